@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh clone: `make serve` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PORT ?= 8000
+
+.PHONY: serve test lint constraints clean
+
+serve: .venv/serve.stamp
+	$(BIN)/calcgpt serve --port $(PORT)
+
+test: lint
+	$(BIN)/pytest -q -n 2
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	touch $@
+
+.venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[dev,lab]'
+	touch $@ .venv/serve.stamp
+
+# The exact versions that were tested, from a fresh environment.
+constraints:
+	rm -rf .venv
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[dev,lab]' torch==2.13.0
+	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,1 @@
+"""The calculator as an HTTP service."""

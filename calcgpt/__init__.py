@@ -1,0 +1,1 @@
+"""CalcGPT: a calculator whose answers come from a small GPT trained from scratch."""

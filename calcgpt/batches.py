@@ -1,0 +1,160 @@
+"""Text to batches. A batch depends on the seed and the step alone, so a resumed run sees what an
+uninterrupted one would have seen, and nothing about the order needs to be saved.
+
+Shapes: B sequences, T tokens. Targets are the next tokens; -100 carries no loss.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calcgpt.errors import DataError
+from calcgpt.registry import Registry
+from calcgpt.tokenizer import CharTokenizer
+
+if TYPE_CHECKING:
+    from calcgpt.config import TrainConfig
+
+Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
+NO_LOSS = -100  # what torch's cross-entropy ignores
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A folder with `train.txt` and `val.txt`; with `manifest.json` it holds problems."""
+
+    path: Path
+    train: str
+    val: str
+    manifest_sha256: str | None
+
+    @property
+    def holds_problems(self) -> bool:
+        """Whether its lines are arithmetic problems, which can be answered right or wrong."""
+        return self.manifest_sha256 is not None
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash that tells this data from other data."""
+        return self.manifest_sha256 or hashlib.sha256(self.train.encode()).hexdigest()
+
+    @classmethod
+    def load(cls, path: Path) -> DataFolder:
+        """Raises DataError where a file is missing, empty or not UTF-8."""
+        manifest = path / "manifest.json"
+        return cls(
+            path,
+            read_text(path / "train.txt"),
+            read_text(path / "val.txt"),
+            hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else None,
+        )
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; raises DataError where it cannot be read or is empty."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: byte {error.start}") from None
+    if not text:
+        raise DataError(f"{path} is empty")
+    return text
+
+
+class BatchSource:
+    """Batches of one split. `batch(step)` is a pure function of the seed and the step."""
+
+    def __init__(
+        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        raise NotImplementedError
+
+    def batch(self, step: int, size: int) -> Batch:
+        """The batch of step `step` (from 0), `size` sequences."""
+        raise NotImplementedError
+
+
+BATCHES: Registry[type[BatchSource]] = Registry("batches")
+
+
+@BATCHES.register("stream")
+class StreamBatches(BatchSource):
+    """One endless string, random windows of `block_size`, loss on every token (the blog's)."""
+
+    def __init__(
+        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        self.ids = tokenizer.encode(text.replace("\n", "") if config.join_lines else text)
+        self.block_size = block_size
+        self.seed = config.seed
+        if len(self.ids) <= block_size:
+            raise DataError(f"{len(self.ids)} characters are too few for a block of {block_size}")
+
+    def batch(self, step: int, size: int) -> Batch:
+        starts = _rng(self.seed, step).integers(len(self.ids) - self.block_size, size=size)
+        windows = self.ids[starts[:, None] + np.arange(self.block_size + 1)].astype(np.int64)
+        return torch.from_numpy(windows[:, :-1]), torch.from_numpy(windows[:, 1:])
+
+
+@BATCHES.register("problems")
+class ProblemBatches(BatchSource):
+    """One problem a row, in an order shuffled anew each epoch; loss after the first `=` only."""
+
+    def __init__(
+        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        lines = text.splitlines()
+        self.lengths = np.array([len(line) for line in lines])
+        self.starts = np.concatenate(([0], np.cumsum(self.lengths[:-1])))
+        self.ids = tokenizer.encode("".join(lines))
+        equals = tokenizer.encode("=")[0]
+        is_equals = self.ids == equals
+        if not np.logical_or.reduceat(is_equals, self.starts).all() or not self.lengths.all():
+            raise DataError("batches 'problems' need one problem a line, each with an '='")
+        # Index of the first `=` of each line, relative to the line's start.
+        places = np.flatnonzero(is_equals)
+        self.equals = places[np.searchsorted(places, self.starts)] - self.starts
+        if self.lengths.max() - 1 > block_size:
+            raise DataError(
+                f"a problem of {self.lengths.max()} characters does not fit in {block_size} tokens"
+            )
+        self.seed = config.seed
+        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
+
+    def batch(self, step: int, size: int) -> Batch:
+        drawn = np.arange(step * size, (step + 1) * size)
+        rows = np.empty(size, dtype=np.int64)
+        for epoch in np.unique(drawn // len(self.lengths)):
+            here = drawn // len(self.lengths) == epoch
+            rows[here] = self._shuffled(int(epoch))[drawn[here] % len(self.lengths)]
+        return self._rows(rows)
+
+    def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
+        if epoch != self._epoch:
+            self._order = _rng(self.seed, epoch).permutation(len(self.lengths))
+            self._epoch = epoch
+        return self._order
+
+    def _rows(self, rows: npt.NDArray[np.int64]) -> Batch:
+        lengths = self.lengths[rows, None]
+        columns = np.arange(lengths.max())
+        inside = columns < lengths
+        # Past a line's end stands its own last character: never looked at, never a target.
+        ids = self.ids[self.starts[rows, None] + np.minimum(columns, lengths - 1)].astype(np.int64)
+        has_loss = inside & (columns > self.equals[rows, None])
+        targets = np.where(has_loss, ids, NO_LOSS)[:, 1:]
+        return torch.from_numpy(ids[:, :-1]), torch.from_numpy(targets)
+
+
+def _rng(seed: int, index: int) -> np.random.Generator:
+    """A generator for one step or epoch, independent of all others."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, index))))

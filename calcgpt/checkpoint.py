@@ -1,0 +1,196 @@
+"""Checkpoints: a folder of plain files, nothing pickled.
+
+config.json         the recipe, the package version, the SHA-256 of the two files below
+tokenizer.json      the vocabulary
+model.safetensors   the weights
+metrics.json        what it scored, and on what
+README.md           the model card
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from calcgpt.config import Recipe, build
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.files import new_folder, sha256, write_json, write_text
+from calcgpt.model import GPT
+from calcgpt.model_card import model_card
+from calcgpt.tokenizer import CharTokenizer
+
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+METRICS, CARD = "metrics.json", "README.md"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    """A model with all that it takes to use it and to know what it is worth."""
+
+    name: str
+    recipe: Recipe
+    tokenizer: CharTokenizer
+    model: GPT
+    metrics: dict[str, Any]
+
+    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
+        """Write the folder; it appears whole or not at all. `extra`: more safetensors files, by
+        file name, for what only training needs."""
+        with new_folder(folder) as staging:
+            write_text(staging / TOKENIZER, self.tokenizer.to_json())
+            tensors = {WEIGHTS: _weights(self.model), **(extra or {})}
+            for name, content in tensors.items():
+                save_file({k: v.contiguous() for k, v in content.items()}, staging / name)
+            config = {
+                "calcgpt_version": version("calcgpt"),
+                **self.recipe.model_dump(),
+                "sha256": {name: sha256(staging / name) for name in (TOKENIZER, *tensors)},
+            }
+            write_json(staging / CONFIG, config)
+            write_json(staging / METRICS, self.metrics)
+            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
+
+    @classmethod
+    def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
+        """Raises CheckpointError, naming the file, for whatever is missing or does not fit."""
+        recipe, hashes = _load_config(folder)
+        try:
+            tokenizer = CharTokenizer.from_json(_read(folder / TOKENIZER))
+        except CheckpointError as error:
+            raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
+        model = GPT(recipe.model, len(tokenizer))
+        _fill(model, load_tensors(folder, WEIGHTS, hashes), folder / WEIGHTS)
+        if hashes.get(TOKENIZER) != sha256(folder / TOKENIZER):
+            raise CheckpointError(f"{folder / TOKENIZER}: content differs from {CONFIG}'s SHA-256")
+        return cls(
+            folder.resolve().name,
+            recipe,
+            tokenizer,
+            model.to(device).eval(),
+            load_metrics(folder),
+        )
+
+
+def load_tensors(
+    folder: Path, name: str, hashes: dict[str, str] | None = None
+) -> dict[str, torch.Tensor]:
+    """The tensors of one safetensors file of a checkpoint, checked against its hash."""
+    path = folder / name
+    hashes = _load_config(folder)[1] if hashes is None else hashes
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {_reason(error)}") from None
+    if hashes.get(name) != sha256(path):
+        raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
+    return tensors
+
+
+def load_metrics(folder: Path) -> dict[str, Any]:
+    """The content of `metrics.json`."""
+    return _read_json(folder / METRICS)
+
+
+def resolve(reference: str, root: Path | None = None) -> Path:
+    """The folder that `reference` means: a checkpoint folder, a folder of checkpoints (then the
+    best in it), a name under `root`, or `best`, the best under `root`."""
+    root = default_root() if root is None else root
+    if reference == "best":
+        return best(root)
+    for folder in (Path(reference), root / reference):
+        if (folder / CONFIG).is_file():
+            return folder
+        if folder.is_dir():
+            return best(folder)
+    names = ", ".join(sorted(f.parent.name for f in root.glob(f"*/{CONFIG}"))) or "none"
+    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {names}")
+
+
+def best(root: Path) -> Path:
+    """The folder under `root` with the highest validation exact match; ties: fewer parameters.
+
+    A folder whose metrics cannot be read is passed over with a warning.
+    """
+    ranked = []
+    for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
+        try:
+            metrics = load_metrics(config.parent)
+            exact_match = float(metrics.get("validation", {}).get("exact_match", -1.0))
+            ranked.append((-exact_match, int(metrics["parameters"]), config.parent))
+        except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
+            log.warning("passed over %s: %s", config.parent, error)
+    if not ranked:
+        raise CheckpointError(f"no checkpoint in {root}")
+    # min keeps the first of equals, the list is sorted by name: the choice is deterministic.
+    return min(ranked, key=lambda entry: entry[:2])[2]
+
+
+def default_root() -> Path:
+    """`checkpoints/` here, or, where there is none, the one beside the package."""
+    here = Path("checkpoints")
+    return here if here.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
+
+
+def _weights(model: GPT) -> dict[str, torch.Tensor]:
+    weights = model.state_dict()
+    if model.config.tie_embeddings:
+        del weights["head.weight"]  # the same numbers as the token embedding's
+    return weights
+
+
+def _fill(model: GPT, tensors: dict[str, torch.Tensor], path: Path) -> None:
+    expected = _weights(model)
+    for name in sorted(expected.keys() | tensors.keys()):
+        if name not in tensors:
+            raise CheckpointError(f"{path}: tensor {name!r} is missing")
+        if name not in expected:
+            raise CheckpointError(f"{path}: tensor {name!r} is not part of this model")
+        want, have = tuple(expected[name].shape), tuple(tensors[name].shape)
+        if want != have:
+            raise CheckpointError(f"{path}: tensor {name!r} is {have}, {CONFIG} says {want}")
+    model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+
+
+def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
+    path = folder / CONFIG
+    content = _read_json(path)
+    content.pop("calcgpt_version", None)
+    hashes = content.pop("sha256", None)
+    if not isinstance(hashes, dict):
+        raise CheckpointError(f"{path}: 'sha256' is missing")
+    try:
+        return build(Recipe, content, str(path)), hashes
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(_read(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: not a JSON object")
+    return content
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path}: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return " ".join(text.split())

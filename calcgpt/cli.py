@@ -1,0 +1,230 @@
+"""The command line. Every command is a thin wrapper around one function of the packages."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from datagen.errors import UserError
+
+
+class OneLineErrors(click.Group):
+    """Whatever a person can get wrong ends in one line on stderr and exit code 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+        try:
+            return super().main(*args, **kwargs)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            sys.exit(2)
+        except click.ClickException as error:
+            _fail(error.format_message())
+        except UserError as error:
+            _fail(str(error))
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except OSError as error:
+            _fail(f"{error.filename or 'file'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="calcgpt")
+def cli() -> None:
+    """A calculator whose answers come from a small GPT, and the laboratory it is made in.
+
+    CHECKPOINT is everywhere a folder, a name under checkpoints/, or `best`: the one with the
+    highest validation exact match.
+    """
+
+
+def checkpoint_option(default: str = "best") -> Callable[[Any], Any]:
+    """`--checkpoint`, for commands whose argument is something else."""
+    return click.option(
+        "--checkpoint", default=default, show_default=True, help="A folder, a name, or `best`."
+    )
+
+
+@cli.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--train", default=3_000_000, show_default=True, help="Training problems.")
+@click.option("--val", default=10_000, show_default=True, help="Validation problems.")
+@click.option("--test", default=10_000, show_default=True, help="Test problems.")
+@click.option("--seed", default=0, show_default=True, help="The data's seed.")
+@click.option("--distribution", default="blog", show_default=True, help="Which problems.")
+@click.option("--format", "format_", default="direct", show_default=True, help="How written.")
+@click.option("--workers", default=1, show_default=True, help="Processes; the bytes are the same.")
+@click.option("--force", is_flag=True, help="Replace another data set in OUT.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def datagen(
+    out: Path, train: int, val: int, test: int, seed: int, distribution: str, format_: str,
+    workers: int, force: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Write a data set to OUT: train.txt, val.txt, test.txt and manifest.json.
+
+    No validation or test problem occurs in training, or twice. The same command continues what
+    was interrupted.
+    """
+    from datagen.dataset import DatasetPlan, generate
+
+    plan = DatasetPlan(train, val, test, seed, distribution, format_)
+    generate(out, plan, workers=workers, force=force, progress=not quiet)
+    click.echo(f"{out}: {train:,} training, {val:,} validation and {test:,} test problems")
+
+
+@cli.command()
+@click.option("--recipe", required=True, help="A name (see `calcgpt recipes`) or a TOML file.")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The run's folder.")
+@click.option("--set", "overrides", multiple=True, metavar="FIELD=VALUE",
+              help="Override a field, as model.n_layer=4. Repeatable.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Continue the run in --out.")
+@click.option("--force", is_flag=True, help="Start afresh where --out holds a run.")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ...")
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads; default: all cores.")
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def train(
+    recipe: str, data: Path, out: Path, overrides: tuple[str, ...], resume: bool, force: bool,
+    device: str, threads: int | None, quiet: bool,
+) -> None:  # fmt: skip
+    """Train a model. SIGINT and SIGTERM save first; --resume continues exactly."""
+    import torch
+
+    from calcgpt.config import load_recipe
+    from calcgpt.train import Interrupted
+    from calcgpt.train import train as run
+
+    if threads:
+        torch.set_num_threads(threads)
+    try:
+        last = run(
+            load_recipe(recipe, overrides), data, out,
+            resume=resume, force=force, device=device, progress=not quiet,
+        )  # fmt: skip
+    except Interrupted as stop:
+        click.echo(str(stop), err=True)
+        sys.exit(128 + stop.signum)
+    click.echo(f"the run is complete; its last checkpoint is {last}")
+
+
+@cli.command()
+@click.argument("name", required=False)
+def recipes(name: str | None) -> None:
+    """List the recipes, or show every field of the recipe NAME."""
+    from calcgpt.config import load_recipe, recipe_names
+
+    if name:
+        click.echo(load_recipe(name).model_dump_json(indent=2))
+        return
+    width = max(map(len, recipe_names()))
+    for known in recipe_names():
+        click.echo(f"{known:<{width}}  {load_recipe(known).description}")
+
+
+@cli.command(name="eval")
+@click.argument("checkpoint")
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="A file of problems.")
+@click.option("--n", "limit", type=click.IntRange(min=1), help="Only the first problems.")
+@click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
+              help="0 is greedy; the blog sampled at 1.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Of the sampling.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the scores here.")
+@click.option("--errors", default=0, show_default=True, help="Show this many wrong answers.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def evaluate(
+    checkpoint: str, data: Path, limit: int | None, temperature: float, seed: int,
+    json_file: Path | None, errors: int, device: str, quiet: bool,
+) -> None:  # fmt: skip
+    """Score CHECKPOINT on a file of problems: character accuracy and exact match."""
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.files import write_json
+    from calcgpt.generate import Sampling
+    from calcgpt.report import error_table, evaluation_record, score_table
+    from calcgpt.train import pick_device
+
+    loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
+    sampling = Sampling(temperature, seed=seed)
+    record, evaluation = evaluation_record(loaded, data, sampling, limit, progress=not quiet)
+    if json_file:
+        write_json(json_file, record)
+    how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
+    click.echo(f"{loaded.name} on {data}: {how} decoding")
+    click.echo(score_table(record))
+    click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
+    if errors:
+        click.echo(error_table(evaluation, errors))
+
+
+@cli.command()
+@click.argument("run")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+def publish(run: str, out: Path, data: Path, device: str, quiet: bool) -> None:
+    """Score the best checkpoint of RUN on validation and test, and write it to OUT.
+
+    OUT holds what is needed to use the model, its scores and its model card.
+    """
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.report import publish as write
+    from calcgpt.train import pick_device
+
+    loaded = Checkpoint.load(resolve(run), pick_device(device))
+    write(loaded, data, out, progress=not quiet)
+    click.echo(f"{loaded.name} is published as {out}")
+
+
+@cli.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+def report(folders: tuple[Path, ...]) -> None:
+    """Print the scores in the metrics.json of FOLDERS as a Markdown table."""
+    from calcgpt.report import comparison_table
+
+    click.echo(comparison_table(folders))
+
+
+@cli.command()
+@click.argument("expression")
+@checkpoint_option()
+def calc(expression: str, checkpoint: str) -> None:
+    """Answer EXPRESSION, one operation on two numbers: calcgpt calc "12.5*3".
+
+    The model's answer goes to stdout; where it is wrong, stderr says so.
+    """
+    from calcgpt.calculator import Calculator
+    from calcgpt.checkpoint import Checkpoint, resolve
+
+    answer = Calculator(Checkpoint.load(resolve(checkpoint))).calculate(expression)
+    click.echo(answer.output if answer.result is None else answer.result)
+    if not answer.verified:
+        click.echo(f"wrong: {answer.expression} is {answer.exact}", err=True)
+
+
+@cli.command()
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
+@checkpoint_option()
+def serve(host: str, port: int, checkpoint: str) -> None:
+    """Serve the calculator over HTTP."""
+    from api.server import run
+    from api.settings import Settings
+
+    run(Settings(host=host, port=port, checkpoint=checkpoint))

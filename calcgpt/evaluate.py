@@ -1,0 +1,135 @@
+"""Character accuracy and exact match, overall and per operation, as the notation defines them.
+
+Both look at the answer field alone: what follows the last `=`, the closing `$` included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from calcgpt.batches import read_text
+from calcgpt.errors import DataError
+from calcgpt.generate import Sampling, generate
+from calcgpt.model import GPT
+from calcgpt.tokenizer import CharTokenizer
+from datagen.errors import NotationError
+from datagen.notation import parse_answer, parse_prompt
+
+BATCH_SIZE = 500
+
+
+@dataclass(frozen=True)
+class Line:
+    """A problem as it stands in a file, cut where the model takes over."""
+
+    prompt: str  # up to and including the first `=`
+    field: str  # the true answer field: after the last `=`, with the closing `$`
+    operation: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores, and what they were taken from."""
+
+    scores: dict[str, Any]  # n, char_accuracy, exact_match, by_operation
+    lines: list[Line]
+    outputs: list[str]  # what the model wrote after each prompt
+    problems_per_second: float
+
+
+def split_line(text: str) -> Line:
+    """Cut one problem; raises NotationError where it is none."""
+    prompt = text[: text.find("=") + 1]
+    problem = parse_prompt(prompt or text)
+    field = text.rpartition("=")[2]
+    start = len(text) - len(field)
+    if not field.endswith("$"):
+        raise NotationError("the closing '$' is missing", len(text))
+    try:
+        parse_answer(field[:-1])
+    except NotationError as error:
+        raise NotationError("not an answer", start + error.position) from None
+    return Line(prompt, field, problem.op.value)
+
+
+def read_problems(path: Path, limit: int | None = None) -> list[Line]:
+    """The problems of a file, one a line; raises DataError naming the first bad line."""
+    lines = []
+    for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
+        try:
+            lines.append(split_line(text))
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+    return lines
+
+
+def evaluate(
+    model: GPT,
+    tokenizer: CharTokenizer,
+    lines: Sequence[Line],
+    sampling: Sampling | None = None,
+    progress: Callable[[int], Any] = lambda n: None,
+) -> Evaluation:
+    """Let the model answer every line, and score it. `progress` is told how many were answered.
+
+    With a temperature above 0, batch i is sampled with seed `sampling.seed + i`.
+    """
+    sampling = sampling or Sampling()
+    device = next(model.parameters()).device
+    stop = int(tokenizer.encode("$")[0])
+    started = time.perf_counter()
+    outputs = [""] * len(lines)
+    # Prompts of one length share a batch; a notation has one length, so this is one group.
+    order = sorted(range(len(lines)), key=lambda i: len(lines[i].prompt))
+    for index, rows in enumerate(_groups(order, lines)):
+        prompts = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
+        here = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed + index)
+        for row, ids in zip(
+            rows, generate(model, prompts.to(device), stop, sampling=here), strict=True
+        ):
+            outputs[row] = tokenizer.decode(ids)
+        progress(len(rows))
+    seconds = time.perf_counter() - started
+    return Evaluation(score(lines, outputs), list(lines), outputs, len(lines) / seconds)
+
+
+def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
+    """n, char_accuracy and exact_match, and the same in `by_operation`, for what was written
+    after each prompt. Nothing is left out: a malformed output is a wrong one."""
+    rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching, true characters, exact
+    for line, output in zip(lines, outputs, strict=True):
+        predicted = (line.prompt + output).rpartition("=")[2]
+        matching = sum(map(str.__eq__, line.field, predicted))
+        row = (matching, len(line.field), predicted == line.field)
+        rows.setdefault(line.operation, []).append(row)
+    everything = [row for group in rows.values() for row in group]
+    return {
+        **_scores(everything),
+        "by_operation": {op: _scores(rows[op]) for op in "+-*/" if op in rows},
+    }
+
+
+def _scores(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
+    matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
+    return {
+        "n": len(rows),
+        "char_accuracy": matching / characters,
+        "exact_match": exact / len(rows),
+    }
+
+
+def _groups(order: list[int], lines: Sequence[Line]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for row in order:
+        same = groups and len(lines[groups[-1][0]].prompt) == len(lines[row].prompt)
+        if same and len(groups[-1]) < BATCH_SIZE:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups

@@ -1,0 +1,84 @@
+"""Decoding with a key/value cache.
+
+Shapes: B sequences, P prompt tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from calcgpt.model import GPT
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is chosen. Temperature 0 is greedy; then the rest plays no part."""
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or not 0 < self.top_p <= 1:
+            raise ValueError("temperature must be at least 0, and top_p above 0 and at most 1")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError("top_k must be at least 1")
+
+
+@torch.inference_mode()
+def generate(
+    model: GPT,
+    prompts_BP: torch.Tensor,
+    stop_token: int,
+    max_new_tokens: int | None = None,
+    sampling: Sampling | None = None,
+) -> list[list[int]]:
+    """What follows each prompt, up to and including `stop_token`, as one list of ids a row.
+
+    All prompts have the same length, P >= 1. A row ends after `max_new_tokens`, or where the
+    model's context is full. Deterministic under `sampling.seed` for a given batch.
+    """
+    sampling = sampling or Sampling()
+    batch, length = prompts_BP.shape
+    room = model.config.block_size - length + 1  # the last token need not be read again
+    limit = room if max_new_tokens is None else min(room, max_new_tokens)
+    outputs: list[list[int]] = [[] for _ in range(batch)]
+    if batch == 0 or limit <= 0:
+        return outputs
+    rng = torch.Generator(device=prompts_BP.device).manual_seed(sampling.seed)
+    cache = model.new_cache(batch, length + limit - 1)
+    rows = torch.arange(batch, device=prompts_BP.device)  # rows still open -> rows of the output
+    tokens = prompts_BP
+    for _ in range(limit):
+        next_B = choose(model(tokens, cache, last_only=True)[:, -1], sampling, rng)
+        for row, token in zip(rows.tolist(), next_B.tolist(), strict=True):
+            outputs[row].append(token)
+        open_B = next_B != stop_token
+        if not open_B.all():  # finished rows leave the batch
+            keep = open_B.nonzero().squeeze(1)
+            if not len(keep):
+                break
+            rows, next_B = rows[keep], next_B[keep]
+            cache.select(keep)
+        tokens = next_B[:, None]
+    return outputs
+
+
+def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) -> torch.Tensor:
+    """The next token of each row, (B,)."""
+    if sampling.temperature == 0:
+        return logits_BV.argmax(dim=-1)
+    logits_BV = logits_BV.float() / sampling.temperature
+    if sampling.top_k is not None and sampling.top_k < logits_BV.size(-1):
+        threshold = logits_BV.topk(sampling.top_k, dim=-1).values[:, -1:]
+        logits_BV = logits_BV.masked_fill(logits_BV < threshold, float("-inf"))
+    probs_BV = logits_BV.softmax(dim=-1)
+    if sampling.top_p < 1:
+        # Nucleus (Holtzman et al. 2020): a token stays while those before it hold less than p.
+        ordered, order = probs_BV.sort(dim=-1, descending=True)
+        ordered[ordered.cumsum(dim=-1) - ordered >= sampling.top_p] = 0
+        probs_BV = torch.zeros_like(probs_BV).scatter_(-1, order, ordered)
+    return torch.multinomial(probs_BV, 1, generator=rng).squeeze(1)

@@ -1,0 +1,44 @@
+"""The key/value cache of decoding: preallocated, so that a step copies only its own token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from calcgpt.config import ModelConfig
+
+
+class KVCache:
+    """Keys and values of every layer, each (n_layer, B, n_kv_head, capacity, head_dim).
+
+    `length` is the number of tokens all layers hold; the model advances it after a forward pass.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        batch: int,
+        capacity: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        shape = (config.n_layer, batch, config.kv_heads, capacity, config.head_dim)
+        self.k = torch.empty(shape, device=device, dtype=dtype)
+        self.v = torch.empty(shape, device=device, dtype=dtype)
+        self.length = 0
+
+    def append(
+        self, layer: int, k_BHTD: torch.Tensor, v_BHTD: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store the new tokens of one layer; return all of its keys and values so far."""
+        stop = self.length + k_BHTD.size(2)
+        self.k[layer, :, :, self.length : stop] = k_BHTD
+        self.v[layer, :, :, self.length : stop] = v_BHTD
+        return self.k[layer, :, :, :stop], self.v[layer, :, :, :stop]
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keep only these rows of the batch, rows: (B',) indices."""
+        self.k = self.k[:, rows]
+        self.v = self.v[:, rows]

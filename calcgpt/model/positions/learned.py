@@ -1,0 +1,25 @@
+"""Learned absolute positions, added to the token embeddings (GPT; Radford et al. 2018)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from calcgpt.model.positions.base import POSITIONS, PositionalScheme
+
+if TYPE_CHECKING:
+    from calcgpt.config import ModelConfig
+
+
+@POSITIONS.register("learned")
+class LearnedPositions(PositionalScheme):
+    """One vector for each of `block_size` positions."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.table = nn.Embedding(config.block_size, config.n_embd)
+
+    def embed(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
+        return x_BTC + self.table.weight[start : start + x_BTC.size(1)]

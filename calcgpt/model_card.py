@@ -1,0 +1,53 @@
+"""The README of a checkpoint, written from its recipe and its metrics alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from calcgpt.config import Recipe
+
+SPLITS = {
+    "validation": "validation, greedy",
+    "test": "test, greedy",
+    "test_sampled": "test, sampled at temperature 1",
+}
+
+
+def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
+    """Markdown: what the model is, how it was made, what it scored."""
+    model, train = recipe.model, recipe.train
+    lines = [
+        f"# {name}",
+        "",
+        recipe.description or "A decoder-only transformer trained from scratch.",
+        "",
+        f"- {metrics.get('parameters', '?'):,} parameters: {model.n_layer} layers, "
+        f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
+        f"context {model.block_size}; positions {model.position}, feed-forward "
+        f"{model.feedforward}, norm {model.norm}",
+        f"- trained for {metrics.get('step', '?')} steps of {train.batch_size} sequences "
+        f"({train.batches}), {train.optimizer}, seed {train.seed}",
+        "",
+    ]
+    rows = [score_row(label, metrics[key]) for key, label in SPLITS.items() if key in metrics]
+    if rows:
+        lines += [SCORE_HEADER, *rows, ""]
+    lines += [
+        "It is a research artefact: its answers can be wrong, and `calcgpt calc` says when they",
+        "are. Made from `config.json` and `metrics.json` beside this file.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+SCORE_HEADER = (
+    "| data | n | character accuracy | exact match | + | - | * | / |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def score_row(label: str, scores: dict[str, Any]) -> str:
+    """One row of a score table: overall, then exact match per operation."""
+    operations = scores["by_operation"]
+    cells = [f"{scores['n']:,}", f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
+    cells += [f"{operations[op]['exact_match']:.4f}" if op in operations else "" for op in "+-*/"]
+    return f"| {label} | {' | '.join(cells)} |"

@@ -1,0 +1,85 @@
+"""Optimizers and learning-rate schedules, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from calcgpt.errors import ConfigError
+from calcgpt.registry import Registry
+
+if TYPE_CHECKING:
+    from calcgpt.config import TrainConfig
+
+# A model and a config -> the optimizers that together own every parameter.
+OPTIMIZERS: Registry[Callable[[nn.Module, TrainConfig], list[torch.optim.Optimizer]]] = Registry(
+    "optimizer"
+)
+# (share of the decay that has passed, from 0 to 1) -> learning rate over its peak, from 1 to 0.
+SCHEDULES: Registry[Callable[[float], float]] = Registry("schedule")
+
+
+@OPTIMIZERS.register("adamw")
+def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """AdamW (Loshchilov & Hutter 2019) over everything."""
+    return [_adamw(list(model.parameters()), config)]
+
+
+@OPTIMIZERS.register("muon")
+def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
+    """Muon (Jordan et al. 2024) for the matrices inside the blocks, AdamW for the rest:
+    embeddings, head, gains and biases. Needs torch 2.9."""
+    if not hasattr(torch.optim, "Muon"):
+        raise ConfigError(f"optimizer 'muon' needs torch 2.9 or later, this is {torch.__version__}")
+    hidden: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        is_hidden = name.startswith("blocks.") and parameter.dim() == 2
+        (hidden if is_hidden else rest).append(parameter)
+    matrices = torch.optim.Muon(
+        hidden, lr=config.muon_lr, weight_decay=config.weight_decay, momentum=0.95
+    )
+    return [matrices, _adamw(rest, config)]
+
+
+def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+    # One fused kernel for all parameters: a tiny model spends its step on launches otherwise.
+    return torch.optim.AdamW(
+        parameters,
+        lr=config.lr,
+        betas=(config.beta1, config.beta2),
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+
+
+@SCHEDULES.register("constant")
+def constant(progress: float) -> float:
+    """The peak throughout."""
+    return 1.0
+
+
+@SCHEDULES.register("linear")
+def linear(progress: float) -> float:
+    """Straight to the end."""
+    return 1.0 - progress
+
+
+@SCHEDULES.register("cosine")
+def cosine(progress: float) -> float:
+    """Half a cosine (Loshchilov & Hutter 2017, eq. 5)."""
+    return 0.5 * (1.0 + math.cos(math.pi * progress))
+
+
+def lr_factor(config: TrainConfig, step: int) -> float:
+    """Learning rate of step `step` (from 0) over its peak: a linear warm-up, then the schedule,
+    which ends at `min_lr_ratio`."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
+    decay = SCHEDULES[config.schedule](min(1.0, progress))
+    return config.min_lr_ratio + (1.0 - config.min_lr_ratio) * decay

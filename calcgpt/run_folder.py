@@ -1,0 +1,121 @@
+"""The folder of one training run.
+
+metrics.jsonl       one JSON object a line, of training (loss, lr, ...) or of validation
+step-00000500/      a checkpoint, with what it takes to resume in training.safetensors;
+                    the last two are kept, and the best
+tensorboard/        event files, where tensorboard is installed
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from calcgpt import checkpoint
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.files import write_text
+
+log = logging.getLogger(__name__)
+KEEP = 2
+
+
+class RunFolder:
+    """Checkpoints and metrics of a run, on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def metrics_path(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    def step_folder(self, step: int) -> Path:
+        """Where the checkpoint after `step` steps stands."""
+        return self.path / f"step-{step:08d}"
+
+    def checkpoints(self) -> list[Path]:
+        """The checkpoints, oldest first."""
+        return sorted(self.path.glob("step-????????"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder against a second process; raises ConfigError where one has it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(f"another process is training in {self.path}") from None
+            yield
+
+    def clear(self) -> None:
+        """Remove an earlier run's checkpoints and metrics."""
+        for folder in self.checkpoints():
+            shutil.rmtree(folder)
+        self.metrics_path.unlink(missing_ok=True)
+        shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
+
+    def prune(self) -> None:
+        """Keep the last checkpoints and the best, remove the others."""
+        keep = {*self.checkpoints()[-KEEP:], checkpoint.best(self.path)}
+        for folder in self.checkpoints():
+            if folder not in keep:
+                shutil.rmtree(folder)
+
+    def last_good(self) -> Path:
+        """The newest checkpoint that loads; a damaged one is passed over with a warning."""
+        for folder in reversed(self.checkpoints()):
+            try:
+                checkpoint.Checkpoint.load(folder)
+                return folder
+            except CheckpointError as error:
+                log.warning("passed over %s", error)
+        raise CheckpointError(f"nothing to resume in {self.path}: no checkpoint loads")
+
+    def cut_metrics(self, step: int) -> None:
+        """Drop the rows after `step`: they will be written again."""
+        if self.metrics_path.exists():
+            rows = self.metrics_path.read_text("utf-8").splitlines()
+            write_text(self.metrics_path, "".join(f"{r}\n" for r in rows if _step(r) <= step))
+
+
+def _step(row: str) -> float:
+    """The step of one row; infinity for one that was cut off while it was written."""
+    try:
+        return float(json.loads(row)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")
+
+
+class MetricsLog:
+    """Appends rows to `metrics.jsonl`, and to TensorBoard where it is installed."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._file: IO[str] = run.metrics_path.open("a", encoding="utf-8")
+        self._board: Any = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self._board = SummaryWriter(str(run.path / "tensorboard"))
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append one row; it is on its way to the disk when this returns."""
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for key, value in row.items():
+                if key != "step" and isinstance(value, int | float):
+                    self._board.add_scalar(key, value, row["step"])
+
+    def close(self) -> None:
+        """Flush and release the files."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()

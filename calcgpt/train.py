@@ -1,0 +1,281 @@
+"""The training loop: from a recipe and a data folder to checkpoints in a run folder.
+
+Needs nothing beyond torch, numpy, pydantic, safetensors and tqdm. On CPU a resumed run is bit for
+bit the run that was never interrupted.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from calcgpt.batches import BATCHES, NO_LOSS, Batch, DataFolder
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe
+from calcgpt.errors import ConfigError
+from calcgpt.evaluate import evaluate, read_problems
+from calcgpt.model import GPT
+from calcgpt.optim import OPTIMIZERS, lr_factor
+from calcgpt.run_folder import MetricsLog, RunFolder
+from calcgpt.tokenizer import TOKENIZERS
+from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
+
+
+class Interrupted(Exception):
+    """A signal ended the run; what was done is saved."""
+
+    def __init__(self, signum: int, step: int) -> None:
+        super().__init__(f"stopped after step {step}, which is saved; --resume continues")
+        self.signum = signum
+
+
+def train(
+    recipe: Recipe,
+    data: Path,
+    out: Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+) -> Path:
+    """Train to `recipe.train.steps`; returns the folder of the last checkpoint.
+
+    `resume` continues the newest checkpoint in `out` that loads, under the same recipe and data;
+    `force` starts afresh where `out` holds a run. Raises UserError subclasses for what a person
+    can mend, and Interrupted after SIGINT or SIGTERM, once the state is saved.
+    """
+    run = RunFolder(out)
+    if run.checkpoints() and not (resume or force):
+        raise ConfigError(f"{out} holds a run: --resume continues it, --force starts afresh")
+    chosen = pick_device(device)
+    folder = DataFolder.load(data)
+    with run.locked():
+        if not resume:
+            run.clear()
+        trainer = Trainer(recipe, folder, run, chosen)
+        if resume and run.checkpoints():
+            trainer.resume()
+        return trainer.run(progress)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is CUDA where there is one, else the CPU; raises ConfigError for what is not here."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"device {name!r} cannot be used: {reason}") from None
+    return device
+
+
+class Trainer:
+    """One run in memory: model, optimizers, batches, counters."""
+
+    def __init__(
+        self, recipe: Recipe, data: DataFolder, run: RunFolder, device: torch.device
+    ) -> None:
+        self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
+        self.device = device
+        torch.manual_seed(self.config.seed)
+        self.tokenizer = TOKENIZERS[recipe.tokenizer](data.train)
+        self.model = GPT(recipe.model, len(self.tokenizer)).to(device)
+        self.forward = torch.compile(self.model) if self.config.compile else self.model
+        self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["peak_lr"] = group["lr"]
+        source = BATCHES[self.config.batches]
+        block_size = recipe.model.block_size
+        self.train_batches = source(data.train, self.tokenizer, self.config, block_size)
+        self.val_batches = source(data.val, self.tokenizer, self.config, block_size)
+        self.counters = Counters()
+        bf16 = self.config.precision == "bf16" or (
+            self.config.precision == "auto" and device.type == "cuda"
+        )
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
+
+    def run(self, progress: bool = True) -> Path:
+        """The loop; returns the last checkpoint's folder."""
+        config, counters = self.config, self.counters
+        log = MetricsLog(self.folder)
+        bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not progress)
+        with _stop_requests() as stop, bar:
+            clock = _Clock()
+            while counters.step < config.steps and not stop:
+                loss, tokens = self._step()
+                clock.add(loss, tokens)
+                counters.step += 1
+                counters.tokens += tokens
+                bar.update()
+                last = counters.step == config.steps
+                if counters.step % config.log_interval == 0 or last:
+                    row = clock.row(counters)
+                    log.write({**row, "lr": config.lr * lr_factor(config, counters.step - 1)})
+                    bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
+                metrics: dict[str, Any] = {}
+                if counters.step % config.eval_interval == 0 or last:
+                    metrics = self.validate()
+                    log.write(_flat(counters.step, metrics))
+                    clock.skip()
+                if counters.step % config.checkpoint_interval == 0 or last or stop:
+                    self.save(metrics)
+                    clock.skip()
+        log.close()
+        if stop and counters.step < config.steps:
+            if not self.folder.step_folder(counters.step).exists():
+                self.save({})
+            raise Interrupted(stop[0], counters.step)
+        return self.folder.step_folder(counters.step)
+
+    def _step(self) -> tuple[torch.Tensor, int]:
+        """One optimizer step; returns its mean loss, still on the device, and its tokens."""
+        config, step = self.config, self.counters.step
+        factor = lr_factor(config, step)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = group["peak_lr"] * factor
+        inputs, targets = self.train_batches.batch(step, config.batch_size)
+        # The mean is over the whole batch: micro-batches may carry unlike numbers of targets.
+        n_targets = int((targets != NO_LOSS).sum())
+        total = torch.zeros((), device=self.device)
+        parts = zip(inputs.chunk(config.grad_accum), targets.chunk(config.grad_accum), strict=True)
+        for part in parts:
+            loss = self._loss_sum(part) / n_targets
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        if config.grad_clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return total, inputs.numel()
+
+    def _loss_sum(self, batch: Batch) -> torch.Tensor:
+        inputs, targets = (tensor.to(self.device, non_blocking=True) for tensor in batch)
+        with self.autocast:
+            logits_BTV = self.forward(inputs)
+        return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, Any]:
+        """Loss on the validation split, and, where it holds problems, greedy scores."""
+        self.model.eval()
+        loss, n_targets = 0.0, 0
+        for index in range(self.config.eval_batches):
+            batch = self.val_batches.batch(index, self.config.batch_size)
+            loss += float(self._loss_sum(batch))
+            n_targets += int((batch[1] != NO_LOSS).sum())
+        metrics: dict[str, Any] = {"val_loss": loss / n_targets}
+        if self.data.holds_problems and self.config.eval_problems:
+            lines = read_problems(self.data.path / "val.txt", self.config.eval_problems)
+            scores = evaluate(self.model, self.tokenizer, lines).scores
+            metrics["validation"] = {**scores, "temperature": 0.0}
+        self.model.train()
+        return metrics
+
+    def save(self, metrics: dict[str, Any]) -> None:
+        """Write the checkpoint of this step, then remove those no longer needed."""
+        everything = {
+            "parameters": self.model.n_parameters(),
+            **self.counters.as_json(),
+            "data_sha256": self.data.fingerprint,
+            **metrics,
+        }
+        folder = self.folder.step_folder(self.counters.step)
+        tensors = training_tensors(self.optimizers, self.device)
+        Checkpoint(folder.name, self.recipe, self.tokenizer, self.model, everything).save(
+            folder, extra={"training.safetensors": tensors}
+        )
+        self.folder.prune()
+
+    def resume(self) -> None:
+        """Take up the newest checkpoint that loads."""
+        folder = self.folder.last_good()
+        saved = Checkpoint.load(folder)
+        check_same_run(self.recipe, self.data.fingerprint, saved)
+        self.model.load_state_dict(saved.model.state_dict())
+        restore(folder, self.optimizers, self.device)
+        self.counters = Counters.from_json(saved.metrics)
+        self.folder.cut_metrics(self.counters.step)
+
+
+class _Clock:
+    """Mean loss and speed since the last row; time spent on validation and saving left out."""
+
+    def __init__(self) -> None:
+        self._restart()
+
+    def _restart(self) -> None:
+        self.losses: list[torch.Tensor] = []
+        self.tokens = 0
+        self.seconds = 0.0
+        self.since = time.perf_counter()
+
+    def add(self, loss: torch.Tensor, tokens: int) -> None:
+        self.losses.append(loss)
+        self.tokens += tokens
+
+    def skip(self) -> None:
+        """What has passed since the last row was written is not training."""
+        self.since = time.perf_counter()
+
+    def row(self, counters: Counters) -> dict[str, Any]:
+        loss = float(torch.stack(self.losses).mean())  # waits for the device: before the clock
+        seconds = time.perf_counter() - self.since
+        counters.seconds += seconds
+        row = {
+            "step": counters.step,
+            "tokens": counters.tokens,
+            "seconds": round(counters.seconds, 3),
+            "loss": loss,
+            "tokens_per_s": round(self.tokens / seconds, 1),
+        }
+        self._restart()
+        return row
+
+
+def _flat(step: int, metrics: dict[str, Any]) -> dict[str, Any]:
+    """Validation metrics as one row of `metrics.jsonl`."""
+    row = {"step": step, "val_loss": metrics["val_loss"]}
+    if scores := metrics.get("validation"):
+        row["val_char_accuracy"] = scores["char_accuracy"]
+        row["val_exact_match"] = scores["exact_match"]
+        for operation, of in scores["by_operation"].items():
+            row[f"val_exact_match{operation}"] = of["exact_match"]
+    return row
+
+
+@contextmanager
+def _stop_requests() -> Iterator[list[int]]:
+    """A list that SIGINT and SIGTERM append to, instead of ending the process. A second signal
+    of the kind takes the old way out."""
+    received: list[int] = []
+    old: dict[int, Any] = {}
+
+    def receive(signum: int, frame: FrameType | None) -> None:
+        received.append(signum)
+        signal.signal(signum, old[signum])
+
+    for wanted in (signal.SIGINT, signal.SIGTERM):
+        try:
+            old[wanted] = signal.signal(wanted, receive)
+        except ValueError:  # not the main thread: signals are somebody else's
+            break
+    try:
+        yield received
+    finally:
+        for signum, handler in old.items():
+            signal.signal(signum, handler)

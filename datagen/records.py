@@ -1,0 +1,167 @@
+"""What is on disk: the manifest of a finished data set, the journal of an unfinished one."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from datagen import splits
+from datagen.errors import DatasetError
+from datagen.plan import GENERATOR, DatasetPlan
+from datagen.splits import Split
+from datagen.vectorised import OPERATIONS
+
+MANIFEST = "manifest.json"
+JOURNAL = "journal.json"
+
+_EMPTY_SHA256 = hashlib.sha256().hexdigest()
+_READ = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """What a file (or the part of it written so far) holds."""
+
+    problems: int = 0
+    bytes: int = 0
+    sha256: str = _EMPTY_SHA256
+    operations: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A finished data set: its plan, and what each split's file holds."""
+
+    plan: DatasetPlan
+    files: dict[Split, FileRecord]
+    generator: int = GENERATOR
+    package_version: str = field(default_factory=lambda: _package_version())
+
+    def save(self, folder: Path) -> None:
+        """Write `manifest.json`, atomically."""
+        entries = {
+            "seed": self.plan.seed,
+            "distribution": self.plan.distribution,
+            "format": self.plan.format,
+            "counts": {split: record.problems for split, record in self.files.items()},
+            "operations": {split: record.operations for split, record in self.files.items()},
+            "bytes": {split: record.bytes for split, record in self.files.items()},
+            "sha256": {split: record.sha256 for split, record in self.files.items()},
+            "splits": splits.DESCRIPTION,
+            "generator": self.generator,
+            "package_version": self.package_version,
+        }
+        write_json(folder / MANIFEST, entries)
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """The manifest of a finished data set; DatasetError if it is missing or not readable."""
+    path = folder / MANIFEST
+    entries = read_json(path)
+    try:
+        counts = {split: entries["counts"][split] for split in Split}
+        files = {
+            split: FileRecord(
+                problems=counts[split],
+                bytes=entries["bytes"][split],
+                sha256=entries["sha256"][split],
+                operations=entries["operations"][split],
+            )
+            for split in Split
+        }
+        names = {str(split): count for split, count in counts.items()}
+        choices = {name: entries[name] for name in ("seed", "distribution", "format")}
+        plan = DatasetPlan(**names, **choices)
+        return Manifest(plan, files, entries["generator"], entries["package_version"])
+    except (KeyError, TypeError) as error:
+        raise DatasetError(f"{path}: not a manifest: {error}") from error
+    except DatasetError as error:
+        raise DatasetError(f"{path}: {error}") from error
+
+
+@dataclass
+class Journal:
+    """How far an unfinished data set has got: for each split begun, what its file holds."""
+
+    folder: Path
+    plan: DatasetPlan
+    files: dict[Split, FileRecord] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path, plan: DatasetPlan) -> Self | None:
+        """The journal of that plan in the folder, if any; DatasetError if it is of another."""
+        path = folder / JOURNAL
+        if not path.exists():
+            return None
+        entries = read_json(path)
+        if entries.get("plan") != _identity(plan):
+            raise DatasetError(f"{folder} holds the beginning of a different data set")
+        try:
+            files = {Split(name): FileRecord(**record) for name, record in entries["files"].items()}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DatasetError(f"{path}: not a journal: {error}") from error
+        return cls(folder, plan, files)
+
+    def save(self) -> None:
+        """Write the journal, atomically."""
+        files = {split: asdict(record) for split, record in self.files.items()}
+        write_json(self.folder / JOURNAL, {"plan": _identity(self.plan), "files": files})
+
+    def remove(self) -> None:
+        """Remove the journal: the data set is finished."""
+        (self.folder / JOURNAL).unlink(missing_ok=True)
+
+
+def write_json(path: Path, entries: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all."""
+    temporary = path.with_name(f"{path.name}.partial")
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(entries, file, indent=2)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds; DatasetError, naming the file, if there is none."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: no such file") from None
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{path}: not readable as JSON") from error
+    if not isinstance(entries, dict):
+        raise DatasetError(f"{path}: not a JSON object")
+    return entries
+
+
+def hash_prefix(path: Path, length: int) -> "hashlib._Hash":
+    """A SHA-256 that has read the first `length` bytes of a file (or all, if it is shorter)."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while length > 0 and (data := file.read(min(length, _READ))):
+            digest.update(data)
+            length -= len(data)
+    return digest
+
+
+def is_intact(path: Path, record: FileRecord) -> bool:
+    """Whether a file is exactly what its record says."""
+    size = path.stat().st_size
+    return size == record.bytes and hash_prefix(path, size).hexdigest() == record.sha256
+
+
+def _identity(plan: DatasetPlan) -> dict[str, Any]:
+    return {**asdict(plan), "generator": GENERATOR}
+
+
+def _package_version() -> str:
+    try:
+        return importlib.metadata.version("calcgpt")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
