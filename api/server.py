@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 
@@ -36,6 +37,9 @@ def run(settings: Settings) -> None:
 
     app = create_app(lambda: Calculator(Checkpoint.load(folder)), on_ready, on_failure)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    # uvicorn raises the signal that ended it once more, for whoever was there before: for nobody.
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: None)
     server.run(sockets=[listener])
     if failures:
         raise failures[0]

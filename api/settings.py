@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from calcgpt.errors import ConfigError
 
 
 class Settings(BaseSettings):
@@ -14,3 +18,13 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535, description="0 takes any free port")
     checkpoint: str = Field("best", description="a folder, a name under checkpoints/, or `best`")
+
+
+def load_settings(flags: dict[str, Any]) -> Settings:
+    """The settings; raises ConfigError, one line, for a value that is not valid."""
+    try:
+        return Settings(**flags)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = f"CALCGPT_{first['loc'][0]}".upper()
+        raise ConfigError(f"{name}: {first['msg']}") from None

@@ -2,13 +2,16 @@
 
     python benchmarks/datagen.py [--problems N] [--json FILE]
 
-Both draw problems of the blog's distribution, leave out what is held out, work out exact answers
-and write the lines to a file; the loop does it one problem at a time, with the same package's
-functions for single problems. Their runs alternate, and the medians are compared.
+Both make a whole data set in one process: they draw problems of the blog's distribution, give each
+to its split, work out exact answers, write the lines to files, and keep count and check sums. The
+loop does it one problem at a time, with the package's own functions for single problems. Their runs
+alternate, and the medians are compared.
 """
 
 import argparse
+import hashlib
 import json
+import os
 import platform
 import random
 import statistics
@@ -21,12 +24,12 @@ from pathlib import Path
 # Run as a script, this file would stand in the way of the package that has its name.
 sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
 
-import numpy as np
+import numpy as np  # noqa: E402
 
-from datagen.arithmetic import Number, Operation, Problem
-from datagen.dataset import DatasetPlan, generate
-from datagen.notation import render
-from datagen.splits import Split, split_of
+from datagen.arithmetic import Number, Operation, Problem  # noqa: E402
+from datagen.dataset import DatasetPlan, generate  # noqa: E402
+from datagen.notation import render  # noqa: E402
+from datagen.splits import Split, split_of  # noqa: E402
 
 OPERATIONS = list(Operation)
 
@@ -39,27 +42,62 @@ def draw_operand(rng: random.Random) -> Number:
     return Number(round(hundredths * rng.random()), point=True)
 
 
-def plain_loop(out: Path, problems: int) -> None:
-    """Write a training file, one problem at a time."""
-    rng = random.Random(0)
-    with out.open("w", encoding="ascii") as file:
-        while problems:
-            problem = Problem(draw_operand(rng), rng.choice(OPERATIONS), draw_operand(rng))
-            if split_of(problem) == Split.TRAIN:
-                file.write(f"{render(problem)}\n")
-                problems -= 1
+class PlainFile:
+    """One split's file, written a line at a time, with what a manifest says about it."""
+
+    def __init__(self, path: Path, problems: int) -> None:
+        self.file = path.open("wb")
+        self.missing = problems
+        self.operations = dict.fromkeys(Operation, 0)
+        self.digest = hashlib.sha256()
+
+    def append(self, problem: Problem) -> None:
+        """Write a problem's line."""
+        line = f"{render(problem)}\n".encode()
+        self.file.write(line)
+        self.digest.update(line)
+        self.operations[problem.op] += 1
+        self.missing -= 1
+
+    def close(self) -> None:
+        """Leave the file on the disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
 
 
-def vectorised(out: Path, problems: int) -> None:
-    """Make a whole data set in this process; its two smallest files have one problem each."""
-    generate(out, DatasetPlan(problems, 1, 1, seed=0), workers=1, progress=False)
+def plain_loop(out: Path, plan: DatasetPlan) -> None:
+    """Make a data set one problem at a time, each draw going to whichever split it belongs to."""
+    out.mkdir()
+    rng = random.Random(plan.seed)
+    files = {split: PlainFile(out / f"{split}.txt", n) for split, n in plan.counts.items()}
+    held_out = set()
+    while any(file.missing for file in files.values()):
+        problem = Problem(draw_operand(rng), rng.choice(OPERATIONS), draw_operand(rng))
+        split = split_of(problem)
+        if not files[split].missing:
+            continue
+        if split != Split.TRAIN:
+            if problem in held_out:
+                continue
+            held_out.add(problem)
+        files[split].append(problem)
+    for file in files.values():
+        file.close()
 
 
-def rate(make: Callable[[Path, int], None], problems: int) -> float:
-    """Problems per second of one run that ends on disk."""
+def vectorised(out: Path, plan: DatasetPlan) -> None:
+    """Make the data set as the package does."""
+    generate(out, plan, workers=1, progress=False)
+
+
+def rate(make: Callable[[Path, DatasetPlan], None], problems: int) -> float:
+    """Problems per second of making a data set with that many, of which 2 in 300 are held out."""
+    held_out = max(1, problems // 300)
+    plan = DatasetPlan(problems - 2 * held_out, held_out, held_out, seed=0)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        make(Path(folder) / "out", problems)
+        make(Path(folder) / "out", plan)
         return problems / (time.perf_counter() - start)
 
 

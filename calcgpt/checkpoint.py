@@ -50,7 +50,7 @@ class Checkpoint:
             write_text(staging / TOKENIZER, self.tokenizer.to_json())
             tensors = {WEIGHTS: _weights(self.model), **(extra or {})}
             for name, content in tensors.items():
-                save_file({k: v.contiguous() for k, v in content.items()}, staging / name)
+                _save_tensors(content, staging / name)
             config = {
                 "calcgpt_version": version("calcgpt"),
                 **self.recipe.model_dump(),
@@ -139,6 +139,13 @@ def default_root() -> Path:
     """`checkpoints/` here, or, where there is none, the one beside the package."""
     here = Path("checkpoints")
     return here if here.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
+
+
+def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    try:
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+    except SafetensorError as error:  # a full disk, say: not an OSError here
+        raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
 
 
 def _weights(model: GPT) -> dict[str, torch.Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -52,13 +51,6 @@ def cli() -> None:
     CHECKPOINT is everywhere a folder, a name under checkpoints/, or `best`: the one with the
     highest validation exact match.
     """
-
-
-def checkpoint_option(default: str = "best") -> Callable[[Any], Any]:
-    """`--checkpoint`, for commands whose argument is something else."""
-    return click.option(
-        "--checkpoint", default=default, show_default=True, help="A folder, a name, or `best`."
-    )
 
 
 @cli.command()
@@ -177,8 +169,9 @@ def evaluate(
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
 @click.option("--device", default="auto", show_default=True)
+@click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def publish(run: str, out: Path, data: Path, device: str, quiet: bool) -> None:
+def publish(run: str, out: Path, data: Path, device: str, force: bool, quiet: bool) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
     OUT holds what is needed to use the model, its scores and its model card.
@@ -188,7 +181,7 @@ def publish(run: str, out: Path, data: Path, device: str, quiet: bool) -> None:
     from calcgpt.train import pick_device
 
     loaded = Checkpoint.load(resolve(run), pick_device(device))
-    write(loaded, data, out, progress=not quiet)
+    write(loaded, data, out, force, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 
@@ -201,9 +194,9 @@ def report(folders: tuple[Path, ...]) -> None:
     click.echo(comparison_table(folders))
 
 
-@cli.command()
+@cli.command(context_settings={"ignore_unknown_options": True})  # -5+3 is no option
 @click.argument("expression")
-@checkpoint_option()
+@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
 def calc(expression: str, checkpoint: str) -> None:
     """Answer EXPRESSION, one operation on two numbers: calcgpt calc "12.5*3".
 
@@ -219,12 +212,15 @@ def calc(expression: str, checkpoint: str) -> None:
 
 
 @cli.command()
-@click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8000, show_default=True, type=click.IntRange(0, 65535))
-@checkpoint_option()
-def serve(host: str, port: int, checkpoint: str) -> None:
-    """Serve the calculator over HTTP."""
-    from api.server import run
-    from api.settings import Settings
+@click.option("--host", help="[default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.  [default: 8000]")
+@click.option("--checkpoint", help="A folder, a name, or `best`.  [default: best]")
+def serve(**flags: Any) -> None:
+    """Serve the calculator over HTTP.
 
-    run(Settings(host=host, port=port, checkpoint=checkpoint))
+    What no flag says is read from CALCGPT_HOST, CALCGPT_PORT and CALCGPT_CHECKPOINT.
+    """
+    from api.server import run
+    from api.settings import load_settings
+
+    run(load_settings({name: value for name, value in flags.items() if value is not None}))

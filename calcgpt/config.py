@@ -37,14 +37,14 @@ class ModelConfig(_Section):
     n_embd: int = Field(96, ge=1, description="width of the residual stream")
     n_head: int = Field(8, ge=1, description="query heads")
     n_kv_head: int | None = Field(
-        None, ge=1, description="key/value heads: n_head is multi-head, 1 multi-query; none: n_head"
+        None, ge=1, description="key/value heads: n_head is multi-head, 1 multi-query; null: n_head"
     )
     position: str = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
     feedforward: str = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
-        None, ge=1, description="hidden width; none: 4 n_embd, scaled by 2/3 for gated networks"
+        None, ge=1, description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks"
     )
     norm: str = Field("layernorm", description="normalisation, ahead of each sub-layer")
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -183,18 +183,19 @@ def _parse(name: str) -> dict[str, Any]:
 
 def _apply(table: dict[str, Any], override: str) -> None:
     key, equals, value = override.partition("=")
-    section, dot, field = key.strip().partition(".")
-    if not (equals and dot and field):
+    *sections, field = key.strip().split(".")
+    if not (equals and field):
         raise ConfigError(f"override {override!r} is not of the form section.field=value")
-    target = table.setdefault(section, {})
-    if not isinstance(target, dict):
-        raise ConfigError(f"override {override!r}: {section!r} is not a section")
-    target[field] = _value(value.strip())
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"override {override!r}: {section!r} is not a section")
+    table[field] = _value(value.strip())
 
 
 def _value(text: str) -> Any:
-    """`text` as a TOML value, or, where it is none, as the string itself; `none` is None."""
-    if text == "none":
+    """`text` as a TOML value, or, where it is not one, as the string itself; TOML has no null."""
+    if text == "null":
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datagen.errors import UserError
 
-__all__ = ["CheckpointError", "ConfigError", "DataError", "ExpressionError", "UserError"]
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DataError",
+    "ExpressionError",
+    "TrainingError",
+    "UserError",
+]
 
 
 class ConfigError(UserError):
@@ -17,6 +24,10 @@ class DataError(UserError):
 
 class CheckpointError(UserError):
     """A checkpoint is missing, incomplete, corrupted or of another kind; names the file."""
+
+
+class TrainingError(UserError):
+    """A run cannot go on as it was configured."""
 
 
 class ExpressionError(UserError):

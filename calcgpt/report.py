@@ -9,8 +9,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.errors import DataError
+from calcgpt.checkpoint import CONFIG, Checkpoint, load_metrics
+from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluate import Evaluation, evaluate, read_problems
 from calcgpt.files import sha256
 from calcgpt.generate import Sampling
@@ -43,9 +43,18 @@ def evaluation_record(
     return record, evaluation
 
 
-def publish(checkpoint: Checkpoint, data: Path, out: Path, progress: bool = True) -> None:
+def publish(
+    checkpoint: Checkpoint, data: Path, out: Path, force: bool = False, progress: bool = True
+) -> None:
     """Write `out`: the checkpoint without its training state, scored on the whole validation and
-    test files of `data`, greedy, and on the test file sampled at temperature 1, as in the blog."""
+    test files of `data`, greedy, and on the test file sampled at temperature 1, as in the blog.
+
+    Raises CheckpointError where something stands at `out`, unless it is a checkpoint and `force`.
+    """
+    if out.exists() and not (out / CONFIG).is_file():
+        raise CheckpointError(f"{out} exists and is no checkpoint: it is left alone")
+    if out.exists() and not force:
+        raise CheckpointError(f"{out} exists; --force replaces it")
     scored = {
         "validation": (data / "val.txt", Sampling()),
         "test": (data / "test.txt", Sampling()),

@@ -52,6 +52,8 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ConfigError(f"another process is training in {self.path}") from None
+            for leftover in self.path.glob(".step-*"):  # a checkpoint that a kill cut short
+                shutil.rmtree(leftover)
             yield
 
     def clear(self) -> None:

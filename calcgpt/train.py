@@ -6,10 +6,11 @@ bit the run that was never interrupted.
 
 from __future__ import annotations
 
+import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +22,7 @@ from tqdm import tqdm
 from calcgpt.batches import BATCHES, NO_LOSS, Batch, DataFolder
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluate import evaluate, read_problems
 from calcgpt.model import GPT
 from calcgpt.optim import OPTIMIZERS, lr_factor
@@ -110,9 +111,8 @@ class Trainer:
     def run(self, progress: bool = True) -> Path:
         """The loop; returns the last checkpoint's folder."""
         config, counters = self.config, self.counters
-        log = MetricsLog(self.folder)
         bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not progress)
-        with _stop_requests() as stop, bar:
+        with closing(MetricsLog(self.folder)) as log, _stop_requests() as stop, bar:
             clock = _Clock()
             while counters.step < config.steps and not stop:
                 loss, tokens = self._step()
@@ -123,6 +123,11 @@ class Trainer:
                 last = counters.step == config.steps
                 if counters.step % config.log_interval == 0 or last:
                     row = clock.row(counters)
+                    if not math.isfinite(row["loss"]):
+                        raise TrainingError(
+                            f"the loss is {row['loss']} at step {counters.step}: a lower learning "
+                            f"rate may help; the last checkpoint is from before"
+                        )
                     log.write({**row, "lr": config.lr * lr_factor(config, counters.step - 1)})
                     bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
                 metrics: dict[str, Any] = {}
@@ -133,7 +138,6 @@ class Trainer:
                 if counters.step % config.checkpoint_interval == 0 or last or stop:
                     self.save(metrics)
                     clock.skip()
-        log.close()
         if stop and counters.step < config.steps:
             if not self.folder.step_folder(counters.step).exists():
                 self.save({})

@@ -3,7 +3,6 @@
 import hashlib
 import importlib.metadata
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -122,8 +121,6 @@ def write_json(path: Path, entries: Mapping[str, Any]) -> None:
     with temporary.open("w", encoding="utf-8") as file:
         json.dump(entries, file, indent=2)
         file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
     temporary.replace(path)
 
 

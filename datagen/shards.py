@@ -1,14 +1,14 @@
-"""The text of a data set, in pieces that can be computed anywhere and in any order.
+"""The text of a data set, in blocks that can be computed anywhere and in any order.
 
-The unit of randomness is a block of a fixed number of problems, each block with a bit generator of
-its own; so neither the size of a shard (a run of blocks) nor who computes it changes a byte.
+A block is a fixed number of problems with a bit generator of its own. It is the unit of randomness,
+so neither who computes it nor how often progress is noted changes a byte.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.random import BitGenerator
+from numpy.typing import NDArray
 
 from datagen import sampling
 from datagen.errors import DatasetError
@@ -21,26 +21,42 @@ _DRAWN = BLOCK + BLOCK // 8  # at a time: enough to have BLOCK left when 2/32 ar
 _PATIENCE = 64  # draws in a row that may bring nothing new
 
 
-@dataclass(frozen=True)
+@dataclass
 class Shard:
-    """Some lines of a file, and how many problems of each operation they hold."""
+    """Some lines of a file, and how many of them there are for each operation."""
 
-    text: bytes
-    operations: dict[str, int]
+    text: list[bytes] = field(default_factory=list)
+    operations: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros(len(OPERATIONS), np.int64)
+    )
 
     @property
     def problems(self) -> int:
         """The number of lines."""
-        return sum(self.operations.values())
+        return int(self.operations.sum())
+
+    def append(self, problems: ProblemArray) -> None:
+        """Add the lines of these problems."""
+        self.text.append(render_lines(problems))
+        self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
 
-def train_shard(plan: DatasetPlan, blocks: range) -> Shard:
-    """Consecutive blocks of the training file, the last one cut where the file ends.
+def train_shard(plan: DatasetPlan, block: int) -> Shard:
+    """A block of the training file, cut where the file ends.
 
     Training problems are drawn independently, as the distribution has them: some occur twice.
     """
-    parts = [_train_block(plan, block)[: plan.train - BLOCK * block] for block in blocks]
-    return _shard(parts)
+    draw = sampling.distribution(plan.distribution)
+    bits = _bits(plan, Split.TRAIN, block)
+    shard, missing = Shard(), min(BLOCK, plan.train - BLOCK * block)
+    for _ in range(_PATIENCE):
+        for problems in draw(bits, _DRAWN):
+            rows = np.flatnonzero(belongs(problem_hashes(problems), Split.TRAIN))[:missing]
+            shard.append(problems.take(rows))
+            missing -= len(rows)
+            if not missing:
+                return shard
+    raise DatasetError(f"the distribution {plan.distribution!r} has too few training problems")
 
 
 def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
@@ -49,50 +65,35 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     DatasetError if the distribution does not have that many different problems to hold out.
     """
     draw = sampling.distribution(plan.distribution)
-    missing = plan.counts[split]
+    shard, missing = Shard(), plan.counts[split]
     seen: set[int] = set()
-    parts: list[ProblemArray] = []
-    block, fruitless = 0, 0
-    while missing and fruitless < _PATIENCE:
-        problems = draw(_bits(plan, split, block), _DRAWN)
-        hashes = problem_hashes(problems)
-        new: list[int] = []
-        rows = np.flatnonzero(belongs(hashes, split))
-        for row, key in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
-            if key not in seen:
-                seen.add(key)
-                new.append(row)
-        new = new[:missing]
-        missing -= len(new)
-        parts.append(problems[np.array(new, np.intp)])
-        block, fruitless = block + 1, 0 if new else fruitless + 1
-    if missing:
-        raise DatasetError(
-            f"the distribution {plan.distribution!r} has too few different problems "
-            f"for {split}={plan.counts[split]:,}: found {plan.counts[split] - missing:,}"
-        )
-    return _shard(parts)
+    block, last_new = 0, 0
+    while block - last_new < _PATIENCE:
+        for problems in draw(_bits(plan, split, block), _DRAWN):
+            rows = _new_rows(problem_hashes(problems), split, seen)[:missing]
+            shard.append(problems.take(rows))
+            missing -= len(rows)
+            if not missing:
+                return shard
+            if len(rows):
+                last_new = block
+        block += 1
+    raise DatasetError(
+        f"the distribution {plan.distribution!r} has too few different problems "
+        f"for {split}={plan.counts[split]:,}: found {plan.counts[split] - missing:,}"
+    )
 
 
-def _train_block(plan: DatasetPlan, block: int) -> ProblemArray:
-    """BLOCK problems, none of them held out."""
-    draw = sampling.distribution(plan.distribution)
-    bits = _bits(plan, Split.TRAIN, block)
-    parts: list[ProblemArray] = []
-    for _ in range(_PATIENCE):
-        problems = draw(bits, _DRAWN)
-        parts.append(problems[belongs(problem_hashes(problems), Split.TRAIN)])
-        if sum(map(len, parts)) >= BLOCK:
-            return ProblemArray.concatenate(parts)[:BLOCK]
-    raise DatasetError(f"the distribution {plan.distribution!r} has too few training problems")
+def _new_rows(hashes: NDArray[np.uint64], split: Split, seen: set[int]) -> NDArray[np.intp]:
+    """The rows that belong to a split and were not seen before; they are added to `seen`."""
+    new = []
+    rows = np.flatnonzero(belongs(hashes, split))
+    for row, key in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
+        if key not in seen:
+            seen.add(key)
+            new.append(row)
+    return np.array(new, np.intp)
 
 
 def _bits(plan: DatasetPlan, split: Split, block: int) -> BitGenerator:
     return sampling.bit_generator(plan.seed, list(Split).index(split), block)
-
-
-def _shard(parts: Sequence[ProblemArray]) -> Shard:
-    text = b"".join(render_lines(part) for part in parts)
-    codes = np.concatenate([part.op for part in parts])
-    counts = np.bincount(codes, minlength=len(OPERATIONS)).tolist()
-    return Shard(text, {str(op): n for op, n in zip(OPERATIONS, counts, strict=True)})

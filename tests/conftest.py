@@ -1,0 +1,114 @@
+"""Fixtures that several tests share: a tiny data set, a tiny model with random weights.
+
+Every test is marked by the folder it stands in: `unit`, `parity` or `e2e`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+# Before torch is imported, and for the processes that tests start: one thread each, so that tests
+# run beside each other without competing, and sum in one order everywhere.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from calcgpt.checkpoint import Checkpoint
+
+TESTS = Path(__file__).parent
+KINDS = {
+    "unit": "one module at a time",
+    "parity": "against an independent implementation",
+    "e2e": "the commands, as a person runs them",
+}
+
+# The same examples everywhere: a failure on one machine is a failure on all.
+settings.register_profile("calcgpt", deadline=None, derandomize=True)
+settings.load_profile("calcgpt")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for kind, meaning in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {meaning}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        kind = item.path.relative_to(TESTS).parts[0]
+        if kind in KINDS:
+            item.add_marker(kind)
+
+
+@pytest.fixture(scope="session")
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of 200 training, 40 validation and 40 test problems. Not to be changed."""
+    from datagen.dataset import DatasetPlan, generate
+
+    folder = tmp_path_factory.mktemp("data") / "tiny"
+    generate(folder, DatasetPlan(train=200, val=40, test=40, seed=0), progress=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of a one-layer model with random weights, named `tiny`. Not to be changed."""
+    import torch
+
+    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.config import ModelConfig, Recipe
+    from calcgpt.model import GPT
+    from calcgpt.tokenizer import arithmetic_tokenizer
+
+    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=64))
+    tokenizer = arithmetic_tokenizer()
+    torch.manual_seed(0)
+    model = GPT(recipe.model, len(tokenizer)).eval()
+    scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
+    metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
+    folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
+    Checkpoint("tiny", recipe, tokenizer, model, metrics).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folder: Path) -> Checkpoint:
+    """That checkpoint, loaded."""
+    from calcgpt.checkpoint import Checkpoint
+
+    return Checkpoint.load(tiny_folder)
+
+
+@pytest.fixture
+def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
+    """A copy of that checkpoint, to be damaged."""
+    return Path(shutil.copytree(tiny_folder, tmp_path / "copies" / "tiny"))
+
+
+class Outcome(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """`calcgpt ARGS...` within this process."""
+    from calcgpt.cli import cli
+
+    def run(*args: str | Path) -> Outcome:
+        capsys.readouterr()
+        try:
+            code = cli.main(args=[str(arg) for arg in args], prog_name="calcgpt") or 0
+        except SystemExit as stop:
+            code = stop.code
+        return Outcome(code, *capsys.readouterr())
+
+    return run

@@ -1,0 +1,243 @@
+"""The commands, from data to an answer, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calcgpt.calculator import Calculator
+from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.files import sha256
+
+REPOSITORY = Path(__file__).parents[2]
+WEB = ["fastapi", "starlette", "uvicorn", "pydantic_settings", "tensorboard"]
+
+
+def calcgpt(*args: str | int | Path, cwd: Path) -> str:
+    """What `calcgpt ARGS...`, a process of its own, prints; it must succeed."""
+    command = [sys.executable, "-m", "calcgpt", *map(str, args)]
+    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "Traceback" not in ended.stderr
+    return ended.stdout
+
+
+def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
+    calcgpt("datagen", "data", "--train", 500, "--val", 100, "--test", 60, "--quiet", cwd=tmp_path)
+    manifest = tmp_path / "data" / "manifest.json"
+
+    steps = ["--set", "train.steps=20", "--set", "train.checkpoint_interval=10"]
+    train = ["train", "--recipe", "nano", "--data", "data", "--out", "run", "--quiet"]
+    assert "step-00000020" in calcgpt(*train, *steps, cwd=tmp_path)
+    assert load_metrics(tmp_path / "run" / "step-00000020")["validation"]["n"] == 100
+
+    evaluate = ["eval", "run", "--data", "data/test.txt", "--quiet"]
+    shown = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3, cwd=tmp_path)
+    assert "greedy decoding" in shown
+    record = json.loads((tmp_path / "scores.json").read_text())
+    assert record["n"] == 60 == sum(group["n"] for group in record["by_operation"].values())
+    for part in (record, *record["by_operation"].values()):
+        assert {"n", "char_accuracy", "exact_match"} <= part.keys()
+    assert record["manifest_sha256"] == sha256(manifest)
+    assert f"{record['exact_match']:.4f}" in shown
+    # Twenty steps teach nothing: three wrong answers follow the header.
+    assert len(shown.partition("problem ")[2].splitlines()) == 4
+
+    sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5, cwd=tmp_path)
+    assert "sampled at temperature 1" in sampled
+
+    calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet", cwd=tmp_path)
+    metrics = load_metrics(tmp_path / "checkpoints" / "mine")
+    assert {"validation", "test", "test_sampled"} <= metrics.keys()
+    assert metrics["test"]["manifest_sha256"] == sha256(manifest)
+
+    table = calcgpt("report", "checkpoints/mine", cwd=tmp_path).splitlines()
+    assert table[-1].startswith(f"| mine | {metrics['parameters']:,} | 60 |")
+
+    # The only checkpoint under checkpoints/ is the best one.
+    answered = calcgpt("calc", "12.5*3", cwd=tmp_path)
+    published = Calculator(Checkpoint.load(tmp_path / "checkpoints" / "mine")).calculate("12.5*3")
+    assert answered == f"{published.output if published.result is None else published.result}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (["nosuch"], "nosuch"),
+        (["calc"], "EXPRESSION"),
+        (["train", "--data", "data", "--out", "run"], "--recipe"),
+        (["eval", "{tiny}", "--data", "absent.txt"], "absent.txt"),
+        (["eval", "{tiny}", "--data", "{data}"], "cannot read"),
+        (["eval", "{tiny}", "--data", "{tiny}/README.md"], "README.md, line 1"),
+        (["eval", "absent", "--data", "{data}/test.txt"], "no checkpoint 'absent'"),
+        (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
+        (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
+        (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
+        (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
+        (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
+        (["report", "absent"], "absent/metrics.json"),
+        (["report", "{tiny}"], "publish it first"),
+        (["recipes", "blogg"], "valid names: blog"),
+        (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
+        (["calc", "12,5*3", "--checkpoint", "{tiny}"], "a comma"),
+        (["calc", "1/", "--checkpoint", "{tiny}"], "position 2"),
+        (["serve", "--port", "65536"], "--port"),
+        (["serve", "--port", "http"], "--port"),
+        (["datagen", "out", "--train", "0"], "train must be"),
+        (["datagen", "out", "--train", "many"], "--train"),
+        (["datagen", "out", "--distribution", "normal"], "normal"),
+        (["datagen", "out", "--format", "roman"], "roman"),
+    ],
+    ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
+    run_cli: Callable[..., Any],
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+    reason: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = run_cli(*(arg.format(tiny=tiny_folder, data=data_folder) for arg in args))
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("error: ")
+    assert reason in line
+    assert outcome.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (["--recipe", "blogg"], "valid names: blog"),
+        (["--recipe", "absent.toml"], "absent.toml"),
+        (["--recipe", "nano", "--set", "model.n_layer"], "section.field=value"),
+        (["--recipe", "nano", "--set", "model.layers=1"], "unknown field 'model.layers'"),
+        (["--recipe", "nano", "--set", "model.norm=none"], "layernorm, rmsnorm"),
+        (["--recipe", "nano", "--set", "model.n_head=5"], "not divisible"),
+        (["--recipe", "nano", "--device", "tpu"], "device 'tpu'"),
+        (["--recipe", "nano", "--data", "absent"], "absent/train.txt"),
+        (["--recipe", "nano", "--threads", "0"], "--threads"),
+        (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else "",
+)
+def test_training_refuses_what_cannot_work_before_it_begins(
+    run_cli: Callable[..., Any],
+    data_folder: Path,
+    tmp_path: Path,
+    args: list[str],
+    reason: str,
+) -> None:
+    out = tmp_path / "run"
+    outcome = run_cli("train", "--quiet", "--data", data_folder, "--out", out, *args)
+    assert outcome.code == 2
+    (line,) = outcome.err.splitlines()
+    assert line.startswith("error: ")
+    assert reason in line
+    assert not list(tmp_path.glob("run/step-*"))
+
+
+def test_a_wrong_answer_is_said_to_be_wrong(
+    run_cli: Callable[..., Any], tiny_folder: Path, tiny: Checkpoint
+) -> None:
+    outcome = run_cli("calc", "12.5*3", "--checkpoint", tiny_folder)
+    assert outcome.code == 0
+    assert outcome.out.strip()
+    assert outcome.err == "wrong: 12.5*3 is 37.5\n"  # random weights know nothing
+
+
+def test_help_names_every_command(run_cli: Callable[..., Any]) -> None:
+    outcome = run_cli("--help")
+    assert outcome.code == 0
+    commands = outcome.out.partition("Commands:")[2]
+    for command in ("calc", "datagen", "eval", "publish", "recipes", "report", "serve", "train"):
+        assert f"\n  {command} " in commands
+
+
+def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
+    assert "\nblog-rope " in run_cli("recipes").out
+    assert json.loads(run_cli("recipes", "blog").out)["model"]["n_embd"] == 96
+
+
+def test_the_command_is_installed() -> None:
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("calcgpt"), "--version"], capture_output=True, text=True
+    )
+    assert ended.returncode == 0
+    assert "version" in ended.stdout
+
+
+def test_training_needs_no_web_framework_and_no_tensorboard(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    program = f"""
+import sys
+for name in {WEB}:
+    sys.modules[name] = None  # importing it raises
+from pathlib import Path
+from calcgpt.config import load_recipe
+from calcgpt.train import train
+recipe = load_recipe("nano", ("train.steps=2", "model.n_layer=1"))
+train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False)
+"""
+    out = tmp_path / "run"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, data_folder, out], capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert Checkpoint.load(out / "step-00000002").metrics["step"] == 2
+
+
+def imports(package: str) -> Iterator[tuple[Path, str]]:
+    """Every module that the files of a package import, wherever in the file, with the file."""
+    for path in sorted((REPOSITORY / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: a relative import"
+                yield path, str(node.module)
+                yield from ((path, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def importers(package: str, *modules: str) -> set[str]:
+    """The files of a package that import one of the modules or what is in it."""
+    return {
+        path.relative_to(REPOSITORY).as_posix()
+        for path, imported in imports(package)
+        if any(imported == module or imported.startswith(f"{module}.") for module in modules)
+    }
+
+
+def test_imports_run_downward_only() -> None:
+    assert importers("datagen", "calcgpt", "api", "torch") == set()
+    assert importers("calcgpt", "api") <= {"calcgpt/cli.py", "calcgpt/__main__.py"}
+    assert importers("calcgpt", *WEB[:4]) == set()
+
+
+def test_nothing_imports_the_command_line() -> None:
+    users = set().union(*(importers(p, "calcgpt.cli") for p in ("datagen", "calcgpt", "api")))
+    assert users == {"calcgpt/__main__.py"}
+
+
+def test_nothing_that_a_file_says_is_run() -> None:
+    for package in ("datagen", "calcgpt", "api"):
+        assert importers(package, "pickle", "marshal", "shelve", "torch.load") == set()
+        for path in (REPOSITORY / package).rglob("*.py"):
+            called = {
+                node.func.id
+                for node in ast.walk(ast.parse(path.read_text("utf-8")))
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            }
+            assert not called & {"eval", "exec", "compile", "__import__"}, path

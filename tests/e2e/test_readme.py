@@ -1,0 +1,73 @@
+"""What the README says is so."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calcgpt.config import recipe_names
+from calcgpt.model import FEEDFORWARDS, NORMS, POSITIONS
+from calcgpt.report import comparison_table
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
+RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
+
+
+def shell_blocks() -> list[list[str]]:
+    blocks = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    return [block.replace("\\\n", " ").splitlines() for block in blocks]
+
+
+def test_the_two_commands_come_first() -> None:
+    assert [line.split("#")[0].strip() for line in shell_blocks()[0]] == ["make serve", "make test"]
+
+
+@pytest.mark.parametrize("file", SHIPPED + RECORDED, ids=lambda file: file.parent.name)
+def test_every_score_is_that_of_a_metrics_file(file: Path) -> None:
+    *_, row = comparison_table([file.parent]).splitlines()
+    assert row in README
+
+
+def test_no_score_comes_from_elsewhere() -> None:
+    table = comparison_table([file.parent for file in SHIPPED + RECORDED]).splitlines()
+    rows = [line for line in README.splitlines() if re.match(r"\|.*\| \d\.\d{4} \|", line)]
+    assert rows
+    assert set(rows) <= set(table)
+
+
+def test_the_names_that_can_be_chosen_are_all_there() -> None:
+    for name in [*POSITIONS, *FEEDFORWARDS, *NORMS]:
+        assert f"`{name}`" in README
+
+
+def test_the_short_walk_works_as_written(tmp_path: Path) -> None:
+    [block] = [block for block in shell_blocks() if any("data/nano" in line for line in block)]
+    assert len(block) == 3
+    for line in block:
+        program, *arguments = shlex.split(line)
+        assert program == ".venv/bin/calcgpt"
+        done = subprocess.run(
+            [sys.executable, "-m", "calcgpt", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    assert "exact match" in done.stdout
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    for line in (line for block in shell_blocks() for line in block):
+        if line.startswith(".venv/bin/calcgpt"):
+            arguments = shlex.split(line)[1:]
+            help_text = subprocess.run(
+                [sys.executable, "-m", "calcgpt", arguments[0], "--help"],
+                capture_output=True, text=True, check=True,
+            ).stdout  # fmt: skip
+            for option in (a for a in arguments if a.startswith("--")):
+                assert option in help_text, line
+            if "--recipe" in arguments:
+                assert arguments[arguments.index("--recipe") + 1] in recipe_names()

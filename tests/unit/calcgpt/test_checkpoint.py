@@ -1,0 +1,443 @@
+"""Checkpoints come back as they were saved, or are refused by the name of the file."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcgpt import checkpoint as module
+from calcgpt.checkpoint import Checkpoint, best, load_tensors, resolve
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.errors import CheckpointError
+from calcgpt.files import sha256
+from calcgpt.model import GPT
+from calcgpt.tokenizer import arithmetic_tokenizer, text_tokenizer
+
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+METRICS, CARD = "metrics.json", "README.md"
+NEEDED = (CONFIG, TOKENIZER, WEIGHTS, METRICS)
+
+
+def make(seed: int = 0, **fields: Any) -> Checkpoint:
+    """A checkpoint with random weights."""
+    sizes = {"n_layer": 1, "n_embd": 16, "n_head": 2, "block_size": 64}
+    recipe = Recipe(model=ModelConfig(**{**sizes, **fields}))
+    torch.manual_seed(seed)
+    model = GPT(recipe.model, 21).eval()
+    metrics = {"parameters": model.n_parameters(), "step": 3}
+    return Checkpoint("made", recipe, arithmetic_tokenizer(), model, metrics)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refusal(folder: Path) -> str:
+    """The one line with which a checkpoint is refused."""
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.load(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    table = json.loads(path.read_text())
+    change(table)
+    path.write_text(json.dumps(table))
+
+
+def claim_hash(folder: Path, name: str) -> None:
+    """Make config.json vouch for a file as it is now."""
+    digest = sha256(folder / name)
+    edit_json(folder / CONFIG, lambda table: table["sha256"].update({name: digest}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"tie_embeddings": True, "head_bias": False},
+        {"position": "rope", "feedforward": "swiglu", "norm": "rmsnorm", "n_kv_head": 1},
+        {"position": "none", "qk_norm": True, "qkv_bias": True, "ff_bias": True},
+    ],
+    ids=["baseline", "tied", "rope-swiglu-mqa", "none-qk-norm"],
+)
+def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) -> None:
+    saved = make(**fields)
+    saved.save(tmp_path / "saved")
+    loaded = Checkpoint.load(tmp_path / "saved")
+    assert loaded.name == "saved"
+    assert loaded.recipe == saved.recipe
+    assert loaded.metrics == saved.metrics
+    assert loaded.tokenizer.vocabulary == saved.tokenizer.vocabulary
+    ours, theirs = saved.model.state_dict(), loaded.model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    tokens = torch.randint(21, (2, 64))
+    assert torch.equal(saved.model(tokens), loaded.model(tokens))
+    assert not loaded.model.training
+
+
+def test_tied_embeddings_stay_tied_and_are_stored_once(tmp_path: Path) -> None:
+    make(tie_embeddings=True, head_bias=False).save(tmp_path / "tied")
+    model = Checkpoint.load(tmp_path / "tied").model
+    assert model.head.weight is model.token_embedding.weight
+    assert "head.weight" not in load_tensors(tmp_path / "tied", WEIGHTS)
+
+
+def test_the_same_checkpoint_gives_the_same_bytes(tmp_path: Path) -> None:
+    make().save(tmp_path / "one" / "same")
+    make().save(tmp_path / "two" / "same")
+    assert content(tmp_path / "one" / "same") == content(tmp_path / "two" / "same")
+
+
+def test_a_folder_holds_the_five_files_and_others_may_open_it(tiny_folder: Path) -> None:
+    assert set(content(tiny_folder)) == {*NEEDED, CARD}
+    assert tiny_folder.stat().st_mode & 0o777 == 0o755
+    assert (tiny_folder / CARD).read_text().startswith("# tiny\n")
+
+
+def test_extra_tensors_come_back(tmp_path: Path) -> None:
+    extra = {"a": torch.arange(3), "b": torch.rand(2, 2).T}
+    make().save(tmp_path / "saved", extra={"training.safetensors": extra})
+    loaded = load_tensors(tmp_path / "saved", "training.safetensors")
+    assert loaded.keys() == extra.keys()
+    assert all(torch.equal(loaded[name], extra[name]) for name in extra)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_missing_file_is_named(tiny_copy: Path, name: str) -> None:
+    (tiny_copy / name).unlink()
+    message = refusal(tiny_copy)
+    assert message.startswith(str(tiny_copy / name))
+    assert "No such file" in message
+
+
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.95])
+def test_a_truncated_file_is_named(tiny_copy: Path, name: str, keep: float) -> None:
+    data = (tiny_copy / name).read_bytes()
+    (tiny_copy / name).write_bytes(data[: int(keep * len(data))])
+    assert str(tiny_copy / name) in refusal(tiny_copy)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"[1, 2]", b'"text"', b"null", b"[" * 50])
+def test_a_file_with_other_content_is_named(tiny_copy: Path, name: str, data: bytes) -> None:
+    (tiny_copy / name).write_bytes(data)
+    assert str(tiny_copy / name) in refusal(tiny_copy)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_folder_in_the_place_of_a_file_is_named(tiny_copy: Path, name: str) -> None:
+    (tiny_copy / name).unlink()
+    (tiny_copy / name).mkdir()
+    assert str(tiny_copy / name) in refusal(tiny_copy)
+
+
+@pytest.mark.parametrize("place", [0, 8, 200, 5000, -1])
+def test_one_flipped_bit_in_the_weights_is_found(tiny_copy: Path, place: int) -> None:
+    data = bytearray((tiny_copy / WEIGHTS).read_bytes())
+    data[place] ^= 1
+    (tiny_copy / WEIGHTS).write_bytes(data)
+    assert str(tiny_copy / WEIGHTS) in refusal(tiny_copy)
+
+
+def test_a_changed_vocabulary_is_found(tiny_copy: Path) -> None:
+    text = (tiny_copy / TOKENIZER).read_text()
+    (tiny_copy / TOKENIZER).write_text(text.replace("=an", "=bn"))
+    assert str(tiny_copy / TOKENIZER) in refusal(tiny_copy)
+
+
+def test_weights_of_another_model_of_the_same_shape_are_found(
+    tiny_copy: Path, tmp_path: Path
+) -> None:
+    make(seed=1).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / WEIGHTS, tiny_copy / WEIGHTS)
+    assert "model.safetensors: content differs" in refusal(tiny_copy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"n_embd": 32}, "config.json says"),
+        ({"n_layer": 2}, "is not part of this model"),
+        ({"head_bias": False}, "tensor 'head.bias' is missing"),
+    ],
+)
+def test_weights_that_do_not_fit_the_config_are_refused_by_tensor(
+    tiny_copy: Path, tmp_path: Path, fields: dict[str, Any], reason: str
+) -> None:
+    make(**fields).save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / WEIGHTS, tiny_copy / WEIGHTS)
+    claim_hash(tiny_copy, WEIGHTS)
+    message = refusal(tiny_copy)
+    assert message.startswith(str(tiny_copy / WEIGHTS))
+    assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda table: table.pop("sha256"), "'sha256' is missing"),
+        (lambda table: table.update(sha256="none"), "'sha256' is missing"),
+        (lambda table: table["model"].update(n_layer="one"), "model.n_layer"),
+        (lambda table: table["model"].update(n_heads=2), "unknown field 'model.n_heads'"),
+        (lambda table: table["model"].update(n_head=3), "not divisible"),
+        (lambda table: table.update(model=[1]), "model"),
+        (lambda table: table.update(weights="x"), "unknown field 'weights'"),
+    ],
+)
+def test_a_config_that_is_none_is_refused_with_the_reason(
+    tiny_copy: Path, change: Callable[[dict[str, Any]], Any], reason: str
+) -> None:
+    edit_json(tiny_copy / CONFIG, change)
+    message = refusal(tiny_copy)
+    assert message.startswith(str(tiny_copy / CONFIG))
+    assert reason in message
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "absent/config.json" in refusal(tmp_path / "absent")
+    (tmp_path / "file").write_text("text")
+    assert "file/config.json" in refusal(tmp_path / "file")
+
+
+def test_the_model_card_is_not_needed(tiny_copy: Path) -> None:
+    (tiny_copy / CARD).write_bytes(b"\xff")
+    assert Checkpoint.load(tiny_copy).metrics["step"] == 0
+    (tiny_copy / CARD).unlink()
+    assert Checkpoint.load(tiny_copy).metrics["step"] == 0
+
+
+@st.composite
+def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
+    """Ways in which bytes are lost, changed or added."""
+    place = draw(st.floats(0, 1, exclude_max=True))
+    byte = bytes([draw(st.integers(0, 255))])
+    end = draw(st.sampled_from(["change", "remove", "insert", "cut", "replace"]))
+    other = draw(st.binary(max_size=50))
+
+    def damage(data: bytes) -> bytes:
+        at = int(place * len(data))
+        return {
+            "change": data[:at] + byte + data[at + 1 :],
+            "remove": data[:at] + data[at + 1 :],
+            "insert": data[:at] + byte + data[at:],
+            "cut": data[:at],
+            "replace": other,
+        }[end]
+
+    return damage
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_folder: Path) -> dict[str, bytes]:
+    return content(tiny_folder)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.mark.parametrize("name", [*NEEDED, CARD])
+@given(damage=damages())
+def test_random_damage_never_ends_in_another_error(
+    whole: dict[str, bytes], scratch: Path, name: str, damage: Callable[[bytes], bytes]
+) -> None:
+    damaged = damage(whole[name])
+    for other, data in whole.items():
+        (scratch / other).write_bytes(damaged if other == name else data)
+    try:
+        loaded = Checkpoint.load(scratch)
+    except CheckpointError as error:
+        message = str(error)
+    else:
+        # What the hashes vouch for is as it was; the rest may say something else.
+        assert name in (CONFIG, METRICS, CARD) or damaged == whole[name]
+        message = f"loaded {loaded.name}"
+    assert message
+    assert "\n" not in message
+
+
+class Malice:
+    """What runs a command when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_pickle_is_refused_unread(tiny_copy: Path, tmp_path: Path, name: str) -> None:
+    (tiny_copy / name).write_bytes(pickle.dumps(Malice(tmp_path / "harm")))
+    if name != CONFIG:
+        claim_hash(tiny_copy, name)
+    assert str(tiny_copy / name) in refusal(tiny_copy)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_a_torch_file_is_refused(tiny_copy: Path) -> None:
+    torch.save({"head.bias": torch.zeros(21)}, tiny_copy / WEIGHTS)
+    claim_hash(tiny_copy, WEIGHTS)
+    assert str(tiny_copy / WEIGHTS) in refusal(tiny_copy)
+
+
+def test_loading_calls_no_unpickler(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was unpickled")
+
+    for owner, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
+        monkeypatch.setattr(owner, name, forbidden)
+    monkeypatch.setattr(torch, "load", forbidden)
+    assert Checkpoint.load(tiny_folder).name == "tiny"
+
+
+@pytest.mark.parametrize("step", ["save_file", "sha256", "write_json", "model_card"])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_save_that_fails_leaves_the_old_checkpoint_and_nothing_else(
+    tiny_copy: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    before = content(tiny_copy)
+    monkeypatch.setattr(module, step, fail)
+    with pytest.raises(error):
+        make(seed=1).save(tiny_copy)
+    assert content(tiny_copy) == before
+    assert list(tiny_copy.parent.iterdir()) == [tiny_copy]
+
+
+def test_a_save_over_a_checkpoint_replaces_all_of_it(tiny_copy: Path) -> None:
+    new = make(seed=1)
+    new.save(tiny_copy, extra={"training.safetensors": {"a": torch.zeros(1)}})
+    new.save(tiny_copy)
+    assert set(content(tiny_copy)) == {*NEEDED, CARD}
+    loaded = Checkpoint.load(tiny_copy)
+    assert torch.equal(loaded.model.head.weight, new.model.head.weight)
+    assert list(tiny_copy.parent.iterdir()) == [tiny_copy]
+
+
+def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1) -> Path:
+    """What `best` looks at of a checkpoint."""
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / CONFIG).write_text("{}")
+    metrics: dict[str, Any] = {"parameters": parameters}
+    if exact_match is not None:
+        metrics["validation"] = {"exact_match": exact_match}
+    (folder / METRICS).write_text(json.dumps(metrics))
+    return folder
+
+
+def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
+    entry(tmp_path, "a", 0.5)
+    entry(tmp_path, "b", 0.75)
+    entry(tmp_path, "c", 0.7)
+    assert best(tmp_path) == tmp_path / "b"
+
+
+def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
+    entry(tmp_path, "a", 0.5)
+    edit_json(entry(tmp_path, "b", 0.4) / METRICS, lambda m: m.update(test={"exact_match": 1.0}))
+    assert best(tmp_path) == tmp_path / "a"
+
+
+def test_of_equals_the_best_has_fewer_parameters_then_the_first_name(tmp_path: Path) -> None:
+    for name, parameters in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):
+        entry(tmp_path, name, 0.5, parameters)
+    assert best(tmp_path) == tmp_path / "b"
+
+
+def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> None:
+    entry(tmp_path, "a", None)
+    entry(tmp_path, "b", 0.0, 10**9)
+    assert best(tmp_path) == tmp_path / "b"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{", "[]", "{}", '{"validation": {"exact_match": "high"}, "parameters": 1}',
+     '{"validation": [1], "parameters": 1}', '{"validation": {"exact_match": 1}}'],
+)  # fmt: skip
+def test_damaged_metrics_are_passed_over_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    (entry(tmp_path, "a", 1.0) / METRICS).write_text(damage)
+    entry(tmp_path, "b", 0.1)
+    with caplog.at_level(logging.WARNING):
+        assert best(tmp_path) == tmp_path / "b"
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert str(tmp_path / "a") in record.getMessage()
+
+
+def test_hidden_and_half_written_folders_are_not_chosen(tmp_path: Path) -> None:
+    entry(tmp_path, ".a.half", 1.0)
+    (entry(tmp_path, "b", 1.0) / CONFIG).unlink()
+    entry(tmp_path, "c", 0.1)
+    assert best(tmp_path) == tmp_path / "c"
+
+
+def test_a_root_without_checkpoints_has_no_best(tmp_path: Path) -> None:
+    for root in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(CheckpointError, match="no checkpoint in"):
+            best(root)
+
+
+def test_a_reference_is_a_folder_a_name_or_best(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    worse, better = entry(root, "worse", 0.1), entry(root, "better", 0.2)
+    elsewhere = entry(tmp_path, "elsewhere", 0.0)
+    assert resolve("worse", root) == worse
+    assert resolve("best", root) == better
+    assert resolve(str(elsewhere), root) == elsewhere
+
+
+def test_a_folder_of_checkpoints_means_its_best(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    entry(run, "step-00000100", 0.3)
+    expected = entry(run, "step-00000200", 0.6)
+    entry(run, "step-00000300", 0.5)
+    assert resolve(str(run), tmp_path / "root") == expected
+    assert resolve("run", tmp_path) == expected
+
+
+def test_an_unknown_reference_lists_the_names_there_are(tmp_path: Path) -> None:
+    entry(tmp_path, "blog", 0.1)
+    entry(tmp_path, "answer", 0.1)
+    with pytest.raises(CheckpointError) as caught:
+        resolve("blogg", tmp_path)
+    assert "'blogg'" in str(caught.value)
+    assert str(caught.value).endswith("answer, blog")
+
+
+def test_a_root_beside_the_current_folder_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry(tmp_path / "checkpoints", "mine", 0.1)
+    monkeypatch.chdir(tmp_path)
+    assert resolve("mine") == Path("checkpoints/mine")
+
+
+def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:
+    saved = make()
+    saved.tokenizer = text_tokenizer("to be or not to be × ÷ é")
+    saved.model = GPT(saved.recipe.model, len(saved.tokenizer))
+    saved.save(tmp_path / "text")
+    assert Checkpoint.load(tmp_path / "text").tokenizer.vocabulary == saved.tokenizer.vocabulary

@@ -1,0 +1,63 @@
+"""Every shipped recipe is valid, and what its name says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from calcgpt.config import Recipe, load_recipe, recipe_names
+from calcgpt.model import GPT
+from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
+
+
+def build(recipe: Recipe) -> GPT:
+    with torch.device("meta"):  # shapes without numbers: nothing is allocated
+        return GPT(recipe.model, len(ALPHABET))
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
+    recipe = load_recipe(name)
+    model = build(recipe)
+    logits = model(torch.zeros(2, PROMPT_LENGTH + WIDTH, dtype=torch.long, device="meta"))
+    assert logits.shape == (2, PROMPT_LENGTH + WIDTH, len(ALPHABET))
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_says_what_it_is(name: str) -> None:
+    assert load_recipe(name).description
+
+
+def test_the_recipes_of_the_first_experiments_stay() -> None:
+    assert {"blog", "blog-gqa", "blog-rope", "blog-swiglu", "nano"} <= set(recipe_names())
+
+
+def test_the_baseline_is_the_blogs() -> None:
+    recipe = load_recipe("blog")
+    model, train = recipe.model, recipe.train
+    assert (model.n_layer, model.n_embd, model.n_head, model.block_size) == (8, 96, 8, 128)
+    assert (model.position, model.feedforward, model.norm) == ("learned", "relu", "layernorm")
+    assert (train.steps, train.batch_size, train.lr) == (5_000, 16, 3e-4)
+    assert (train.batches, train.schedule, model.dropout) == ("stream", "constant", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("blog-swiglu", {"feedforward": "swiglu"}),
+        ("blog-rope", {"position": "rope"}),
+        ("blog-gqa", {"n_kv_head": 2}),
+    ],
+)
+def test_a_variant_differs_from_the_baseline_in_its_one_choice(
+    name: str, changed: dict[str, object]
+) -> None:
+    baseline, variant = load_recipe("blog"), load_recipe(name)
+    assert variant.model == baseline.model.model_copy(update=changed)
+    assert variant.train == baseline.train
+
+
+def test_swiglu_has_as_many_parameters_as_the_baseline() -> None:
+    baseline = build(load_recipe("blog")).n_parameters()
+    swiglu = build(load_recipe("blog-swiglu")).n_parameters()
+    assert abs(swiglu - baseline) / baseline < 0.01

@@ -1,0 +1,30 @@
+"""What hypothesis draws for these tests: every number that ten characters can hold."""
+
+from hypothesis import strategies as st
+
+from datagen.arithmetic import Number, Operation, Problem
+from datagen.notation import WIDTH, number_text
+
+
+def fits(number: Number) -> bool:
+    """Whether the number can be an operand."""
+    return len(number_text(number)) <= WIDTH
+
+
+def _whole(magnitude: int) -> st.SearchStrategy[Number]:
+    return st.integers(-magnitude, magnitude).map(lambda n: Number(100 * n, False))
+
+
+def _decimal(magnitude: int) -> st.SearchStrategy[Number]:
+    return st.integers(-magnitude, magnitude).map(lambda n: Number(n, True))
+
+
+# Small ones often, for they make zeros, ties and equal operands; then all lengths alike.
+_magnitudes = [10**digits for digits in range(1, 11)]
+numbers = st.one_of(
+    st.sampled_from([Number(h, p) for h in (0, 100, -100, 500) for p in (False, True)]),
+    *[_whole(magnitude - 1) for magnitude in _magnitudes],
+    *[_decimal(magnitude - 1) for magnitude in _magnitudes],
+).filter(fits)
+
+problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)

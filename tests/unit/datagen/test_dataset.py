@@ -1,0 +1,359 @@
+"""Data sets on disk."""
+
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from datagen import sampling, shards
+from datagen.arithmetic import Operation, Problem
+from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
+from datagen.errors import DatasetError
+from datagen.notation import parse
+from datagen.sampling import DISTRIBUTIONS, Distribution
+from datagen.splits import Split, problem_hash, split_of
+from datagen.vectorised import ProblemArray
+
+SMALL = DatasetPlan(train=300, val=40, test=20, seed=7)
+FILES = ["manifest.json", "test.txt", "train.txt", "val.txt"]
+
+
+def make(out: Path, plan: DatasetPlan = SMALL, **options: object) -> Manifest:
+    return generate(out, plan, progress=False, **options)  # type: ignore[arg-type]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data set of 200,000 problems, three full blocks and a part of one for training."""
+    out = tmp_path_factory.mktemp("large")
+    make(out, DatasetPlan(train=196_700, val=2_000, test=2_000, seed=3))
+    return out
+
+
+def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
+    problems = {
+        split: [parse(line) for line in (large / f"{split}.txt").read_text().splitlines()]
+        for split in Split
+    }
+    assert {split: len(found) for split, found in problems.items()} == {
+        Split.TRAIN: 196_700,
+        Split.VAL: 2_000,
+        Split.TEST: 2_000,
+    }
+
+    def asked(problem: Problem) -> tuple[object, ...]:
+        """What a problem asks, however it is written."""
+        operands = [problem.a.hundredths, problem.b.hundredths]
+        return problem.op, *(sorted(operands) if problem.op in "+*" else operands)
+
+    training = {asked(problem) for problem in problems[Split.TRAIN]}
+    held_out = [asked(problem) for split in ("val", "test") for problem in problems[Split(split)]]
+    assert len(set(held_out)) == len(held_out) == 4_000
+    assert not training & set(held_out)
+    # Nor with any other seed, since a problem's side depends on the problem alone.
+    assert all(split_of(problem) == split for split, some in problems.items() for problem in some)
+
+
+def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
+    entries = json.loads((large / "manifest.json").read_text())
+    assert (entries["seed"], entries["distribution"], entries["format"]) == (3, "blog", "direct")
+    assert entries["package_version"]
+    for split in Split:
+        data = (large / f"{split}.txt").read_bytes()
+        lines = data.decode("ascii").splitlines()
+        assert data.endswith(b"$\n")
+        assert entries["counts"][split] == len(lines)
+        assert entries["bytes"][split] == len(data)
+        assert entries["sha256"][split] == hashlib.sha256(data).hexdigest()
+        assert entries["operations"][split] == Counter(line[12] for line in lines)
+    manifest = load_manifest(large)
+    assert manifest.plan == DatasetPlan(196_700, 2_000, 2_000, 3)
+    assert manifest.files[Split.VAL].operations.keys() == set(Operation)
+
+
+@pytest.mark.parametrize("options", [{"shard_size": 1}, {"shard_size": 10**12}, {"workers": 2}])
+def test_the_bytes_depend_on_the_plan_alone(
+    large: Path, tmp_path: Path, options: dict[str, int]
+) -> None:
+    make(tmp_path, load_manifest(large).plan, **options)
+    assert contents(tmp_path) == contents(large)
+
+
+def test_pinned_bytes(tmp_path: Path) -> None:
+    # Whatever changes these bytes must raise `plan.GENERATOR`.
+    manifest = make(tmp_path)
+    assert [manifest.files[split].sha256[:16] for split in Split] == [
+        "4b7b9370be4fd2fa",
+        "30f47da2cf1e0791",
+        "d2119e58743ac289",
+    ]
+
+
+def test_training_data_continues_with_more(tmp_path: Path) -> None:
+    make(tmp_path / "less")
+    make(tmp_path / "more", DatasetPlan(train=500, val=40, test=20, seed=7))
+    less, more = contents(tmp_path / "less"), contents(tmp_path / "more")
+    assert more["train.txt"].startswith(less["train.txt"])
+    assert more["val.txt"] == less["val.txt"]
+
+
+def test_another_seed_gives_other_problems(tmp_path: Path) -> None:
+    make(tmp_path / "7")
+    make(tmp_path / "8", DatasetPlan(train=300, val=40, test=20, seed=8))
+    for split in Split:
+        lines = [(tmp_path / seed / f"{split}.txt").read_text().splitlines() for seed in "78"]
+        assert len(set(lines[0]) & set(lines[1])) < len(lines[0]) / 10
+
+
+def test_a_finished_data_set_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = make(tmp_path)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert sorted(path.name for path in times) == FILES
+    assert generate(tmp_path, SMALL, workers=2, shard_size=5) == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
+    assert capsys.readouterr().err == f"{tmp_path} is already complete\n"
+
+
+def test_the_progress_bar_counts_the_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    generate(tmp_path, SMALL)
+    captured = capsys.readouterr()
+    assert "360/360" in captured.err
+    assert "problems/s" in captured.err
+    assert captured.out == ""
+
+
+def _damage(folder: Path) -> None:
+    path = folder / "val.txt"
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+
+
+def _shorten(folder: Path) -> None:
+    path = folder / "train.txt"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def _lose(folder: Path) -> None:
+    (folder / "test.txt").unlink()
+
+
+def _lose_manifest(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+
+
+def _break_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("{")
+
+
+def _empty_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[]")
+
+
+def _older_generator(folder: Path) -> None:
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"generator": 1', '"generator": 0'))
+
+
+def _other_seed(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+    make(folder, DatasetPlan(train=300, val=40, test=20, seed=8))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (_damage, "val.txt is damaged"),
+        (_shorten, "train.txt is damaged"),
+        (_lose, "test.txt is missing"),
+        (_lose_manifest, "of unknown origin"),
+        (_break_manifest, "manifest.json: not readable as JSON"),
+        (_empty_manifest, "manifest.json: not a JSON object"),
+        (_older_generator, "holds a different data set"),
+        (_other_seed, "holds a different data set"),
+    ],
+)
+def test_anything_else_is_left_as_it_is_unless_forced(
+    tmp_path: Path, change: object, complaint: str
+) -> None:
+    make(tmp_path)
+    good = contents(tmp_path)
+    (tmp_path / "notes.md").write_text("mine")
+    change(tmp_path)  # type: ignore[operator]
+    before = contents(tmp_path)
+    with pytest.raises(DatasetError, match=complaint) as caught:
+        make(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert contents(tmp_path) == before
+    make(tmp_path, force=True)
+    assert contents(tmp_path) == good | {"notes.md": b"mine"}
+
+
+def test_the_beginning_of_another_data_set_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7))
+    before = contents(tmp_path)
+    with pytest.raises(DatasetError, match="the beginning of a different data set"):
+        make(tmp_path)
+    assert contents(tmp_path) == before
+    make(tmp_path, force=True)
+    assert sorted(contents(tmp_path)) == FILES
+
+
+def _interrupt(out: Path, monkeypatch: pytest.MonkeyPatch, plan: DatasetPlan) -> None:
+    """Begin a data set, and stop when training problems are to be drawn."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("datagen.dataset.train_shard", stop)
+        make(out, plan)
+    assert sorted(contents(out)) == ["journal.json", "test.txt", "train.txt.partial", "val.txt"]
+
+
+@pytest.mark.parametrize("name", ["val.txt", "train.txt.partial", "journal.json"])
+def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make(tmp_path / "good")
+    out = tmp_path / "out"
+    _interrupt(out, monkeypatch, SMALL)
+    (out / name).write_bytes(b"rubbish")
+    if name == "train.txt.partial":  # more than the journal vouches for is cut off
+        make(out)
+    else:
+        with pytest.raises(DatasetError, match=name):
+            make(out)
+        make(out, force=True)
+    assert contents(out) == contents(tmp_path / "good")
+
+
+def test_a_partial_file_that_has_lost_data_is_begun_anew(tmp_path: Path) -> None:
+    plan = DatasetPlan(train=shards.BLOCK + 1, val=1, test=1, seed=0)
+    make(tmp_path / "good", plan)
+    good = contents(tmp_path / "good")
+    out = tmp_path / "out"
+
+    class Stop(Exception):
+        pass
+
+    def stop_after_a_block(plan: DatasetPlan, block: int) -> shards.Shard:
+        if block:
+            raise Stop
+        return shards.train_shard(plan, block)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stop):
+        patch.setattr("datagen.dataset.train_shard", stop_after_a_block)
+        make(out, plan, shard_size=1)
+    partial = out / "train.txt.partial"
+    assert partial.read_bytes() == good["train.txt"][: partial.stat().st_size]
+    assert partial.stat().st_size == 37 * shards.BLOCK
+    partial.write_bytes(partial.read_bytes()[:-100])
+    make(out, plan)
+    assert contents(out) == good
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("train", 0),
+        ("train", -1),
+        ("train", 10**10 + 1),
+        ("train", 1.5),
+        ("train", True),
+        ("val", 0),
+        ("val", 1_000_001),
+        ("test", -5),
+        ("test", "10"),
+        ("seed", -1),
+        ("seed", 2**63),
+        ("seed", None),
+        ("distribution", "bolg"),
+        ("distribution", []),
+        ("format", "indirect"),
+    ],
+)
+def test_nonsense_in_a_plan_is_refused(field: str, value: object) -> None:
+    fields = {"train": 1, "val": 1, "test": 1, "seed": 0, field: value}
+    with pytest.raises(DatasetError, match=field) as caught:
+        DatasetPlan(**fields)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"workers": 0}, {"workers": 10_000}, {"shard_size": 0}])
+def test_nonsense_options_are_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, int]
+) -> None:
+    (name,) = options
+    with pytest.raises(DatasetError, match=name):
+        make(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_out_may_not_be_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for out in (file, file / "below"):
+        with pytest.raises(DatasetError, match="file") as caught:
+            make(out)
+        assert "\n" not in str(caught.value)
+    assert file.read_text() == "mine"
+
+
+def test_a_distribution_with_too_few_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sums_below_40(words: np.ndarray) -> ProblemArray:
+        a, b = 100 * (words[0] % 40).astype(np.int64), 100 * (words[1] % 40).astype(np.int64)
+        whole = np.zeros(len(a), np.bool_)
+        return ProblemArray(a, whole, np.zeros(len(a), np.uint8), b, whole)
+
+    monkeypatch.setitem(DISTRIBUTIONS, "sums", Distribution(2, sums_below_40))
+    numbers = range(40)
+    array = [(100 * a, 100 * b) for a in numbers for b in numbers if a <= b]
+    problems = sums_problems(array)
+    possible = sum(split_of(problem) == Split.VAL for problem in problems)
+    assert len({problem_hash(problem) for problem in problems}) == 820
+    make(tmp_path / "all", DatasetPlan(1000, possible, 1, 0, distribution="sums"))
+    lines = (tmp_path / "all" / "val.txt").read_text().splitlines()
+    assert len(set(lines)) == len(lines) == possible
+    with pytest.raises(DatasetError, match=f"val={possible + 1}: found {possible}"):
+        make(tmp_path / "more", DatasetPlan(1000, possible + 1, 1, 0, distribution="sums"))
+
+
+def sums_problems(operands: list[tuple[int, int]]) -> list[Problem]:
+    a, b = np.array(operands).T
+    whole = np.zeros(len(a), np.bool_)
+    return ProblemArray(a, whole, np.zeros(len(a), np.uint8), b, whole).to_problems()
+
+
+def test_a_missing_manifest(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"manifest.json: no such file"):
+        load_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["seed", "counts", "sha256", "operations", "generator"])
+def test_an_incomplete_manifest(tmp_path: Path, key: str) -> None:
+    make(tmp_path)
+    path = tmp_path / "manifest.json"
+    entries = json.loads(path.read_text())
+    del entries[key]
+    path.write_text(json.dumps(entries))
+    with pytest.raises(DatasetError, match=f"manifest.json: not a manifest: .*{key}"):
+        load_manifest(tmp_path)
+
+
+def test_distributions_are_found_by_name() -> None:
+    assert sampling.distribution("blog") is DISTRIBUTIONS["blog"]
