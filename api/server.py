@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -50,5 +51,11 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
-    except OSError as error:
+    except socket.gaierror as error:
         raise ServeError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    except OSError as error:
+        raise ServeError(
+            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}"
+        ) from None
+    except UnicodeError:
+        raise ServeError(f"cannot listen on {host}:{port}: not a host name") from None

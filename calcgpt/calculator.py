@@ -12,7 +12,7 @@ from calcgpt.errors import ExpressionError
 from calcgpt.generate import generate
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import NotationError
-from datagen.notation import WIDTH, answer_text, number_text, parse_answer, render_prompt
+from datagen.notation import ALPHABET, WIDTH, answer_text, number_text, parse_answer, render_prompt
 
 MAX_LENGTH = 100  # characters of an expression
 _NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
@@ -37,7 +37,7 @@ class Calculator:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.checkpoint = checkpoint
-        self._stop = int(checkpoint.tokenizer.encode("$")[0])
+        self._stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])  # raises where one is lacking
 
     def calculate(self, expression: str) -> Calculation:
         """Raises ExpressionError, with the position, for what is not one binary operation on

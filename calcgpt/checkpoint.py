@@ -1,6 +1,6 @@
 """Checkpoints: a folder of plain files, nothing pickled.
 
-config.json         the recipe, the package version, the SHA-256 of the two files below
+config.json         the recipe, the package version, the SHA-256 of itself and of the next two
 tokenizer.json      the vocabulary
 model.safetensors   the weights
 metrics.json        what it scored, and on what
@@ -9,10 +9,10 @@ README.md           the model card
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from calcgpt import __version__
 from calcgpt.config import Recipe, build
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.files import new_folder, sha256, write_json, write_text
@@ -51,12 +52,10 @@ class Checkpoint:
             tensors = {WEIGHTS: _weights(self.model), **(extra or {})}
             for name, content in tensors.items():
                 _save_tensors(content, staging / name)
-            config = {
-                "calcgpt_version": version("calcgpt"),
-                **self.recipe.model_dump(),
-                "sha256": {name: sha256(staging / name) for name in (TOKENIZER, *tensors)},
-            }
-            write_json(staging / CONFIG, config)
+            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
+            hashes = {name: sha256(staging / name) for name in (TOKENIZER, *tensors)}
+            hashes[CONFIG] = _config_sha256(config)
+            write_json(staging / CONFIG, {**config, "sha256": hashes})
             write_json(staging / METRICS, self.metrics)
             write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
@@ -64,14 +63,17 @@ class Checkpoint:
     def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
         """Raises CheckpointError, naming the file, for whatever is missing or does not fit."""
         recipe, hashes = _load_config(folder)
+        text = _read(folder / TOKENIZER)
+        _check_hash(folder / TOKENIZER, hashes)
         try:
-            tokenizer = CharTokenizer.from_json(_read(folder / TOKENIZER))
+            tokenizer = CharTokenizer.from_json(text)
         except CheckpointError as error:
             raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
+        tensors = load_tensors(folder, WEIGHTS, hashes)
+        with torch.device("meta"):  # shapes without memory: a config may ask for anything
+            _check_shapes(GPT(recipe.model, len(tokenizer)), tensors, folder / WEIGHTS)
         model = GPT(recipe.model, len(tokenizer))
-        _fill(model, load_tensors(folder, WEIGHTS, hashes), folder / WEIGHTS)
-        if hashes.get(TOKENIZER) != sha256(folder / TOKENIZER):
-            raise CheckpointError(f"{folder / TOKENIZER}: content differs from {CONFIG}'s SHA-256")
+        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         return cls(
             folder.resolve().name,
             recipe,
@@ -91,8 +93,7 @@ def load_tensors(
         tensors = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {_reason(error)}") from None
-    if hashes.get(name) != sha256(path):
-        raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
+    _check_hash(path, hashes)
     return tensors
 
 
@@ -110,7 +111,7 @@ def resolve(reference: str, root: Path | None = None) -> Path:
     for folder in (Path(reference), root / reference):
         if (folder / CONFIG).is_file():
             return folder
-        if folder.is_dir():
+        if any(folder.glob(f"[!.]*/{CONFIG}")):
             return best(folder)
     names = ", ".join(sorted(f.parent.name for f in root.glob(f"*/{CONFIG}"))) or "none"
     raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {names}")
@@ -125,7 +126,11 @@ def best(root: Path) -> Path:
     for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
         try:
             metrics = load_metrics(config.parent)
-            exact_match = float(metrics.get("validation", {}).get("exact_match", -1.0))
+            exact_match = -1.0  # saved on a signal, before it was validated: comes last
+            if "validation" in metrics:
+                exact_match = float(metrics["validation"]["exact_match"])
+                if not 0.0 <= exact_match <= 1.0:
+                    raise ValueError(f"exact match is {exact_match}")
             ranked.append((-exact_match, int(metrics["parameters"]), config.parent))
         except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
             log.warning("passed over %s: %s", config.parent, error)
@@ -144,6 +149,7 @@ def default_root() -> Path:
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        path.chmod(0o644)  # safetensors leaves it to the owner alone
     except SafetensorError as error:  # a full disk, say: not an OSError here
         raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
 
@@ -155,7 +161,7 @@ def _weights(model: GPT) -> dict[str, torch.Tensor]:
     return weights
 
 
-def _fill(model: GPT, tensors: dict[str, torch.Tensor], path: Path) -> None:
+def _check_shapes(model: GPT, tensors: dict[str, torch.Tensor], path: Path) -> None:
     expected = _weights(model)
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:
@@ -165,16 +171,26 @@ def _fill(model: GPT, tensors: dict[str, torch.Tensor], path: Path) -> None:
         want, have = tuple(expected[name].shape), tuple(tensors[name].shape)
         if want != have:
             raise CheckpointError(f"{path}: tensor {name!r} is {have}, {CONFIG} says {want}")
-    model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+
+
+def _check_hash(path: Path, hashes: dict[str, str]) -> None:
+    if hashes.get(path.name) != sha256(path):
+        raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
+
+
+def _config_sha256(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
     path = folder / CONFIG
     content = _read_json(path)
-    content.pop("calcgpt_version", None)
     hashes = content.pop("sha256", None)
     if not isinstance(hashes, dict):
         raise CheckpointError(f"{path}: 'sha256' is missing")
+    if hashes.get(CONFIG) != _config_sha256(content):
+        raise CheckpointError(f"{path}: content differs from its own SHA-256")
+    content.pop("calcgpt_version", None)
     try:
         return build(Recipe, content, str(path)), hashes
     except ConfigError as error:

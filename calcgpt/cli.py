@@ -135,9 +135,11 @@ def recipes(name: str | None) -> None:
 @click.option("--n", "limit", type=click.IntRange(min=1), help="Only the first problems.")
 @click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
               help="0 is greedy; the blog sampled at 1.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the sampling.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
+              help="Of the sampling.")  # fmt: skip
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the scores here.")
-@click.option("--errors", default=0, show_default=True, help="Show this many wrong answers.")
+@click.option("--errors", default=0, show_default=True, type=click.IntRange(min=0),
+              help="Show this many wrong answers.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def evaluate(
@@ -151,6 +153,8 @@ def evaluate(
     from calcgpt.report import error_table, evaluation_record, score_table
     from calcgpt.train import pick_device
 
+    if json_file and not json_file.parent.is_dir():
+        raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")
     loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
     sampling = Sampling(temperature, seed=seed)
     record, evaluation = evaluation_record(loaded, data, sampling, limit, progress=not quiet)

@@ -26,15 +26,15 @@ RECIPES = resources.files("calcgpt") / "recipes"
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ModelConfig(_Section):
     """The architecture. Each field is one choice; the defaults are the blog's baseline."""
 
-    block_size: int = Field(128, ge=1, description="longest sequence, in tokens")
-    n_layer: int = Field(8, ge=1)
-    n_embd: int = Field(96, ge=1, description="width of the residual stream")
+    block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
+    n_layer: int = Field(8, ge=1, le=1_000)
+    n_embd: int = Field(96, ge=1, le=100_000, description="width of the residual stream")
     n_head: int = Field(8, ge=1, description="query heads")
     n_kv_head: int | None = Field(
         None, ge=1, description="key/value heads: n_head is multi-head, 1 multi-query; null: n_head"
@@ -44,7 +44,10 @@ class ModelConfig(_Section):
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
     feedforward: str = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
-        None, ge=1, description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks"
+        None,
+        ge=1,
+        le=1_000_000,
+        description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks",
     )
     norm: str = Field("layernorm", description="normalisation, ahead of each sub-layer")
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -154,6 +157,8 @@ def _read(name: str) -> dict[str, Any]:
     base = table.pop("extends", None)
     if base is None:
         return table
+    if name.endswith(".toml") and str(base).endswith(".toml"):
+        base = str(Path(name).parent / str(base))
     merged = _parse(str(base))
     if "extends" in merged:
         raise ConfigError(f"recipe {name}: {base!r} extends another; one level is all there is")
@@ -207,6 +212,8 @@ def build(kind: type[S], table: Any, source: str) -> S:
     """`kind` from a table; raises ConfigError, one line that starts with `source`."""
     try:
         return kind.model_validate(table)
+    except ConfigError as error:  # an unknown name, from its registry
+        raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -5,12 +5,14 @@ Both look at the answer field alone: what follows the last `=`, the closing `$` 
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from calcgpt.batches import read_text
@@ -78,9 +80,11 @@ def evaluate(
 ) -> Evaluation:
     """Let the model answer every line, and score it. `progress` is told how many were answered.
 
-    With a temperature above 0, batch i is sampled with seed `sampling.seed + i`.
+    With a temperature above 0, each batch has a seed of its own, made from `sampling.seed`.
     """
     sampling = sampling or Sampling()
+    was_training = model.training
+    model.eval()
     device = next(model.parameters()).device
     stop = int(tokenizer.encode("$")[0])
     started = time.perf_counter()
@@ -89,13 +93,14 @@ def evaluate(
     order = sorted(range(len(lines)), key=lambda i: len(lines[i].prompt))
     for index, rows in enumerate(_groups(order, lines)):
         prompts = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
-        here = Sampling(sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed + index)
+        here = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
         for row, ids in zip(
             rows, generate(model, prompts.to(device), stop, sampling=here), strict=True
         ):
             outputs[row] = tokenizer.decode(ids)
         progress(len(rows))
     seconds = time.perf_counter() - started
+    model.train(was_training)
     return Evaluation(score(lines, outputs), list(lines), outputs, len(lines) / seconds)
 
 
@@ -122,6 +127,10 @@ def _scores(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
         "char_accuracy": matching / characters,
         "exact_match": exact / len(rows),
     }
+
+
+def _batch_seed(seed: int, index: int) -> int:
+    return int(np.random.SeedSequence((seed, index)).generate_state(1)[0])
 
 
 def _groups(order: list[int], lines: Sequence[Line]) -> list[list[int]]:

@@ -48,16 +48,27 @@ def new_folder(path: Path) -> Iterator[Path]:
             with file.open("rb") as opened:
                 os.fsync(opened.fileno())
         staging.chmod(0o755)
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-            path.replace(old / path.name)
-            staging.replace(path)
-            shutil.rmtree(old)
-        else:
-            staging.replace(path)
+        _swap_in(staging, path)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
+
+
+def _swap_in(staging: Path, path: Path) -> None:
+    """Rename `staging` to `path`; what stood there is removed, or put back if that fails."""
+    if not path.exists():
+        staging.replace(path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    try:
+        path.replace(old / path.name)
+        try:
+            staging.replace(path)
+        except BaseException:
+            (old / path.name).replace(path)
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def sha256(path: Path) -> str:

@@ -5,10 +5,12 @@ Shapes: B sequences, P prompt tokens, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.model import GPT
 
 
@@ -22,10 +24,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1:
-            raise ValueError("temperature must be at least 0, and top_p above 0 and at most 1")
+        # Below 1e-4, float32 logits overflow; that is greedy decoding, which is 0.
+        if self.temperature != 0 and not 1e-4 <= self.temperature < math.inf:
+            raise ConfigError("temperature must be 0, or at least 0.0001 and finite")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError("top_p must be above 0 and at most 1")
         if self.top_k is not None and self.top_k < 1:
-            raise ValueError("top_k must be at least 1")
+            raise ConfigError("top_k must be at least 1")
 
 
 @torch.inference_mode()
@@ -71,6 +76,8 @@ def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) ->
     """The next token of each row, (B,)."""
     if sampling.temperature == 0:
         return logits_BV.argmax(dim=-1)
+    if not logits_BV.isfinite().all():
+        raise DataError("the model's logits are not finite: its weights are damaged")
     logits_BV = logits_BV.float() / sampling.temperature
     if sampling.top_k is not None and sampling.top_k < logits_BV.size(-1):
         threshold = logits_BV.topk(sampling.top_k, dim=-1).values[:, -1:]

@@ -21,7 +21,7 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
         "",
         recipe.description or "A decoder-only transformer trained from scratch.",
         "",
-        f"- {metrics.get('parameters', '?'):,} parameters: {model.n_layer} layers, "
+        f"- {metrics.get('parameters', 0):,} parameters: {model.n_layer} layers, "
         f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
         f"context {model.block_size}; positions {model.position}, feed-forward "
         f"{model.feedforward}, norm {model.norm}",
@@ -47,7 +47,11 @@ SCORE_HEADER = (
 
 def score_row(label: str, scores: dict[str, Any]) -> str:
     """One row of a score table: overall, then exact match per operation."""
-    operations = scores["by_operation"]
     cells = [f"{scores['n']:,}", f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
-    cells += [f"{operations[op]['exact_match']:.4f}" if op in operations else "" for op in "+-*/"]
-    return f"| {label} | {' | '.join(cells)} |"
+    return f"| {label} | {' | '.join(cells + operation_cells(scores))} |"
+
+
+def operation_cells(scores: dict[str, Any]) -> list[str]:
+    """Exact match of each operation; empty where the data has none of it."""
+    operations = scores["by_operation"]
+    return [f"{operations[op]['exact_match']:.4f}" if op in operations else "" for op in "+-*/"]

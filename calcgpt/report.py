@@ -14,7 +14,7 @@ from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluate import Evaluation, evaluate, read_problems
 from calcgpt.files import sha256
 from calcgpt.generate import Sampling
-from calcgpt.model_card import SPLITS
+from calcgpt.model_card import SPLITS, operation_cells
 
 
 def evaluation_record(
@@ -106,8 +106,10 @@ def comparison_table(folders: Sequence[Path]) -> str:
             cells = [folder.resolve().name, f"{metrics['parameters']:,}", f"{greedy['n']:,}"]
             for scores in (greedy, sampled):
                 cells += [f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
-            cells += [f"{greedy['by_operation'][op]['exact_match']:.4f}" for op in "+-*/"]
-        except KeyError as error:
-            raise DataError(f"{folder}: metrics.json has no {error}: publish it first") from None
+            cells += operation_cells(greedy)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{folder}: metrics.json is not that of a published checkpoint: {error!r}"
+            ) from None
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

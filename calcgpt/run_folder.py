@@ -23,6 +23,7 @@ from calcgpt.files import write_text
 
 log = logging.getLogger(__name__)
 KEEP = 2
+TRAINING = "training.safetensors"  # what only a resumed run needs
 
 
 class RunFolder:
@@ -75,6 +76,7 @@ class RunFolder:
         for folder in reversed(self.checkpoints()):
             try:
                 checkpoint.Checkpoint.load(folder)
+                checkpoint.load_tensors(folder, TRAINING)
                 return folder
             except CheckpointError as error:
                 log.warning("passed over %s", error)

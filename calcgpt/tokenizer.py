@@ -32,7 +32,7 @@ class CharTokenizer:
 
         Raises DataError naming the first character that the vocabulary lacks, and its place.
         """
-        points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         ids = self._ids[np.minimum(points, len(self._ids) - 1)]
         if (ids < 0).any():
             at = int((ids < 0).argmax())
@@ -55,7 +55,7 @@ class CharTokenizer:
             if content["type"] != "chars":
                 raise CheckpointError(f"tokenizer type {content['type']!r} is not known")
             return cls(content["vocabulary"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"not a tokenizer: {error}") from None
 
 

@@ -26,7 +26,7 @@ from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluate import evaluate, read_problems
 from calcgpt.model import GPT
 from calcgpt.optim import OPTIMIZERS, lr_factor
-from calcgpt.run_folder import MetricsLog, RunFolder
+from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
 from calcgpt.tokenizer import TOKENIZERS
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
 
@@ -75,9 +75,9 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0][:120]
         raise ConfigError(f"device {name!r} cannot be used: {reason}") from None
     return device
 
@@ -121,7 +121,8 @@ class Trainer:
                 counters.tokens += tokens
                 bar.update()
                 last = counters.step == config.steps
-                if counters.step % config.log_interval == 0 or last:
+                save = counters.step % config.checkpoint_interval == 0 or last or bool(stop)
+                if counters.step % config.log_interval == 0 or save:  # no NaN is ever saved
                     row = clock.row(counters)
                     if not math.isfinite(row["loss"]):
                         raise TrainingError(
@@ -135,7 +136,7 @@ class Trainer:
                     metrics = self.validate()
                     log.write(_flat(counters.step, metrics))
                     clock.skip()
-                if counters.step % config.checkpoint_interval == 0 or last or stop:
+                if save:
                     self.save(metrics)
                     clock.skip()
         if stop and counters.step < config.steps:
@@ -201,7 +202,7 @@ class Trainer:
         folder = self.folder.step_folder(self.counters.step)
         tensors = training_tensors(self.optimizers, self.device)
         Checkpoint(folder.name, self.recipe, self.tokenizer, self.model, everything).save(
-            folder, extra={"training.safetensors": tensors}
+            folder, extra={TRAINING: tensors}
         )
         self.folder.prune()
 

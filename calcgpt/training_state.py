@@ -11,6 +11,7 @@ import torch
 from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.run_folder import TRAINING
 
 # Fields of `train` that may differ on resume: they change how long a run is and what it reports.
 MAY_CHANGE = {
@@ -56,7 +57,7 @@ def training_tensors(
 
 def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch.device) -> None:
     """Put back what `training_tensors` took."""
-    tensors = load_tensors(folder, "training.safetensors")
+    tensors = load_tensors(folder, TRAINING)
     torch.set_rng_state(tensors.pop("rng.cpu"))
     cuda = tensors.pop("rng.cuda", None)
     if cuda is not None and device.type == "cuda":

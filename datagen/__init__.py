@@ -1,0 +1,1 @@
+"""Arithmetic problems, exact and by the million; knows NumPy, and nothing of models."""

@@ -9,6 +9,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
+_AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
+
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
@@ -27,7 +29,7 @@ def in_order(
             pending: deque[Future[Result]] = deque()
             for argument in arguments:
                 pending.append(executor.submit(function, argument))
-                if len(pending) > 2 * workers:
+                if len(pending) > workers + _AHEAD:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()

@@ -87,9 +87,10 @@ def answers(problems: ProblemArray) -> AnswerArray:
     is_division = problems.op == DIV
     nan = is_division & (problems.b == 0)
     point = (is_division | problems.a_point | problems.b_point) & ~nan
-    large, others = _by_size(problems)
+    large = _large_rows(problems)
     if not len(large):
         return AnswerArray(_answers_int64(problems), point, nan)
+    others = np.delete(np.arange(len(problems)), large)
     hundredths = np.empty(len(problems), object)
     hundredths[others] = _answers_int64(problems.take(others))
     exact = [arithmetic.answer(problem) for problem in problems.take(large).to_problems()]
@@ -106,15 +107,14 @@ def render_lines(problems: ProblemArray) -> bytes:
     return b"".join(_render_chunk(chunk) for chunk in chunks)
 
 
-def _by_size(problems: ProblemArray) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The rows in which something might exceed 64 bits, left to Python's integers; the others."""
+def _large_rows(problems: ProblemArray) -> NDArray[np.intp]:
+    """The rows in which something might exceed 64 bits. They are left to Python's integers."""
     operands = (problems.a, problems.b)
     if all(x.min(initial=0) > -(2**31) and x.max(initial=0) < 2**31 for x in operands):
-        return np.arange(0), np.arange(len(problems))  # even a product is below 2**62
+        return np.empty(0, np.intp)  # even a product is below 2**62
     a, b = (np.abs(x).astype(np.uint64) for x in operands)
     product = (problems.op == MUL) & (a > 2**62 // np.maximum(b, 1))
-    large = product | (np.maximum(a, b) >= 2**50)
-    return np.flatnonzero(large), np.flatnonzero(~large)
+    return np.flatnonzero(product | (np.maximum(a, b) >= 2**50))
 
 
 def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:
@@ -145,9 +145,10 @@ def _divide_half_even(
 
 def _render_chunk(problems: ProblemArray) -> bytes:
     """The lines of a few thousand problems; those beyond 64 bits are rendered one by one."""
-    large, others = _by_size(problems)
+    large = _large_rows(problems)
     if not len(large):
         return _render_int64(problems)
+    others = np.delete(np.arange(len(problems)), large)
     lines = np.empty(len(problems), object)
     lines[others] = _render_int64(problems.take(others)).splitlines(keepends=True)
     one_by_one = (notation.render(problem) for problem in problems.take(large).to_problems())

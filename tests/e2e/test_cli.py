@@ -83,7 +83,7 @@ def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
         (["report", "absent"], "absent/metrics.json"),
-        (["report", "{tiny}"], "publish it first"),
+        (["report", "{tiny}"], "not that of a published checkpoint"),
         (["recipes", "blogg"], "valid names: blog"),
         (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
         (["calc", "12,5*3", "--checkpoint", "{tiny}"], "a comma"),
@@ -155,6 +155,14 @@ def test_a_wrong_answer_is_said_to_be_wrong(
     assert outcome.code == 0
     assert outcome.out.strip()
     assert outcome.err == "wrong: 12.5*3 is 37.5\n"  # random weights know nothing
+
+
+def test_an_expression_may_begin_with_a_minus(
+    run_cli: Callable[..., Any], tiny_folder: Path
+) -> None:
+    outcome = run_cli("calc", "-5+3", "--checkpoint", tiny_folder)
+    assert outcome.code == 0
+    assert outcome.err == "wrong: -5+3 is -2\n"
 
 
 def test_help_names_every_command(run_cli: Callable[..., Any]) -> None:

@@ -57,6 +57,15 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     path.write_text(json.dumps(table))
 
 
+def claim_config_hash(folder: Path) -> None:
+    """Let `config.json` say that it is as it should be."""
+    table = json.loads((folder / CONFIG).read_text())
+    hashes = table.pop("sha256", None)
+    if isinstance(hashes, dict):
+        hashes[CONFIG] = module._config_sha256(table)
+        edit_json(folder / CONFIG, lambda table: table.update(sha256=hashes))
+
+
 def claim_hash(folder: Path, name: str) -> None:
     """Make config.json vouch for a file as it is now."""
     digest = sha256(folder / name)
@@ -203,9 +212,41 @@ def test_a_config_that_is_none_is_refused_with_the_reason(
     tiny_copy: Path, change: Callable[[dict[str, Any]], Any], reason: str
 ) -> None:
     edit_json(tiny_copy / CONFIG, change)
+    claim_config_hash(tiny_copy)
     message = refusal(tiny_copy)
     assert message.startswith(str(tiny_copy / CONFIG))
     assert reason in message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table["model"].update(n_head=4),  # every tensor keeps its shape
+        lambda table: table["model"].update(rope_base=100.0),
+        lambda table: table["model"].update(block_size=10**6),
+        lambda table: table.update(description="another"),
+    ],
+)
+def test_a_config_that_was_edited_is_refused(
+    tiny_copy: Path, change: Callable[[dict[str, Any]], Any]
+) -> None:
+    edit_json(tiny_copy / CONFIG, change)
+    assert refusal(tiny_copy) == f"{tiny_copy / CONFIG}: content differs from its own SHA-256"
+
+
+@pytest.mark.parametrize("n_embd", [10_000, 10**23])
+def test_a_size_beyond_the_weights_is_refused_before_it_is_allocated(
+    tiny_copy: Path, n_embd: int
+) -> None:
+    edit_json(tiny_copy / CONFIG, lambda table: table["model"].update(n_embd=n_embd, n_layer=900))
+    claim_config_hash(tiny_copy)
+    assert len(refusal(tiny_copy)) < 300
+
+
+def test_a_nested_tokenizer_is_refused(tiny_copy: Path) -> None:
+    (tiny_copy / TOKENIZER).write_text("[" * 100_000)
+    claim_hash(tiny_copy, TOKENIZER)
+    assert str(tiny_copy / TOKENIZER) in refusal(tiny_copy)
 
 
 def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:

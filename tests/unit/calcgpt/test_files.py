@@ -75,3 +75,23 @@ def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")  # the example of FIPS 180-2, appendix B.1
     assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_folder_that_cannot_be_replaced_is_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "old").write_text("old")
+    rename = Path.replace
+
+    def refuse(self: Path, to: Path) -> Path:
+        if to == target and ".old." not in str(self):
+            raise OSError("no")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="no"), new_folder(target) as staging:
+        (staging / "new").write_text("new")
+    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
+    assert (target / "old").read_text() == "old"

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.generate import Sampling, choose, generate
 from calcgpt.model import GPT
 
@@ -87,8 +88,22 @@ def test_tokens_are_drawn_with_their_probabilities(
 
 
 @pytest.mark.parametrize(
-    "bad", [{"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.1}, {"top_k": 0}]
+    "bad",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"temperature": 1e-40},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"top_k": 0},
+    ],
 )
 def test_nonsensical_sampling_is_refused(bad: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ConfigError, match="must be"):
         Sampling(**bad)  # type: ignore[arg-type]
+
+
+def test_sampling_from_damaged_weights_is_refused() -> None:
+    logits = torch.tensor([[0.0, float("nan")]])
+    with pytest.raises(DataError, match="not finite"):
+        choose(logits, Sampling(1.0), torch.Generator())

@@ -112,6 +112,31 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
     assert tiny.metrics == before
 
 
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_publishing_leaves_alone_what_is_no_checkpoint(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path, kind: str, force: bool
+) -> None:
+    out = tmp_path / "mine"
+    if kind == "folder":
+        out.mkdir()
+    kept = out / "work.txt" if kind == "folder" else out
+    kept.write_text("of a year")
+    with pytest.raises(CheckpointError, match="mine exists and is no checkpoint"):
+        publish(tiny, data_folder, out, force, progress=False)
+    assert kept.read_text() == "of a year"
+
+
+def test_publishing_over_a_checkpoint_needs_force(
+    tiny: Checkpoint, data_folder: Path, tiny_copy: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="--force replaces it"):
+        publish(tiny, data_folder, tiny_copy, progress=False)
+    assert "test" not in Checkpoint.load(tiny_copy).metrics
+    publish(tiny, data_folder, tiny_copy, force=True, progress=False)
+    assert Checkpoint.load(tiny_copy).metrics["test"]["n"] == 40
+
+
 def test_the_comparison_table_shows_the_scores_of_metrics_json(tmp_path: Path) -> None:
     for name, share in (("one", 0.5), ("two", 0.125)):
         (tmp_path / name).mkdir()
@@ -126,7 +151,9 @@ def test_the_comparison_table_shows_the_scores_of_metrics_json(tmp_path: Path) -
 
 
 def test_a_checkpoint_that_is_not_published_is_named(tiny_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"tiny: metrics\.json has no 'test'"):
+    with pytest.raises(
+        DataError, match=r"tiny: metrics\.json is not that of a published checkpoint"
+    ):
         comparison_table([tiny_folder])
     with pytest.raises(CheckpointError, match=r"absent/metrics\.json"):
         comparison_table([tmp_path / "absent"])

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from calcgpt.batches import DataFolder
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe, load_recipe
-from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
 from calcgpt.run_folder import RunFolder
 from calcgpt.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
@@ -109,12 +109,13 @@ def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path) -> 
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors"])
 def test_resume_passes_over_a_damaged_checkpoint(
-    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str
 ) -> None:
     whole = run(data, tmp_path)
     expected = weights(whole)
-    damaged = whole / "model.safetensors"
+    damaged = whole / file
     damaged.write_bytes(damaged.read_bytes()[:-10])
     assert RunFolder(tmp_path).last_good() == tmp_path / "step-00000015"
     resumed = run(data, tmp_path, resume=True)
@@ -210,3 +211,9 @@ def test_twenty_seeded_steps_give_the_recorded_losses(data: Path, tmp_path: Path
 
 
 GOLDEN = [3.3151748, 2.8526900, 2.5317581, 2.4648271]
+
+
+def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="the loss is nan at step"):
+        run(data, tmp_path, "train.lr=1e30", "train.grad_clip=0.0", "train.warmup_steps=0")
+    assert RunFolder(tmp_path).checkpoints() == []
