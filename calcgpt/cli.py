@@ -148,10 +148,10 @@ def evaluate(
 ) -> None:  # fmt: skip
     """Score CHECKPOINT on a file of problems: character accuracy and exact match."""
     from calcgpt.checkpoint import Checkpoint, resolve
-    from calcgpt.files import write_json
     from calcgpt.generate import Sampling
     from calcgpt.report import error_table, evaluation_record, score_table
     from calcgpt.train import pick_device
+    from datagen.files import write_json
 
     if json_file and not json_file.parent.is_dir():
         raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")

@@ -1,36 +1,13 @@
-"""Files that are whole or absent."""
+"""Folders that are whole or absent; `datagen.files` does the same for files."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write to a temporary name beside `path`, flush to disk, rename."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, content: Any) -> None:
-    """`write_text` of indented JSON."""
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 @contextmanager
@@ -69,9 +46,3 @@ def _swap_in(staging: Path, path: Path) -> None:
             raise
     finally:
         shutil.rmtree(old, ignore_errors=True)
-
-
-def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,9 +12,9 @@ from tqdm import tqdm
 from calcgpt.checkpoint import CONFIG, Checkpoint, load_metrics
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluate import Evaluation, evaluate, read_problems
-from calcgpt.files import sha256
 from calcgpt.generate import Sampling
 from calcgpt.model_card import SPLITS, operation_cells
+from datagen.files import sha256
 
 
 def evaluation_record(

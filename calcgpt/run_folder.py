@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from calcgpt import checkpoint
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.files import write_text
+from datagen.files import write_text
 
 log = logging.getLogger(__name__)
 KEEP = 2

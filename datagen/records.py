@@ -3,13 +3,13 @@
 import hashlib
 import importlib.metadata
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from datagen import splits
 from datagen.errors import DatasetError
+from datagen.files import write_json
 from datagen.plan import GENERATOR, DatasetPlan
 from datagen.splits import Split
 from datagen.vectorised import OPERATIONS
@@ -113,15 +113,6 @@ class Journal:
     def remove(self) -> None:
         """Remove the journal: the data set is finished."""
         (self.folder / JOURNAL).unlink(missing_ok=True)
-
-
-def write_json(path: Path, entries: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
-    temporary = path.with_name(f"{path.name}.partial")
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump(entries, file, indent=2)
-        file.write("\n")
-    temporary.replace(path)
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.files import sha256
+from datagen.files import sha256
 
 REPOSITORY = Path(__file__).parents[2]
 WEB = ["fastapi", "starlette", "uvicorn", "pydantic_settings", "tensorboard"]

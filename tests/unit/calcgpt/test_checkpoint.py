@@ -19,9 +19,9 @@ from calcgpt import checkpoint as module
 from calcgpt.checkpoint import Checkpoint, best, load_tensors, resolve
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.files import sha256
 from calcgpt.model import GPT
 from calcgpt.tokenizer import arithmetic_tokenizer, text_tokenizer
+from datagen.files import sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.files import new_folder, sha256, write_json, write_text
+from calcgpt.files import new_folder
+from datagen.files import sha256, write_json, write_text
 
 
 def names(folder: Path) -> list[str]:

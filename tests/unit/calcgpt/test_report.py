@@ -11,7 +11,6 @@ import pytest
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluate import Evaluation, score, split_line
-from calcgpt.files import sha256
 from calcgpt.generate import Sampling
 from calcgpt.model_card import model_card
 from calcgpt.report import (
@@ -21,6 +20,7 @@ from calcgpt.report import (
     publish,
     score_table,
 )
+from datagen.files import sha256
 
 ADD = "$(0000000782+0000000021)=3080000000$"
 DIV = "$(0000000471/0000000299)=85.1000000$"
