@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx import Response
+from httpx2 import Response
 
 from api.app import create_app
 from calcgpt.calculator import Calculation, Calculator, parse_expression
