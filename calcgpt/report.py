@@ -64,8 +64,9 @@ def publish(
     metrics = dict(checkpoint.metrics)
     for key, (file, sampling) in scored.items():
         metrics[key] = evaluation_record(checkpoint, file, sampling, progress=progress)[0]
-        for elsewhere in ("checkpoint", "parameters"):  # said once, for the whole
-            del metrics[key][elsewhere]
+        # Said once, for the whole; and a speed is the machine's, not the model's.
+        for not_here in ("checkpoint", "parameters", "problems_per_second"):
+            del metrics[key][not_here]
     dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 

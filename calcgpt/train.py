@@ -132,13 +132,12 @@ class Trainer:
                     log.write({**row, "lr": config.lr * lr_factor(config, counters.step - 1)})
                     bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
                 metrics: dict[str, Any] = {}
-                if counters.step % config.eval_interval == 0 or last:
-                    metrics = self.validate()
-                    log.write(_flat(counters.step, metrics))
-                    clock.skip()
-                if save:
-                    self.save(metrics)
-                    clock.skip()
+                with clock.paused():
+                    if counters.step % config.eval_interval == 0 or last:
+                        metrics = self.validate()
+                        log.write(_flat(counters.step, metrics))
+                    if save:
+                        self.save(metrics)
         if stop and counters.step < config.steps:
             if not self.folder.step_folder(counters.step).exists():
                 self.save({})
@@ -233,9 +232,12 @@ class _Clock:
         self.losses.append(loss)
         self.tokens += tokens
 
-    def skip(self) -> None:
-        """What has passed since the last row was written is not training."""
-        self.since = time.perf_counter()
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens meanwhile is not training."""
+        stopped = time.perf_counter()
+        yield
+        self.since += time.perf_counter() - stopped
 
     def row(self, counters: Counters) -> dict[str, Any]:
         loss = float(torch.stack(self.losses).mean())  # waits for the device: before the clock

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import pickle
 import shutil
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt import checkpoint as module
-from calcgpt.checkpoint import Checkpoint, best, load_tensors, resolve
+from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.model import GPT
@@ -372,108 +371,6 @@ def test_a_save_over_a_checkpoint_replaces_all_of_it(tiny_copy: Path) -> None:
     loaded = Checkpoint.load(tiny_copy)
     assert torch.equal(loaded.model.head.weight, new.model.head.weight)
     assert list(tiny_copy.parent.iterdir()) == [tiny_copy]
-
-
-def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1) -> Path:
-    """What `best` looks at of a checkpoint."""
-    folder = root / name
-    folder.mkdir(parents=True)
-    (folder / CONFIG).write_text("{}")
-    metrics: dict[str, Any] = {"parameters": parameters}
-    if exact_match is not None:
-        metrics["validation"] = {"exact_match": exact_match}
-    (folder / METRICS).write_text(json.dumps(metrics))
-    return folder
-
-
-def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
-    entry(tmp_path, "a", 0.5)
-    entry(tmp_path, "b", 0.75)
-    entry(tmp_path, "c", 0.7)
-    assert best(tmp_path) == tmp_path / "b"
-
-
-def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
-    entry(tmp_path, "a", 0.5)
-    edit_json(entry(tmp_path, "b", 0.4) / METRICS, lambda m: m.update(test={"exact_match": 1.0}))
-    assert best(tmp_path) == tmp_path / "a"
-
-
-def test_of_equals_the_best_has_fewer_parameters_then_the_first_name(tmp_path: Path) -> None:
-    for name, parameters in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):
-        entry(tmp_path, name, 0.5, parameters)
-    assert best(tmp_path) == tmp_path / "b"
-
-
-def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> None:
-    entry(tmp_path, "a", None)
-    entry(tmp_path, "b", 0.0, 10**9)
-    assert best(tmp_path) == tmp_path / "b"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    ["", "{", "[]", "{}", '{"validation": {"exact_match": "high"}, "parameters": 1}',
-     '{"validation": [1], "parameters": 1}', '{"validation": {"exact_match": 1}}'],
-)  # fmt: skip
-def test_damaged_metrics_are_passed_over_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
-) -> None:
-    (entry(tmp_path, "a", 1.0) / METRICS).write_text(damage)
-    entry(tmp_path, "b", 0.1)
-    with caplog.at_level(logging.WARNING):
-        assert best(tmp_path) == tmp_path / "b"
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert str(tmp_path / "a") in record.getMessage()
-
-
-def test_hidden_and_half_written_folders_are_not_chosen(tmp_path: Path) -> None:
-    entry(tmp_path, ".a.half", 1.0)
-    (entry(tmp_path, "b", 1.0) / CONFIG).unlink()
-    entry(tmp_path, "c", 0.1)
-    assert best(tmp_path) == tmp_path / "c"
-
-
-def test_a_root_without_checkpoints_has_no_best(tmp_path: Path) -> None:
-    for root in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(CheckpointError, match="no checkpoint in"):
-            best(root)
-
-
-def test_a_reference_is_a_folder_a_name_or_best(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    worse, better = entry(root, "worse", 0.1), entry(root, "better", 0.2)
-    elsewhere = entry(tmp_path, "elsewhere", 0.0)
-    assert resolve("worse", root) == worse
-    assert resolve("best", root) == better
-    assert resolve(str(elsewhere), root) == elsewhere
-
-
-def test_a_folder_of_checkpoints_means_its_best(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    entry(run, "step-00000100", 0.3)
-    expected = entry(run, "step-00000200", 0.6)
-    entry(run, "step-00000300", 0.5)
-    assert resolve(str(run), tmp_path / "root") == expected
-    assert resolve("run", tmp_path) == expected
-
-
-def test_an_unknown_reference_lists_the_names_there_are(tmp_path: Path) -> None:
-    entry(tmp_path, "blog", 0.1)
-    entry(tmp_path, "answer", 0.1)
-    with pytest.raises(CheckpointError) as caught:
-        resolve("blogg", tmp_path)
-    assert "'blogg'" in str(caught.value)
-    assert str(caught.value).endswith("answer, blog")
-
-
-def test_a_root_beside_the_current_folder_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry(tmp_path / "checkpoints", "mine", 0.1)
-    monkeypatch.chdir(tmp_path)
-    assert resolve("mine") == Path("checkpoints/mine")
 
 
 def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:

@@ -69,6 +69,13 @@ def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> Non
     assert metrics["data_sha256"] == DataFolder.load(data).fingerprint
 
 
+def test_tensorboard_is_written_where_it_is_installed(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra `lab` is not installed")
+    run(data, tmp_path, "train.steps=5")
+    [events] = (tmp_path / "tensorboard").iterdir()
+    assert b"val_loss" in events.read_bytes()
+
+
 @pytest.mark.parametrize(
     "overrides",
     [
