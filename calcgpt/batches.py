@@ -9,18 +9,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from calcgpt.config import TrainConfig
 from calcgpt.errors import DataError
 from calcgpt.registry import Registry
 from calcgpt.tokenizer import CharTokenizer
-
-if TYPE_CHECKING:
-    from calcgpt.config import TrainConfig
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # what torch's cross-entropy ignores

@@ -21,11 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from calcgpt import __version__
-from calcgpt.config import Recipe, build
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.files import new_folder
 from calcgpt.model import GPT
 from calcgpt.model_card import model_card
+from calcgpt.recipe import Recipe, build
 from calcgpt.tokenizer import CharTokenizer
 from datagen.files import sha256, write_json, write_text
 

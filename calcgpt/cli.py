@@ -98,7 +98,7 @@ def train(
     """Train a model. SIGINT and SIGTERM save first; --resume continues exactly."""
     import torch
 
-    from calcgpt.config import load_recipe
+    from calcgpt.recipe import load_recipe
     from calcgpt.train import Interrupted
     from calcgpt.train import train as run
 
@@ -119,7 +119,7 @@ def train(
 @click.argument("name", required=False)
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME."""
-    from calcgpt.config import load_recipe, recipe_names
+    from calcgpt.recipe import load_recipe, recipe_names
 
     if name:
         click.echo(load_recipe(name).model_dump_json(indent=2))

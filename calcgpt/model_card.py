@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calcgpt.config import Recipe
+from calcgpt.recipe import Recipe
 
 SPLITS = {
     "validation": "validation, greedy",

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from calcgpt.config import TrainConfig
 from calcgpt.errors import ConfigError
 from calcgpt.registry import Registry
-
-if TYPE_CHECKING:
-    from calcgpt.config import TrainConfig
 
 # A model and a config -> the optimizers that together own every parameter.
 OPTIMIZERS: Registry[Callable[[nn.Module, TrainConfig], list[torch.optim.Optimizer]]] = Registry(

@@ -21,11 +21,11 @@ from tqdm import tqdm
 
 from calcgpt.batches import BATCHES, NO_LOSS, Batch, DataFolder
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluate import evaluate, read_problems
 from calcgpt.model import GPT
 from calcgpt.optim import OPTIMIZERS, lr_factor
+from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
 from calcgpt.tokenizer import TOKENIZERS
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors

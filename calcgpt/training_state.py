@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 
 from calcgpt.checkpoint import Checkpoint, load_tensors
-from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING
 
 # Fields of `train` that may differ on resume: they change how long a run is and what it reports.

@@ -61,8 +61,9 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.config import ModelConfig, Recipe
+    from calcgpt.config import ModelConfig
     from calcgpt.model import GPT
+    from calcgpt.recipe import Recipe
     from calcgpt.tokenizer import arithmetic_tokenizer
 
     recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=64))

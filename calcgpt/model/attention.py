@@ -6,18 +6,14 @@ G key/value heads, D head width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from calcgpt.config import ModelConfig
 from calcgpt.model.kv_cache import KVCache
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import PositionalScheme
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 
 class CausalSelfAttention(nn.Module):

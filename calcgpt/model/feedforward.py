@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from calcgpt.config import ModelConfig
 from calcgpt.registry import Registry
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 FEEDFORWARDS: Registry[type[nn.Module]] = Registry("feedforward")
 

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
+from calcgpt.config import ModelConfig
 from calcgpt.model.attention import CausalSelfAttention
 from calcgpt.model.feedforward import FEEDFORWARDS
 from calcgpt.model.kv_cache import KVCache
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import POSITIONS, PositionalScheme
 from calcgpt.registry import Registry
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 
 class Block(nn.Module):
@@ -46,6 +43,7 @@ class GPT(nn.Module):
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
+        check_config(config)
         self.config = config
         self.vocab_size = vocab_size
         self.token_embedding = nn.Embedding(vocab_size, config.n_embd)
@@ -111,3 +109,9 @@ def gpt2_init(model: GPT) -> None:
             writes_residual = name.endswith(("attn.out.weight", "ff.down.weight"))
             scale = math.sqrt(2 * model.config.n_layer) if writes_residual else 1.0
             nn.init.normal_(parameter, std=0.02 / scale)
+
+
+def check_config(config: ModelConfig) -> None:
+    """Raise ConfigError for a name that no registry has, or a scheme that does not fit."""
+    _ = FEEDFORWARDS[config.feedforward], NORMS[config.norm], INITS[config.init]
+    POSITIONS[config.position].check(config)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig
 
 
 class KVCache:

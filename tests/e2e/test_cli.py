@@ -194,7 +194,7 @@ import sys
 for name in {WEB}:
     sys.modules[name] = None  # importing it raises
 from pathlib import Path
-from calcgpt.config import load_recipe
+from calcgpt.recipe import load_recipe
 from calcgpt.train import train
 recipe = load_recipe("nano", ("train.steps=2", "model.n_layer=1"))
 train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.config import recipe_names
 from calcgpt.model import FEEDFORWARDS, NORMS, POSITIONS
+from calcgpt.recipe import recipe_names
 from calcgpt.report import comparison_table
 
 ROOT = Path(__file__).parents[2]

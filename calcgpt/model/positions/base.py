@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 
+from calcgpt.config import ModelConfig
 from calcgpt.registry import Registry
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 
 class PositionalScheme(nn.Module):
@@ -27,7 +23,7 @@ class PositionalScheme(nn.Module):
 
     @classmethod
     def check(cls, config: ModelConfig) -> None:
-        """Raise ValueError where `config` cannot carry this scheme."""
+        """Raise ConfigError where `config` cannot carry this scheme."""
 
     def embed(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
         """Token embeddings -> embeddings that know their position."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 
+from calcgpt.config import ModelConfig
 from calcgpt.model.positions.base import POSITIONS, PositionalScheme
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 
 @POSITIONS.register("learned")

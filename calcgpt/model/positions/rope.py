@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
+from calcgpt.config import ModelConfig
+from calcgpt.errors import ConfigError
 from calcgpt.model.positions.base import POSITIONS, PositionalScheme
-
-if TYPE_CHECKING:
-    from calcgpt.config import ModelConfig
 
 
 @POSITIONS.register("rope")
@@ -38,7 +35,7 @@ class RotaryPositions(PositionalScheme):
     @classmethod
     def check(cls, config: ModelConfig) -> None:
         if config.head_dim % 2:
-            raise ValueError(f"rope needs an even head width, not {config.head_dim}")
+            raise ConfigError(f"rope needs an even head width, not {config.head_dim}")
 
     def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:
         stop = start + x_BHTD.size(2)

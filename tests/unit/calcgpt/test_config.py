@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from calcgpt.config import ModelConfig, Recipe, load_recipe
+from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
+from calcgpt.recipe import Recipe, load_recipe
 
 
 @pytest.fixture

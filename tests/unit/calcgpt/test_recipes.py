@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calcgpt.config import Recipe, load_recipe, recipe_names
 from calcgpt.model import GPT
+from calcgpt.recipe import Recipe, load_recipe, recipe_names
 from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
 
 

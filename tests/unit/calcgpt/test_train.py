@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 
 from calcgpt.batches import DataFolder
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Recipe, load_recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
+from calcgpt.recipe import Recipe, load_recipe
 from calcgpt.run_folder import RunFolder
 from calcgpt.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate

@@ -1,0 +1,141 @@
+"""Recipes: a model and its training as a TOML file, every field of which can be overridden.
+
+Everything that can be wrong is refused when the recipe is built, in one line, before anything runs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from calcgpt.batches import BATCHES
+from calcgpt.config import ModelConfig, Section, TrainConfig
+from calcgpt.errors import ConfigError
+from calcgpt.model import check_config
+from calcgpt.optim import OPTIMIZERS, SCHEDULES
+from calcgpt.tokenizer import TOKENIZERS
+
+RECIPES = resources.files("calcgpt") / "recipes"
+S = TypeVar("S", bound=BaseModel)
+
+
+class Recipe(Section):
+    """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
+
+    description: str = ""
+    tokenizer: str = Field("arithmetic", description="how text becomes tokens")
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        check_config(self.model)
+        train = self.train
+        _ = BATCHES[train.batches], OPTIMIZERS[train.optimizer], SCHEDULES[train.schedule]
+        _ = TOKENIZERS[self.tokenizer]
+        return self
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes in the package."""
+    names = (file.name for file in RECIPES.iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+def load_recipe(name: str, overrides: tuple[str, ...] = ()) -> Recipe:
+    """The recipe `name` (of the package, or a path to a TOML file) with `section.field=value`
+    overrides applied in order.
+
+    Raises ConfigError for an unknown recipe, field or name (listing the valid ones) and for a
+    value of the wrong kind.
+    """
+    table = _read(name)
+    for override in overrides:
+        _apply(table, override)
+    return build(Recipe, table, f"recipe {name!r}")
+
+
+def _read(name: str) -> dict[str, Any]:
+    """The table of one recipe, laid over the one it extends."""
+    table = _parse(name)
+    base = table.pop("extends", None)
+    if base is None:
+        return table
+    if name.endswith(".toml") and str(base).endswith(".toml"):
+        base = str(Path(name).parent / str(base))
+    merged = _parse(str(base))
+    if "extends" in merged:
+        raise ConfigError(f"recipe {name}: {base!r} extends another; one level is all there is")
+    for key, value in table.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = {**merged[key], **value} if both else value
+    return merged
+
+
+def _parse(name: str) -> dict[str, Any]:
+    if name in recipe_names():
+        text = (RECIPES / f"{name}.toml").read_text("utf-8")
+    elif name.endswith(".toml"):
+        try:
+            text = Path(name).read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot read recipe {name}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"recipe {name} is not UTF-8 text") from None
+    else:
+        raise ConfigError(f"unknown recipe {name!r}; valid names: {', '.join(recipe_names())}")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"recipe {name} is not TOML: {error}") from None
+
+
+def _apply(table: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    *sections, field = key.strip().split(".")
+    if not (equals and field):
+        raise ConfigError(f"override {override!r} is not of the form section.field=value")
+    for section in sections:
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"override {override!r}: {section!r} is not a section")
+    table[field] = _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    """`text` as a TOML value, or, where it is not one, as the string itself; TOML has no null."""
+    if text == "null":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, KeyError):
+        return text
+
+
+def build(kind: type[S], table: Any, source: str) -> S:
+    """`kind` from a table; raises ConfigError, one line that starts with `source`."""
+    try:
+        return kind.model_validate(table)
+    except ConfigError as error:  # an unknown name, from its registry
+        raise ConfigError(f"{source}: {error}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            valid = ", ".join(_section(kind, first["loc"][:-1]).model_fields)
+            raise ConfigError(f"{source}: unknown field {where!r}; valid fields: {valid}") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"{source}: {where + ': ' if where else ''}{reason}") from None
+
+
+def _section(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
+    for part in path:
+        inner = kind.model_fields[str(part)].annotation
+        assert isinstance(inner, type)
+        assert issubclass(inner, BaseModel)
+        kind = inner
+    return kind
