@@ -111,8 +111,12 @@ class MetricsLog:
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row; it is on its way to the disk when this returns."""
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:  # a full disk; the system does not say which file
+            error.filename = self._file.name
+            raise
         if self._board is not None:
             for key, value in row.items():
                 if key != "step" and isinstance(value, int | float):
