@@ -1,0 +1,53 @@
+"""The shipped checkpoints are what their files say."""
+
+from pathlib import Path
+
+import pytest
+
+from calcgpt.calculator import Calculator
+from calcgpt.checkpoint import Checkpoint, best, load_metrics
+from calcgpt.evaluate import evaluate, read_problems
+from calcgpt.recipe import load_recipe
+from datagen.dataset import DatasetPlan, generate
+from datagen.files import sha256
+
+ROOT = Path(__file__).parents[2] / "checkpoints"
+SHIPPED = sorted(file.parent for file in ROOT.glob("*/config.json"))
+
+
+@pytest.fixture(scope="module")
+def test_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The test problems of the data that the checkpoints were scored on: the number of training
+    problems does not change them."""
+    folder = tmp_path_factory.mktemp("data")
+    generate(folder, DatasetPlan(train=1, val=10_000, test=10_000, seed=0), progress=False)
+    return folder / "test.txt"
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_one_command_retrains_it(folder: Path) -> None:
+    assert Checkpoint.load(folder).recipe == load_recipe(folder.name)
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_it_is_small_and_holds_no_training_state(folder: Path) -> None:
+    names = {"README.md", "config.json", "metrics.json", "model.safetensors", "tokenizer.json"}
+    assert {file.name for file in folder.iterdir()} == names
+    assert Checkpoint.load(folder).model.n_parameters() == load_metrics(folder)["parameters"]
+    assert load_metrics(folder)["parameters"] <= 10_000_000
+
+
+def test_the_best_scores_what_it_is_said_to_score(test_file: Path) -> None:
+    folder = best(ROOT)
+    recorded = load_metrics(folder)["test"]
+    assert sha256(test_file) == recorded["file_sha256"]
+    checkpoint = Checkpoint.load(folder)
+    scores = evaluate(checkpoint.model, checkpoint.tokenizer, read_problems(test_file)).scores
+    # Another processor may sum in another order: a few near ties can fall otherwise.
+    assert scores["exact_match"] == pytest.approx(recorded["exact_match"], abs=0.002)
+    assert scores["char_accuracy"] == pytest.approx(recorded["char_accuracy"], abs=0.002)
+
+
+def test_the_readmes_example_is_what_it_answers() -> None:
+    answer = Calculator(Checkpoint.load(best(ROOT))).calculate("12.5+3")
+    assert (answer.result, answer.verified, answer.output) == ("15.5", True, "5.51000000$")
