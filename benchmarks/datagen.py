@@ -114,9 +114,9 @@ def processor() -> str:
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(description="Time datagen against a plain Python loop.")
-    parser.add_argument("--problems", type=int, default=10_000_000, help="for datagen")
+    parser.add_argument("--problems", type=int, default=3_000_000, help="for datagen")
     parser.add_argument("--plain-problems", type=int, default=50_000, help="for the plain loop")
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     arguments = parser.parse_args()
 

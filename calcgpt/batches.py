@@ -7,6 +7,7 @@ Shapes: B sequences, T tokens. Targets are the next tokens; -100 carries no loss
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,17 +68,17 @@ def read_text(path: Path) -> str:
     return text
 
 
-class BatchSource:
+class BatchSource(ABC):
     """Batches of one split. `batch(step)` is a pure function of the seed and the step."""
 
+    @abstractmethod
     def __init__(
         self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
-    ) -> None:
-        raise NotImplementedError
+    ) -> None: ...
 
+    @abstractmethod
     def batch(self, step: int, size: int) -> Batch:
         """The batch of step `step` (from 0), `size` sequences."""
-        raise NotImplementedError
 
 
 BATCHES: Registry[type[BatchSource]] = Registry("batches")

@@ -61,11 +61,11 @@ def train(
     chosen = pick_device(device)
     folder = DataFolder.load(data)
     with run.locked():
-        if not resume:
-            run.clear()
-        trainer = Trainer(recipe, folder, run, chosen)
+        trainer = Trainer(recipe, folder, run, chosen)  # raises before anything is removed
         if resume and run.checkpoints():
             trainer.resume()
+        else:
+            run.clear()
         return trainer.run(progress)
 
 
@@ -225,7 +225,6 @@ class _Clock:
     def _restart(self) -> None:
         self.losses: list[torch.Tensor] = []
         self.tokens = 0
-        self.seconds = 0.0
         self.since = time.perf_counter()
 
     def add(self, loss: torch.Tensor, tokens: int) -> None:

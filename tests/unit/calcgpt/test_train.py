@@ -224,3 +224,18 @@ def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -
     with pytest.raises(TrainingError, match="the loss is nan at step"):
         run(data, tmp_path, "train.lr=1e30", "train.grad_clip=0.0", "train.warmup_steps=0")
     assert RunFolder(tmp_path).checkpoints() == []
+
+
+def test_force_removes_nothing_where_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
+    last = run(data, tmp_path)
+    before = rows(tmp_path)
+    with pytest.raises(DataError, match="does not fit in 10 tokens"):
+        run(data, tmp_path, "model.block_size=10", force=True)
+    assert last.is_dir()
+    assert rows(tmp_path) == before
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_text('{"step": 3, "loss": 1.0}\n')
+    run(data, tmp_path, resume=True)
+    assert [row["step"] for row in rows(tmp_path) if "loss" in row] == [5, 10, 15, 20]
