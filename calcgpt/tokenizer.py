@@ -11,6 +11,7 @@ import numpy.typing as npt
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.registry import Registry
 from datagen.notation import ALPHABET
+from datagen.steps import STEPS_ALPHABET
 
 
 class CharTokenizer:
@@ -67,6 +68,12 @@ TOKENIZERS: Registry[Callable[[str], CharTokenizer]] = Registry("tokenizer")
 def arithmetic_tokenizer(text: str = "") -> CharTokenizer:
     """The 21 characters of the notation, whatever the text holds."""
     return CharTokenizer(ALPHABET)
+
+
+@TOKENIZERS.register("steps")
+def steps_tokenizer(text: str = "") -> CharTokenizer:
+    """The characters of the notation with worked steps, whatever the text holds."""
+    return CharTokenizer(STEPS_ALPHABET)
 
 
 @TOKENIZERS.register("chars")

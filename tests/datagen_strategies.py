@@ -28,3 +28,16 @@ numbers = st.one_of(
 ).filter(fits)
 
 problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
+
+
+def problems_of(digits: int) -> st.SearchStrategy[Problem]:
+    """Problems whose operands have at most `digits` digits in hundredths, of all lengths alike."""
+    lengths = [10**length - 1 for length in range(1, digits + 1)]
+    operands = st.one_of(
+        st.sampled_from([Number(h, p) for h in (0, 100, -100, 200, 800) for p in (False, True)]),
+        st.just(Number(10**digits - 1, True)),
+        *[_whole(length // 100) for length in lengths],
+        *[_decimal(length) for length in lengths],
+    ).filter(fits)
+    equal = st.builds(lambda x, op: Problem(x, op, x), operands, st.sampled_from(Operation))
+    return st.one_of(st.builds(Problem, operands, st.sampled_from(Operation), operands), equal)

@@ -69,7 +69,8 @@ class GPT(nn.Module):
             raise ValueError(
                 f"{start + tokens_BT.size(1)} tokens do not fit in {self.config.block_size}"
             )
-        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), start)
+        tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
+        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), tokens_BS, start)
         x_BTC = self.embed_dropout(x_BTC)
         for block in self.blocks:
             x_BTC = block(x_BTC, self.positions, cache)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import ModelConfig
+from calcgpt.errors import ConfigError
 from calcgpt.model import FEEDFORWARDS, GPT, NORMS, POSITIONS
 
 VOCAB = 21
@@ -64,11 +65,26 @@ def naive_feedforward(ff: nn.Module, x: torch.Tensor, config: ModelConfig) -> to
     return (gate * torch.sigmoid(gate) * (x @ v.T)) @ ff.down.weight.T
 
 
+def naive_coordinates(tokens: list[int], config: ModelConfig) -> list[tuple[int, int]]:
+    """Place and row of each token: counted on from the last mark, and which mark that was."""
+    place, row, coordinates = -1, 0, []
+    for token in tokens:
+        if token in config.row_marks:
+            place, row = -1, 1 + config.row_marks.index(token)
+        place = min(place + 1, config.n_place - 1)
+        coordinates.append((place, row))
+    return coordinates
+
+
 def naive_logits(model: GPT, tokens: torch.Tensor) -> torch.Tensor:
     config = model.config
     x = model.token_embedding.weight[tokens]
     if "learned" in config.position:
         x = x + model.positions.table.weight[: len(tokens)]
+    if "coupled" in config.position:
+        x = x.clone()
+        for t, (place, row) in enumerate(naive_coordinates(tokens.tolist(), config)):
+            x[t] += model.positions.places.weight[place] + model.positions.rows.weight[row]
     for block in model.blocks:
         x = x + naive_attention(block.attn, naive_norm(block.attn_norm, x), config)
         x = x + naive_feedforward(block.ff, naive_norm(block.ff_norm, x), config)
@@ -79,6 +95,7 @@ def naive_logits(model: GPT, tokens: torch.Tensor) -> torch.Tensor:
 def variants() -> list[ModelConfig]:
     """Every registered name, alone and with grouped queries; a few options besides."""
     small = {"n_layer": 2, "n_embd": 24, "n_head": 4, "block_size": 20}
+    small |= {"row_marks": [2, 11, 5, VOCAB], "n_place": 4}
     changes = [{"position": name} for name in POSITIONS]
     changes += [{"feedforward": name} for name in FEEDFORWARDS]
     changes += [{"norm": name} for name in NORMS]
@@ -146,7 +163,8 @@ class TestEveryVariant:
 
     def test_gradients_reach_every_parameter(self, config: ModelConfig) -> None:
         model = build(config).train()
-        model(torch.arange(20).repeat(2, 1)).square().sum().backward()
+        tokens = torch.stack((torch.arange(20), torch.arange(20).flip(0)))
+        model(tokens).square().sum().backward()
         for name, parameter in model.named_parameters():
             assert parameter.grad is not None, name
             assert parameter.grad.abs().sum() > 0, name
@@ -166,6 +184,21 @@ def test_rotary_scores_depend_on_the_distance_alone() -> None:
     near = (scheme.rotate(q, 9) * scheme.rotate(k, 4)).sum()
     far = (scheme.rotate(q, 50) * scheme.rotate(k, 45)).sum()
     torch.testing.assert_close(near, far, rtol=1e-4, atol=1e-5)
+
+
+def test_places_and_rows_are_those_of_the_text() -> None:
+    config = ModelConfig(position="coupled", row_marks=[7, 3], n_place=4)
+    scheme = POSITIONS["coupled"](config)
+    tokens = [0, 9, 3, 1, 1, 7, 7, 0, 0, 0, 0, 0, 3, 20]
+    places, rows = scheme.coordinates(torch.tensor([tokens]))
+    assert places.tolist() == [[0, 1, 0, 1, 2, 0, 0, 1, 2, 3, 3, 3, 0, 1]]
+    assert rows.tolist() == [[0, 0, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2, 2]]
+
+
+@pytest.mark.parametrize("marks", [[3, 3], [-1]])
+def test_marks_that_make_no_sense_are_refused(marks: list[int]) -> None:
+    with pytest.raises(ConfigError, match="row_marks"):
+        GPT(ModelConfig(position="coupled", row_marks=marks), VOCAB)
 
 
 def test_swiglu_has_as_many_parameters_as_relu() -> None:

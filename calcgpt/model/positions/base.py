@@ -25,8 +25,9 @@ class PositionalScheme(nn.Module):
     def check(cls, config: ModelConfig) -> None:
         """Raise ConfigError where `config` cannot carry this scheme."""
 
-    def embed(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
-        """Token embeddings -> embeddings that know their position."""
+    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
+        """Token embeddings -> embeddings that know their position. `tokens_BS` are all tokens so
+        far, S = start + T, for schemes that read the position off the text."""
         return x_BTC
 
     def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:

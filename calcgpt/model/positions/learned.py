@@ -17,5 +17,5 @@ class LearnedPositions(PositionalScheme):
         super().__init__(config)
         self.table = nn.Embedding(config.block_size, config.n_embd)
 
-    def embed(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         return x_BTC + self.table.weight[start : start + x_BTC.size(1)]

@@ -1,0 +1,163 @@
+"""Lines with worked steps by the hundred thousand: byte for byte what `steps.render` writes.
+
+A line is a row of a matrix in which 0 stands where nothing is written; the zeros go at the end.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen import notation, steps, vectorised
+from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
+
+_CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
+_ROWS = np.frombuffer(steps.ROWS.encode(), np.uint8)
+_POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
+_ZERO, _NEWLINE = ord("0"), ord("\n")
+
+Columns = NDArray[np.int64]  # (n,)
+
+
+def fits(problems: ProblemArray, digits: int) -> NDArray[np.bool_]:
+    """Which problems have operands of at most `digits` digits in hundredths; (n,)."""
+    limit = 10**digits
+    return np.asarray((np.abs(problems.a) < limit) & (np.abs(problems.b) < limit))
+
+
+def render_lines(problems: ProblemArray, digits: int) -> bytes:
+    """One problem a line, `$(A op B)=WORK=ANSWER$`, each ended by a newline, in ASCII.
+
+    NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters;
+    DatasetError for digits that `steps` has no rows for.
+    """
+    steps.check_digits(digits)
+    for row in np.flatnonzero(~fits(problems, digits))[:1]:
+        steps.work_steps(problems.take(np.array([row])).to_problems()[0], digits)  # raises
+    chunks = (problems[i : i + _CHUNK] for i in range(0, len(problems), _CHUNK))
+    return b"".join(_render_chunk(chunk, digits) for chunk in chunks)
+
+
+def _render_chunk(problems: ProblemArray, digits: int) -> bytes:
+    direct = np.frombuffer(vectorised.render_lines(problems), np.uint8)
+    ends = np.flatnonzero(direct == _NEWLINE) + 1
+    lengths = np.diff(ends, prepend=0)
+    columns = np.arange(lengths.max(initial=0))
+    inside = columns < lengths[:, None]
+    lines = np.zeros(inside.shape, np.uint8)
+    lines[inside] = direct
+    work = np.zeros((len(problems), _work_columns(digits) + 1), np.uint8)
+    exact = vectorised.answers(problems)
+    hundredths = exact.hundredths.astype(np.int64)
+    places = np.where(exact.point, 2 - (hundredths % 10 == 0), 0)
+    for write, codes in ((_sums, (ADD, SUB)), (_products, (MUL,)), (_quotients, (DIV,))):
+        rows = np.flatnonzero(np.isin(problems.op, codes))
+        page = _Page(len(rows), work.shape[1])
+        write(page, problems.take(rows), digits)
+        page.mark(steps.RESULT_MARK)
+        count = {_sums: digits + 1, _products: 2 * digits - 2, _quotients: digits + 2}[write]
+        start = page.column
+        page.number(np.abs(hundredths[rows]), count)
+        page.characters(np.where(hundredths[rows] < 0, ord("-"), ord("+")))
+        page.characters(_ZERO + places[rows])
+        nan = np.flatnonzero(exact.nan[rows])
+        page.text[nan, start:] = 0
+        page.text[nan, start] = ord("n")
+        work[rows] = page.text
+    work[:, -1] = ord("=")
+    prompt, answer = lines[:, : notation.PROMPT_LENGTH], lines[:, notation.PROMPT_LENGTH :]
+    text: NDArray[np.uint8] = np.concatenate((prompt, work, answer), axis=1)
+    return bytes(text[text != 0].tobytes())
+
+
+def _work_columns(digits: int) -> int:
+    """The most characters that a work can have."""
+    product = 4 * digits + 4 + digits * (digits + 3)
+    quotient = 3 * digits + 9 + (digits + steps.GUARD) * (digits + 4)
+    return max(product, quotient)
+
+
+class _Page:
+    """n works being written side by side, a column at a time."""
+
+    def __init__(self, n: int, columns: int) -> None:
+        self.text = np.zeros((n, columns), np.uint8)
+        self.column = 0
+
+    def characters(self, codes: NDArray[np.generic] | int) -> None:
+        """Write one character in each work; 0 writes nothing."""
+        self.text[:, self.column] = codes
+        self.column += 1
+
+    def mark(self, character: str) -> None:
+        """Write the same character in each."""
+        self.characters(ord(character))
+
+    def number(self, values: Columns, count: int, written: NDArray[np.bool_] | None = None) -> None:
+        """Write the last `count` digits, lowest first (of the ten's complement, if negative), in
+        the works that are `written` (all, if None)."""
+        scale = 1 if written is None else written.astype(np.uint8)
+        for _ in range(count):
+            rest = values // 10
+            self.characters((values - 10 * rest + _ZERO).astype(np.uint8) * scale)
+            values = rest
+
+
+def _sums(page: _Page, problems: ProblemArray, digits: int) -> None:
+    a, b = problems.a, problems.b * (1 - 2 * (problems.op == SUB))
+    size_a, size_b = np.abs(a), np.abs(b)
+    page.mark(steps.A_MARK)
+    page.number(size_a, digits)
+    page.mark(steps.B_MARK)
+    page.number(size_b, digits)
+    page.mark(steps.ROWS[0])
+    alike = (a < 0) == (b < 0)
+    page.characters(np.where(alike, ord("+"), ord("-")))
+    page.number(size_a + np.where(alike, size_b, -size_b), digits + 1)
+
+
+def _products(page: _Page, problems: ProblemArray, digits: int) -> None:
+    a, b = np.abs(problems.a), np.abs(problems.b)
+    length = _lengths(b)
+    page.mark(steps.A_MARK)
+    page.number(a, digits)
+    page.mark(steps.B_MARK)
+    page.characters(_ZERO + length)
+    page.number(b, digits)
+    accumulator = np.zeros_like(a)
+    for place in range(digits):
+        digit = b // 10**place % 10
+        accumulator = accumulator // 10 + a * digit
+        written = place < length
+        page.characters(_ROWS[place] * written)
+        page.characters((_ZERO + digit) * written)
+        page.number(accumulator, digits + 1, written)
+
+
+def _quotients(page: _Page, problems: ProblemArray, digits: int) -> None:
+    a, b = np.abs(problems.a), np.abs(problems.b)
+    length_a, length_b = _lengths(a), _lengths(b)
+    divisor, remainder = (
+        b * _POWERS_OF_TEN[digits - length_b],
+        a * _POWERS_OF_TEN[digits - length_a],
+    )
+    page.mark(steps.B_MARK)
+    page.characters(_ZERO + length_b)
+    page.number(divisor, digits)
+    page.mark(steps.A_MARK)
+    page.characters(_ZERO + length_a)
+    page.number(remainder, digits)
+    first = length_a - length_b + steps.GUARD
+    divisor = np.maximum(divisor, 1)  # nothing is written below for a divisor of 0
+    for row in range(digits + steps.GUARD):
+        dividend = remainder if row == 0 else 10 * remainder
+        written = (first >= row) & (b != 0)
+        digit = np.clip((2 * dividend + divisor) // (2 * divisor), -9, 9)
+        remainder = (dividend - digit * divisor) * written
+        page.characters(_ROWS.take(first - row, mode="clip") * written)
+        page.characters(np.where(dividend < 0, ord("-"), ord("+")) * written)
+        page.characters((_ZERO + np.abs(digit)) * written)
+        page.number(remainder, digits + 1, written)
+
+
+def _lengths(values: Columns) -> Columns:
+    """How many digits magnitudes have; 0 has none."""
+    return np.searchsorted(_POWERS_OF_TEN, values, side="right")

@@ -1,0 +1,48 @@
+"""Lines with steps by the thousand against those made one at a time."""
+
+import numpy as np
+import pytest
+from datagen_strategies import problems_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datagen import steps, vectorised_steps
+from datagen.arithmetic import Number, Operation, Problem
+from datagen.errors import DatasetError, NotationError
+from datagen.sampling import bit_generator, distribution
+from datagen.vectorised import ProblemArray
+
+batches = st.integers(3, 9).flatmap(
+    lambda digits: st.tuples(st.just(digits), st.lists(problems_of(digits), max_size=12))
+)
+
+
+@settings(max_examples=400)
+@given(batches)
+def test_lines_are_those_of_the_scalar_renderer(case: tuple[int, list[Problem]]) -> None:
+    digits, batch = case
+    expected = "".join(f"{steps.render(problem, digits)}\n" for problem in batch).encode()
+    assert vectorised_steps.render_lines(ProblemArray.from_problems(batch), digits) == expected
+
+
+def test_many_lines_are_those_of_the_scalar_renderer() -> None:
+    for problems in distribution("blog")(bit_generator(0, 0, 0), 20_000):
+        lines = vectorised_steps.render_lines(problems, 7).decode().splitlines()
+        assert lines == [steps.render(problem, 7) for problem in problems.to_problems()]
+
+
+@given(st.lists(problems_of(9), max_size=12), st.integers(3, 9))
+def test_fits_tells_what_can_be_rendered(batch: list[Problem], digits: int) -> None:
+    array = ProblemArray.from_problems(batch)
+    fitting = vectorised_steps.fits(array, digits)
+    rows = np.flatnonzero(fitting)
+    assert vectorised_steps.render_lines(array.take(rows), digits).count(b"\n") == len(rows)
+    if not fitting.all():
+        with pytest.raises(NotationError, match=f"more than {digits} digits"):
+            vectorised_steps.render_lines(array, digits)
+
+
+def test_digits_are_bounded() -> None:
+    one = ProblemArray.from_problems([Problem(Number(1, True), Operation.ADD, Number(1, True))])
+    with pytest.raises(DatasetError, match="from 3 to 9"):
+        vectorised_steps.render_lines(one, 10)
