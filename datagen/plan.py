@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from datagen import sampling
 from datagen.errors import DatasetError
+from datagen.formats import LineFormat, line_format
 from datagen.splits import Split
 
-FORMATS = ("direct",)
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # they are kept in memory, to hold none twice
 MAX_SEED = 2**63 - 1
@@ -27,6 +27,7 @@ class DatasetPlan:
     seed: int
     distribution: str = "blog"
     format: str = "direct"
+    digits: int | None = None  # of the steps; None: as many as the format has by default, or none
 
     def __post_init__(self) -> None:
         _check("train", self.train, 1, MAX_TRAIN)
@@ -34,9 +35,12 @@ class DatasetPlan:
         _check("test", self.test, 1, MAX_HELD_OUT)
         _check("seed", self.seed, 0, MAX_SEED)
         sampling.distribution(self.distribution)  # raises if there is none of that name
-        if self.format not in FORMATS:
-            known = ", ".join(FORMATS)
-            raise DatasetError(f"unknown format {self.format!r}: choose one of {known}")
+        object.__setattr__(self, "digits", self.line_format.digits)  # raises if there is no such
+
+    @property
+    def line_format(self) -> LineFormat:
+        """How the problems are written."""
+        return line_format(self.format, self.digits)
 
     @property
     def counts(self) -> dict[Split, int]:

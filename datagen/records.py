@@ -46,6 +46,7 @@ class Manifest:
             "seed": self.plan.seed,
             "distribution": self.plan.distribution,
             "format": self.plan.format,
+            **({} if self.plan.digits is None else {"digits": self.plan.digits}),
             "counts": {split: record.problems for split, record in self.files.items()},
             "operations": {split: record.operations for split, record in self.files.items()},
             "bytes": {split: record.bytes for split, record in self.files.items()},
@@ -74,7 +75,7 @@ def load_manifest(folder: Path) -> Manifest:
         }
         names = {str(split): count for split, count in counts.items()}
         choices = {name: entries[name] for name in ("seed", "distribution", "format")}
-        plan = DatasetPlan(**names, **choices)
+        plan = DatasetPlan(**names, **choices, digits=entries.get("digits"))
         return Manifest(plan, files, entries["generator"], entries["package_version"])
     except (KeyError, TypeError) as error:
         raise DatasetError(f"{path}: not a manifest: {error}") from error

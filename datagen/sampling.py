@@ -11,15 +11,11 @@ import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
 from numpy.typing import NDArray
 
+from datagen import blog_problems, calculator_problems, edge_problems
 from datagen.errors import DatasetError
 from datagen.vectorised import ProblemArray
 
 PIECE = 24_576  # problems at a time: few enough for their columns to stay in the cache
-
-_32 = np.uint64(32)
-_ONE = np.uint64(2**32)
-_LOW_32 = np.uint64(2**32 - 1)
-_SCALED_PROBABILITY = np.uint64(2 * 2**31 // 5)  # 0.4 of 31 bits
 
 
 def bit_generator(seed: int, stream: int, block: int) -> BitGenerator:
@@ -44,38 +40,11 @@ class Distribution:
             yield self.problems(words[:, start : start + PIECE])
 
 
-def blog(words: NDArray[np.uint64]) -> ProblemArray:
-    """n problems of the blog's distribution from words of shape (3, n).
-
-    Each operand is uniform over 1..1000; with probability 0.4 it is multiplied by a uniform factor
-    in [0, 1) and rounded to two places, ties to even; the operation is uniform.
-    """
-    # A word for each operand (32 bits integer, 32 bits factor) and one for the decisions.
-    a_word, b_word, choices = words
-    a_point = (choices >> np.uint64(2) & np.uint64(2**31 - 1)) < _SCALED_PROBABILITY
-    b_point = (choices >> np.uint64(33)) < _SCALED_PROBABILITY
-    return ProblemArray(
-        a=_blog_operand(a_word, a_point),
-        a_point=a_point,
-        op=(choices & np.uint64(3)).astype(np.uint8),
-        b=_blog_operand(b_word, b_point),
-        b_point=b_point,
-    )
-
-
-def _blog_operand(words: NDArray[np.uint64], scaled: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Operands in hundredths from one word each; (n,)."""
-    whole = ((words >> _32) * np.uint64(1000) >> _32) + np.uint64(1)
-    # The factor times 2**32; 1 times 2**32 where not scaled (`where` would be slower).
-    factor = _ONE - (_ONE - (words & _LOW_32)) * scaled
-    product = whole * np.uint64(100) * factor  # hundredths times 2**32: below 2**49
-    # Adding just under a half, or a half where the quotient is odd, rounds ties to even.
-    half = (product >> _32 & np.uint64(1)) + np.uint64(2**31 - 1)
-    hundredths: NDArray[np.uint64] = product + half >> _32
-    return hundredths.view(np.int64)
-
-
-DISTRIBUTIONS: dict[str, Distribution] = {"blog": Distribution(3, blog)}
+DISTRIBUTIONS: dict[str, Distribution] = {
+    "blog": Distribution(blog_problems.WORDS, blog_problems.blog),
+    "calculator": Distribution(calculator_problems.WORDS, calculator_problems.calculator),
+    "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
+}
 
 
 def distribution(name: str) -> Distribution:

@@ -14,7 +14,7 @@ from datagen import sampling
 from datagen.errors import DatasetError
 from datagen.plan import DatasetPlan
 from datagen.splits import Split, belongs, problem_hashes
-from datagen.vectorised import OPERATIONS, ProblemArray, render_lines
+from datagen.vectorised import OPERATIONS, ProblemArray
 
 BLOCK = 65_536
 _DRAWN = BLOCK + BLOCK // 8  # at a time: enough to have BLOCK left when 2/32 are held out
@@ -35,9 +35,9 @@ class Shard:
         """The number of lines."""
         return int(self.operations.sum())
 
-    def append(self, problems: ProblemArray) -> None:
+    def append(self, problems: ProblemArray, plan: DatasetPlan) -> None:
         """Add the lines of these problems."""
-        self.text.append(render_lines(problems))
+        self.text.append(plan.line_format.render_lines(problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
 
@@ -51,8 +51,11 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
     shard, missing = Shard(), min(BLOCK, plan.train - BLOCK * block)
     for _ in range(_PATIENCE):
         for problems in draw(bits, _DRAWN):
-            rows = np.flatnonzero(belongs(problem_hashes(problems), Split.TRAIN))[:missing]
-            shard.append(problems.take(rows))
+            usable = belongs(problem_hashes(problems), Split.TRAIN) & plan.line_format.fits(
+                problems
+            )
+            rows = np.flatnonzero(usable)[:missing]
+            shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:
                 return shard
@@ -70,8 +73,9 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     block, last_new = 0, 0
     while block - last_new < _PATIENCE:
         for problems in draw(_bits(plan, split, block), _DRAWN):
+            problems = problems.take(np.flatnonzero(plan.line_format.fits(problems)))
             rows = _new_rows(problem_hashes(problems), split, seen)[:missing]
-            shard.append(problems.take(rows))
+            shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:
                 return shard

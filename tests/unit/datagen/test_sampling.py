@@ -1,14 +1,20 @@
-"""The blog's distribution."""
+"""What holds for every distribution, and the blog's."""
 
+import hashlib
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from datagen import sampling
+from datagen.blog_problems import blog
 from datagen.errors import DatasetError
-from datagen.sampling import DISTRIBUTIONS, bit_generator, blog
-from datagen.vectorised import ProblemArray
+from datagen.notation import render
+from datagen.plan import DatasetPlan
+from datagen.sampling import DISTRIBUTIONS, bit_generator
+from datagen.shards import held_out_shard
+from datagen.splits import Split
+from datagen.vectorised import ProblemArray, render_lines
 
 N = 200_000
 
@@ -21,6 +27,66 @@ def sample() -> ProblemArray:
 def deviations(count: int, probability: float) -> float:
     """How many standard deviations a count out of N is from what was expected."""
     return abs(count - N * probability) / (N * probability * (1 - probability)) ** 0.5
+
+
+def draw(name: str, count: int) -> ProblemArray:
+    """The first problems, up to 24,576 of them, of a distribution."""
+    (problems,) = DISTRIBUTIONS[name](bit_generator(0, 0, 0), count)
+    return problems
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_each_problem_comes_out_of_its_own_words(name: str) -> None:
+    words = bit_generator(0, 0, 0).random_raw(200 * DISTRIBUTIONS[name].words).reshape(-1, 200)
+    problems = DISTRIBUTIONS[name].problems
+    alone = [problems(words[:, i : i + 1]).to_problems()[0] for i in range(200)]
+    assert problems(words).to_problems() == alone == draw(name, 200).to_problems()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> None:
+    for column, kind in (("a", np.int64), ("b", np.int64), ("op", np.uint8)):
+        assert getattr(draw(name, 1000), column).dtype == kind
+    problems = draw(name, 20_000)
+    assert set(problems.op) == {0, 1, 2, 3}
+    for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
+        assert point.dtype == np.bool_
+        assert np.abs(operand).max() < 10**7
+        assert not (operand[~point] % 100).any()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_is_rendered_as_one_by_one(name: str) -> None:
+    bits = bit_generator(2, 0, 0)
+    lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, 100_000))).splitlines()
+    assert len(lines) == 100_000
+    pieces = DISTRIBUTIONS[name](bit_generator(2, 0, 0), 100_000)
+    problems = [
+        p for piece in pieces for p in piece.take(np.arange(0, len(piece), 8)).to_problems()
+    ]
+    assert sampling.PIECE % 8 == 0  # so that every eighth of each piece is every eighth of all
+    assert [render(problem).encode() for problem in problems] == lines[::8]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_has_problems_to_hold_out(name: str) -> None:
+    plan = DatasetPlan(train=1, val=1000, test=1000, seed=0, distribution=name)
+    for split in (Split.VAL, Split.TEST):
+        lines = b"".join(held_out_shard(plan, split).text).splitlines()
+        assert len(set(lines)) == 1000
+
+
+PINNED = {
+    "blog": "5abe74c44127181e",
+    "calculator": "a44a0948c98002d2",
+    "edge": "1423f3f91d0842ea",
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_pinned_bytes(name: str) -> None:
+    # Whatever changes these bytes must raise `plan.GENERATOR`.
+    assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
 
 
 def test_operations_are_uniform(sample: ProblemArray) -> None:

@@ -1,0 +1,48 @@
+"""Formats by name."""
+
+import numpy as np
+import pytest
+from datagen_strategies import problems
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datagen import notation, steps
+from datagen.arithmetic import Problem
+from datagen.errors import DatasetError
+from datagen.formats import DEFAULT_DIGITS, FORMATS, line_format
+from datagen.vectorised import ProblemArray
+
+
+@given(st.lists(problems, max_size=20))
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_fits_is_written_as_one_at_a_time(name: str, some: list[Problem]) -> None:
+    chosen = line_format(name)
+    columns = ProblemArray.from_problems(some)
+    fits = chosen.fits(columns)
+    assert fits.shape == (len(some),)
+    written = chosen.render_lines(columns.take(np.flatnonzero(fits)))
+    kept = [problem for problem, here in zip(some, fits, strict=True) if here]
+    assert written.decode("ascii").splitlines() == [one_line(name, problem) for problem in kept]
+    limit = 10**DEFAULT_DIGITS
+    for problem, here in zip(some, fits, strict=True):
+        small = all(abs(x.hundredths) < limit for x in (problem.a, problem.b))
+        assert here == (small or name == "direct")
+
+
+def one_line(name: str, problem: Problem) -> str:
+    return notation.render(problem) if name == "direct" else steps.render(problem, DEFAULT_DIGITS)
+
+
+def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
+    with pytest.raises(DatasetError, match="unknown format 'stps': choose one of direct, steps"):
+        line_format("stps")
+
+
+def test_digits_are_chosen_for_steps_alone() -> None:
+    assert line_format("steps").digits == DEFAULT_DIGITS
+    assert line_format("steps", 5).digits == 5
+    assert line_format("direct").digits is None
+    with pytest.raises(DatasetError, match="no digits to choose"):
+        line_format("direct", 7)
+    with pytest.raises(DatasetError, match="digits must be from"):
+        line_format("steps", 99)
