@@ -6,9 +6,8 @@ Shapes: B sequences, T tokens. Targets are the next tokens; -100 carries no loss
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,37 +21,6 @@ from calcgpt.tokenizer import CharTokenizer
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # what torch's cross-entropy ignores
-
-
-@dataclass(frozen=True)
-class DataFolder:
-    """A folder with `train.txt` and `val.txt`; with `manifest.json` it holds problems."""
-
-    path: Path
-    train: str
-    val: str
-    manifest_sha256: str | None
-
-    @property
-    def holds_problems(self) -> bool:
-        """Whether its lines are arithmetic problems, which can be answered right or wrong."""
-        return self.manifest_sha256 is not None
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash that tells this data from other data."""
-        return self.manifest_sha256 or hashlib.sha256(self.train.encode()).hexdigest()
-
-    @classmethod
-    def load(cls, path: Path) -> DataFolder:
-        """Raises DataError where a file is missing, empty or not UTF-8."""
-        manifest = path / "manifest.json"
-        return cls(
-            path,
-            read_text(path / "train.txt"),
-            read_text(path / "val.txt"),
-            hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else None,
-        )
 
 
 def read_text(path: Path) -> str:
@@ -69,19 +37,17 @@ def read_text(path: Path) -> str:
 
 
 class BatchSource(ABC):
-    """Batches of one split. `batch(step)` is a pure function of the seed and the step."""
-
-    @abstractmethod
-    def __init__(
-        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
-    ) -> None: ...
+    """Batches of one split. `batch(step, size)` is a pure function of the seed and these two."""
 
     @abstractmethod
     def batch(self, step: int, size: int) -> Batch:
         """The batch of step `step` (from 0), `size` sequences."""
 
 
-BATCHES: Registry[type[BatchSource]] = Registry("batches")
+# (text, tokenizer, config, block size) -> its batches
+BATCHES: Registry[Callable[[str, CharTokenizer, TrainConfig, int], BatchSource]] = Registry(
+    "batches"
+)
 
 
 @BATCHES.register("stream")
@@ -103,13 +69,13 @@ class StreamBatches(BatchSource):
         return torch.from_numpy(windows[:, :-1]), torch.from_numpy(windows[:, 1:])
 
 
-@BATCHES.register("problems")
-class ProblemBatches(BatchSource):
-    """One problem a row, in an order shuffled anew each epoch; loss after the first `=` only."""
+class ProblemLines:
+    """Problems, one a line, as tokens; loss after the first `=` only.
 
-    def __init__(
-        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
-    ) -> None:
+    Raises DataError for a line without an `=`, or one that does not fit in `block_size`.
+    """
+
+    def __init__(self, text: str, tokenizer: CharTokenizer, block_size: int) -> None:
         lines = text.splitlines()
         self.lengths = np.array([len(line) for line in lines])
         self.starts = np.concatenate(([0], np.cumsum(self.lengths[:-1])))
@@ -125,24 +91,12 @@ class ProblemBatches(BatchSource):
             raise DataError(
                 f"a problem of {self.lengths.max()} characters does not fit in {block_size} tokens"
             )
-        self.seed = config.seed
-        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
-    def batch(self, step: int, size: int) -> Batch:
-        drawn = np.arange(step * size, (step + 1) * size)
-        rows = np.empty(size, dtype=np.int64)
-        for epoch in np.unique(drawn // len(self.lengths)):
-            here = drawn // len(self.lengths) == epoch
-            rows[here] = self._shuffled(int(epoch))[drawn[here] % len(self.lengths)]
-        return self._rows(rows)
+    def __len__(self) -> int:
+        return len(self.lengths)
 
-    def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
-        if epoch != self._epoch:
-            self._order = _rng(self.seed, epoch).permutation(len(self.lengths))
-            self._epoch = epoch
-        return self._order
-
-    def _rows(self, rows: npt.NDArray[np.int64]) -> Batch:
+    def batch(self, rows: npt.NDArray[np.int64]) -> Batch:
+        """The lines at these indices, in this order."""
         lengths = self.lengths[rows, None]
         columns = np.arange(lengths.max())
         inside = columns < lengths
@@ -151,6 +105,51 @@ class ProblemBatches(BatchSource):
         has_loss = inside & (columns > self.equals[rows, None])
         targets = np.where(has_loss, ids, NO_LOSS)[:, 1:]
         return torch.from_numpy(ids[:, :-1]), torch.from_numpy(targets)
+
+
+@BATCHES.register("problems")
+class ProblemBatches(BatchSource):
+    """One problem a row, in an order shuffled anew each epoch."""
+
+    def __init__(
+        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        self.lines = ProblemLines(text, tokenizer, block_size)
+        self.seed = config.seed
+        self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
+
+    def batch(self, step: int, size: int) -> Batch:
+        drawn = np.arange(step * size, (step + 1) * size)
+        rows = np.empty(size, dtype=np.int64)
+        for epoch in np.unique(drawn // len(self.lines)):
+            here = drawn // len(self.lines) == epoch
+            rows[here] = self._shuffled(int(epoch))[drawn[here] % len(self.lines)]
+        return self.lines.batch(rows)
+
+    def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
+        if epoch != self._epoch:
+            self._order = _rng(self.seed, epoch).permutation(len(self.lines))
+            self._epoch = epoch
+        return self._order
+
+
+def micro_batches(batch: Batch, count: int) -> list[Batch]:
+    """The same rows in `count` parts with equally many rows, each as narrow as its targets allow.
+
+    Rows of about one length share a part, the shortest in the first, so that little is padding.
+    One part is the batch itself.
+    """
+    if count == 1:
+        return [batch]
+    inputs, targets = batch
+    columns = torch.arange(1, targets.size(1) + 1)
+    lengths = ((targets != NO_LOSS) * columns).amax(dim=1)  # up to the last target
+    parts = lengths.argsort(stable=True).chunk(count)
+    widths = [int(lengths[rows].max()) for rows in parts]
+    return [
+        (inputs[rows, :width], targets[rows, :width])
+        for rows, width in zip(parts, widths, strict=True)
+    ]
 
 
 def _rng(seed: int, index: int) -> np.random.Generator:

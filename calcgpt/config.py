@@ -1,15 +1,15 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
 What is wrong with the numbers is refused here. The names stand for entries in the registries of
-`calcgpt.model`, `calcgpt.optim` and `calcgpt.batches`, all of which build on this module; whether
-they exist is checked where a recipe, or a model, is built from them.
+`calcgpt.model`, `calcgpt.optim` and `calcgpt.batches`, all of which build on this module, and of
+`datagen`; whether they exist is checked where a recipe, or a model, is built from them.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 
 class Section(BaseModel):
@@ -30,6 +30,8 @@ class ModelConfig(Section):
     )
     position: str = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
+    row_marks: list[int] = Field([], description="coupled: ids of the tokens that begin a row")
+    n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: places told apart in a row")
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
     feedforward: str = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
@@ -86,6 +88,9 @@ class TrainConfig(Section):
     beta2: float = Field(0.999, ge=0, lt=1)
     muon_lr: float = Field(3e-3, gt=0, description="muon: peak learning rate of hidden matrices")
     grad_clip: float = Field(0.0, ge=0, description="largest gradient norm; 0: no clipping")
+    ema_decay: float = Field(
+        0.0, ge=0, lt=1, description="of the weights' moving average, which is kept; 0: none"
+    )
     seed: int = Field(42, ge=0, lt=2**63)
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(False, description="run the model through torch.compile")
@@ -102,3 +107,35 @@ class TrainConfig(Section):
                 f"batch_size {self.batch_size} is not divisible by grad_accum {self.grad_accum}"
             )
         return self
+
+
+Weight = Annotated[float, Field(ge=0)]
+PositiveWeight = Annotated[float, Field(gt=0)]
+
+
+class DataConfig(Section):
+    """Problems to train on that are drawn as they are needed, without files.
+
+    Weights are relative to each other.
+    """
+
+    format: str = Field("steps", description="how problems are written")
+    digits: int | None = Field(
+        None, description="steps: digits of a number, in hundredths; null: 7"
+    )
+    mixture: dict[str, PositiveWeight] = Field(
+        min_length=1, description="distributions of problems and their weights"
+    )
+    operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
+        {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
+        description="operations and their weights, in every distribution; what is not named: 1",
+    )
+    validation: str = Field("blog", description="distribution of the validation problems")
+
+    @field_validator("operations")
+    @classmethod
+    def _all_named(cls, given: dict[str, float]) -> dict[str, float]:
+        weights = {operation: given.get(operation, 1.0) for operation in "+-*/"}
+        if not any(weights.values()):
+            raise ValueError("one operation needs a weight above 0")
+        return weights

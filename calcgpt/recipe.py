@@ -8,16 +8,18 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from calcgpt.batches import BATCHES
-from calcgpt.config import ModelConfig, Section, TrainConfig
-from calcgpt.errors import ConfigError
+from calcgpt.config import DataConfig, ModelConfig, Section, TrainConfig
+from calcgpt.errors import ConfigError, UserError
 from calcgpt.model import check_config
 from calcgpt.optim import OPTIMIZERS, SCHEDULES
 from calcgpt.tokenizer import TOKENIZERS
+from datagen.formats import line_format
+from datagen.sampling import distribution
 
 RECIPES = resources.files("calcgpt") / "recipes"
 S = TypeVar("S", bound=BaseModel)
@@ -30,6 +32,7 @@ class Recipe(Section):
     tokenizer: str = Field("arithmetic", description="how text becomes tokens")
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
+    data: DataConfig | None = Field(None, description="what to train on where no folder is given")
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
@@ -37,6 +40,10 @@ class Recipe(Section):
         train = self.train
         _ = BATCHES[train.batches], OPTIMIZERS[train.optimizer], SCHEDULES[train.schedule]
         _ = TOKENIZERS[self.tokenizer]
+        if self.data:
+            line_format(self.data.format, self.data.digits)
+            for name in (*self.data.mixture, self.data.validation):
+                distribution(name)
         return self
 
 
@@ -120,7 +127,7 @@ def build(kind: type[S], table: Any, source: str) -> S:
     """`kind` from a table; raises ConfigError, one line that starts with `source`."""
     try:
         return kind.model_validate(table)
-    except ConfigError as error:  # an unknown name, from its registry
+    except UserError as error:  # an unknown name, from its registry
         raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -134,8 +141,11 @@ def build(kind: type[S], table: Any, source: str) -> S:
 
 def _section(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
     for part in path:
-        inner = kind.model_fields[str(part)].annotation
-        assert isinstance(inner, type)
-        assert issubclass(inner, BaseModel)
-        kind = inner
+        annotation = kind.model_fields[str(part)].annotation
+        # A section that may be missing is annotated as `Section | None`.
+        [kind] = (
+            inner
+            for inner in (annotation, *get_args(annotation))
+            if isinstance(inner, type) and issubclass(inner, BaseModel)
+        )
     return kind

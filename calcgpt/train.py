@@ -1,4 +1,4 @@
-"""The training loop: from a recipe and a data folder to checkpoints in a run folder.
+"""The training loop: from a recipe and its data to checkpoints in a run folder.
 
 Needs nothing beyond torch, numpy, pydantic, safetensors and tqdm. On CPU a resumed run is bit for
 bit the run that was never interrupted.
@@ -10,7 +10,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,16 +19,19 @@ import torch
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from calcgpt.batches import BATCHES, NO_LOSS, Batch, DataFolder
+from calcgpt.averaging import WeightAverage, Weights
+from calcgpt.batches import NO_LOSS, Batch, micro_batches
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data import TrainingData, training_data
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.evaluate import evaluate, read_problems
+from calcgpt.evaluate import evaluate
 from calcgpt.model import GPT
 from calcgpt.optim import OPTIMIZERS, lr_factor
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt.tokenizer import TOKENIZERS, CharTokenizer
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
+from datagen.splits import Split
 
 
 class Interrupted(Exception):
@@ -41,7 +44,7 @@ class Interrupted(Exception):
 
 def train(
     recipe: Recipe,
-    data: Path,
+    data: Path | None,
     out: Path,
     *,
     resume: bool = False,
@@ -51,6 +54,7 @@ def train(
 ) -> Path:
     """Train to `recipe.train.steps`; returns the folder of the last checkpoint.
 
+    `data` is a folder; None draws problems as the recipe's [data] section says.
     `resume` continues the newest checkpoint in `out` that loads, under the same recipe and data;
     `force` starts afresh where `out` holds a run. Raises UserError subclasses for what a person
     can mend, and Interrupted after SIGINT or SIGTERM, once the state is saved.
@@ -59,9 +63,9 @@ def train(
     if run.checkpoints() and not (resume or force):
         raise ConfigError(f"{out} holds a run: --resume continues it, --force starts afresh")
     chosen = pick_device(device)
-    folder = DataFolder.load(data)
+    source = training_data(recipe, data)
     with run.locked():
-        trainer = Trainer(recipe, folder, run, chosen)  # raises before anything is removed
+        trainer = Trainer(recipe, source, run, chosen)  # raises before anything is removed
         if resume and run.checkpoints():
             trainer.resume()
         else:
@@ -86,22 +90,25 @@ class Trainer:
     """One run in memory: model, optimizers, batches, counters."""
 
     def __init__(
-        self, recipe: Recipe, data: DataFolder, run: RunFolder, device: torch.device
+        self, recipe: Recipe, data: TrainingData, run: RunFolder, device: torch.device
     ) -> None:
         self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
         self.device = device
         torch.manual_seed(self.config.seed)
-        self.tokenizer = TOKENIZERS[recipe.tokenizer](data.train)
+        self.tokenizer = _tokenizer(recipe, data)
         self.model = GPT(recipe.model, len(self.tokenizer)).to(device)
         self.forward = torch.compile(self.model) if self.config.compile else self.model
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["peak_lr"] = group["lr"]
-        source = BATCHES[self.config.batches]
         block_size = recipe.model.block_size
-        self.train_batches = source(data.train, self.tokenizer, self.config, block_size)
-        self.val_batches = source(data.val, self.tokenizer, self.config, block_size)
+        self.train_batches, self.val_batches = (
+            data.batches(split, self.tokenizer, self.config, block_size)
+            for split in (Split.TRAIN, Split.VAL)
+        )
+        decay = self.config.ema_decay
+        self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
         bf16 = self.config.precision == "bf16" or (
             self.config.precision == "auto" and device.type == "cuda"
@@ -151,11 +158,11 @@ class Trainer:
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = group["peak_lr"] * factor
-        inputs, targets = self.train_batches.batch(step, config.batch_size)
+        batch = self.train_batches.batch(step, config.batch_size)
         # The mean is over the whole batch: micro-batches may carry unlike numbers of targets.
-        n_targets = int((targets != NO_LOSS).sum())
+        n_targets = int((batch[1] != NO_LOSS).sum())
         total = torch.zeros((), device=self.device)
-        parts = zip(inputs.chunk(config.grad_accum), targets.chunk(config.grad_accum), strict=True)
+        parts = micro_batches(batch, config.grad_accum)
         for part in parts:
             loss = self._loss_sum(part) / n_targets
             loss.backward()  # type: ignore[no-untyped-call]
@@ -165,7 +172,9 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
-        return total, inputs.numel()
+        if self.average:
+            self.average.update(step)
+        return total, sum(inputs.numel() for inputs, _ in parts)
 
     def _loss_sum(self, batch: Batch) -> torch.Tensor:
         inputs, targets = (tensor.to(self.device, non_blocking=True) for tensor in batch)
@@ -173,18 +182,26 @@ class Trainer:
             logits_BTV = self.forward(inputs)
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
-    @torch.no_grad()
+    def _averaged(self) -> AbstractContextManager[Weights]:
+        """The model with the weights that are to be kept; yields the others, if there are any."""
+        return self.average.applied() if self.average else nullcontext({})
+
     def validate(self) -> dict[str, Any]:
         """Loss on the validation split, and, where it holds problems, greedy scores."""
+        with torch.no_grad(), self._averaged():
+            return self._validate()
+
+    def _validate(self) -> dict[str, Any]:
         self.model.eval()
         loss, n_targets = 0.0, 0
         for index in range(self.config.eval_batches):
             batch = self.val_batches.batch(index, self.config.batch_size)
-            loss += float(self._loss_sum(batch))
+            parts = micro_batches(batch, self.config.grad_accum)
+            loss += sum(float(self._loss_sum(part)) for part in parts)
             n_targets += int((batch[1] != NO_LOSS).sum())
         metrics: dict[str, Any] = {"val_loss": loss / n_targets}
-        if self.data.holds_problems and self.config.eval_problems:
-            lines = read_problems(self.data.path / "val.txt", self.config.eval_problems)
+        count = self.config.eval_problems
+        if count and (lines := self.data.validation_problems(count)):
             scores = evaluate(self.model, self.tokenizer, lines).scores
             metrics["validation"] = {**scores, "temperature": 0.0}
         self.model.train()
@@ -199,10 +216,11 @@ class Trainer:
             **metrics,
         }
         folder = self.folder.step_folder(self.counters.step)
-        tensors = training_tensors(self.optimizers, self.device)
-        Checkpoint(folder.name, self.recipe, self.tokenizer, self.model, everything).save(
-            folder, extra={TRAINING: tensors}
-        )
+        with self._averaged() as raw:
+            tensors = training_tensors(self.optimizers, self.device, raw)
+            Checkpoint(folder.name, self.recipe, self.tokenizer, self.model, everything).save(
+                folder, extra={TRAINING: tensors}
+            )
         self.folder.prune()
 
     def resume(self) -> None:
@@ -211,7 +229,9 @@ class Trainer:
         saved = Checkpoint.load(folder)
         check_same_run(self.recipe, self.data.fingerprint, saved)
         self.model.load_state_dict(saved.model.state_dict())
-        restore(folder, self.optimizers, self.device)
+        raw = restore(folder, self.optimizers, self.device)
+        if self.average:
+            self.average.resume(raw)
         self.counters = Counters.from_json(saved.metrics)
         self.folder.cut_metrics(self.counters.step)
 
@@ -251,6 +271,13 @@ class _Clock:
         }
         self._restart()
         return row
+
+
+def _tokenizer(recipe: Recipe, data: TrainingData) -> CharTokenizer:
+    try:
+        return TOKENIZERS[recipe.tokenizer](data.train_text)
+    except ValueError as error:  # of a text that is not there
+        raise ConfigError(f"tokenizer {recipe.tokenizer!r} needs a data folder: {error}") from None
 
 
 def _flat(step: int, metrics: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import torch
 
+from calcgpt.averaging import Weights
 from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.recipe import Recipe
@@ -18,6 +19,7 @@ MAY_CHANGE = {
     "steps", "log_interval", "eval_interval", "eval_batches", "eval_problems",
     "checkpoint_interval", "compile",
 }  # fmt: skip
+_RAW = "weights."
 
 
 @dataclass
@@ -42,10 +44,12 @@ class Counters:
 
 
 def training_tensors(
-    optimizers: list[torch.optim.Optimizer], device: torch.device
+    optimizers: list[torch.optim.Optimizer], device: torch.device, raw: Weights
 ) -> dict[str, torch.Tensor]:
-    """Optimizer states and the states of the random generators, as flat named tensors."""
+    """Optimizer states and the states of the random generators, as flat named tensors; and the
+    `raw` weights, where the model has been given others."""
     tensors = {"rng.cpu": torch.get_rng_state()}
+    tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
     if device.type == "cuda":
         tensors["rng.cuda"] = torch.cuda.get_rng_state(device)
     for index, optimizer in enumerate(optimizers):
@@ -55,9 +59,12 @@ def training_tensors(
     return tensors
 
 
-def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch.device) -> None:
-    """Put back what `training_tensors` took."""
+def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch.device) -> Weights:
+    """Put back what `training_tensors` took; returns the raw weights."""
     tensors = load_tensors(folder, TRAINING)
+    raw = {
+        name.removeprefix(_RAW): tensors.pop(name) for name in [*tensors] if name.startswith(_RAW)
+    }
     torch.set_rng_state(tensors.pop("rng.cpu"))
     cuda = tensors.pop("rng.cuda", None)
     if cuda is not None and device.type == "cuda":
@@ -69,6 +76,7 @@ def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch
     for optimizer, state in zip(optimizers, states, strict=True):
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return raw
 
 
 def check_same_run(recipe: Recipe, fingerprint: str, saved: Checkpoint) -> None:

@@ -17,16 +17,21 @@ from datagen.dataset import DatasetPlan, generate
 STEPS = 600
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+Data = list[str]  # the flags that name it
+
+
+@pytest.fixture(scope="module", params=["files", "no files"])
+def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Data:
+    if request.param == "no files":
+        return ["--set", "data.format=direct", "--set", "data.mixture.blog=1"]
     folder = tmp_path_factory.mktemp("data")
     generate(folder, DatasetPlan(train=2000, val=50, test=50, seed=1), progress=False)
-    return folder
+    return ["--data", str(folder)]
 
 
-def start(data: Path, out: Path, *flags: str) -> "subprocess.Popen[str]":
+def start(data: Data, out: Path, *flags: str) -> "subprocess.Popen[str]":
     command = [
-        sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", "--data", str(data),
+        sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", *data,
         "--out", str(out), "--threads", "1", "--quiet", "--device", "cpu",
         "--set", f"train.steps={STEPS}", "--set", "train.checkpoint_interval=100",
         "--set", "train.eval_interval=300", "--set", "train.eval_problems=20",
@@ -50,7 +55,7 @@ def wait_for_step(process: "subprocess.Popen[str]", out: Path, step: int) -> Non
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(data: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole") / "run"
     assert finish(start(data, out)) == (0, "")
     return out
@@ -72,7 +77,7 @@ def assert_same_run(ours: Path, theirs: Path) -> None:
 
 
 def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
-    data: Path, uninterrupted: Path, tmp_path: Path
+    data: Data, uninterrupted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
     for step in (100, 200):  # killed at some moment after these checkpoints
@@ -86,7 +91,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_runs_save_first(
-    data: Path, uninterrupted: Path, tmp_path: Path, signum: signal.Signals
+    data: Data, uninterrupted: Path, tmp_path: Path, signum: signal.Signals
 ) -> None:
     out = tmp_path / "run"
     process = start(data, out)

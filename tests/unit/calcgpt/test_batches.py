@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.batches import BATCHES, NO_LOSS, ProblemBatches, StreamBatches
+from calcgpt.batches import BATCHES, NO_LOSS, ProblemBatches, StreamBatches, micro_batches
 from calcgpt.config import TrainConfig
 from calcgpt.errors import DataError
 from calcgpt.tokenizer import TOKENIZERS
@@ -115,3 +115,39 @@ def test_windows_reach_both_ends_of_the_text() -> None:
     ends = np.concatenate([source.batch(step, 16)[1][:, -1].numpy() for step in range(5)])
     assert TOKENIZER.encode("$")[0] in starts
     assert TOKENIZER.encode("=")[0] in ends
+
+
+@given(
+    answers=st.lists(st.integers(0, 10**12), min_size=1, max_size=30).map(
+        lambda some: some[: len(some) // 3 * 3 or 1]
+    )
+)
+def test_micro_batches_are_the_same_rows_by_length_without_padding(answers: list[int]) -> None:
+    lines = [f"$(1+1)={answer}$" for answer in answers]
+    batch = ProblemBatches("\n".join(lines), TOKENIZER, CONFIG, 64).batch(0, len(lines))
+    parts = micro_batches(batch, 3 if len(lines) % 3 == 0 else 1)
+    assert {len(inputs) for inputs, _ in parts} == {len(lines) // len(parts)}
+    rows = []
+    for inputs, targets in parts:
+        assert inputs.shape == targets.shape
+        assert (targets[:, -1] != NO_LOSS).any()  # as narrow as can be
+        for row, target in zip(inputs, targets, strict=True):
+            end = int((target != NO_LOSS).nonzero().max()) + 1
+            rows.append(decode(row[:end]) + decode(target[end - 1 : end]))
+            assert decode(target[target != NO_LOSS]) == rows[-1].partition("=")[2]
+    assert sorted(rows) == sorted(lines)
+    if len(parts) > 1:
+        assert [len(row) for row in rows] == sorted(map(len, lines))
+
+
+def test_one_micro_batch_is_the_batch_itself() -> None:
+    batch = ProblemBatches(TEXT, TOKENIZER, CONFIG, 64).batch(0, 10)
+    assert micro_batches(batch, 1) == [batch]
+
+
+def test_rows_of_one_length_stay_in_order() -> None:
+    for name in BATCHES:
+        inputs, targets = BATCHES[name](TEXT, TOKENIZER, CONFIG, 40).batch(0, 8)
+        parts = micro_batches((inputs, targets), 4)
+        assert torch.equal(torch.cat([part[0] for part in parts]), inputs)
+        assert torch.equal(torch.cat([part[1] for part in parts]), targets)

@@ -193,3 +193,37 @@ def test_a_config_cannot_be_changed_after_it_was_checked() -> None:
 def test_key_value_heads_default_to_the_query_heads() -> None:
     assert ModelConfig(n_head=8).kv_heads == 8
     assert ModelConfig(n_head=8, n_kv_head=2).kv_heads == 2
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (["data.format=direct"], "data.mixture: Field required"),
+        (["data.mixture={}"], "data.mixture: Dictionary should have at least 1 item"),
+        (["data.mixture.blog=0"], "data.mixture.blog: Input should be greater than 0"),
+        (["data.mixture.blogg=1"], "unknown distribution 'blogg': choose one of blog"),
+        (["data.mixture.blog=1", "data.validation=x"], "unknown distribution 'x': choose one of"),
+        (["data.mixture.blog=1", "data.format=x"], "unknown format 'x': choose one of direct, s"),
+        (["data.mixture.blog=1", "data.digits=99"], "digits must be from 3 to 9"),
+        (["data.mixture.blog=1", "data.operations.^=1"], "data.operations.^"),
+        (["data.mixture.blog=1", "data.operations.+=-1"], "data.operations.+: Input should be gr"),
+        (["data.mixture.blog=1", "data.mixtures.blog=1"], "valid fields: format, digits, mixture"),
+        (
+            ["data.mixture.blog=1", "data.operations={'+'=0, '-'=0, '*'=0, '/'=0}"],
+            "data.operations: one operation needs a weight above 0",
+        ),
+    ],
+)
+def test_data_that_cannot_be_drawn_is_refused(overrides: list[str], reason: str) -> None:
+    assert reason in refusal("nano", *overrides)
+
+
+def test_an_operation_that_is_not_named_weighs_one() -> None:
+    data = load_recipe("nano", ("data.mixture.blog=1", "data.operations.*=3")).data
+    assert data is not None
+    assert data.operations == {"+": 1.0, "-": 1.0, "*": 3.0, "/": 1.0}
+
+
+def test_a_recipe_with_data_is_written_and_read_as_it_is() -> None:
+    recipe = load_recipe("nano", ("data.mixture.blog=1", "data.operations.*=3"))
+    assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

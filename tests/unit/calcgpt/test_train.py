@@ -7,19 +7,26 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from calcgpt.batches import DataFolder
+from calcgpt import fresh
+from calcgpt.batches import NO_LOSS
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data import DataFolder, training_data
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
 from calcgpt.recipe import Recipe, load_recipe
 from calcgpt.run_folder import RunFolder
+from calcgpt.tokenizer import TOKENIZERS
 from calcgpt.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
+from datagen.splits import Split
 
 CPU = torch.device("cpu")
 SMALL = (
     "model.n_layer=1", "model.n_embd=16", "model.n_head=2", "train.batch_size=8",
     "train.steps=20", "train.eval_batches=2", "train.eval_problems=20", "train.warmup_steps=4",
     "train.eval_interval=10", "train.checkpoint_interval=5", "train.log_interval=5",
+)  # fmt: skip
+FRESH = (
+    "tokenizer=steps", "model.block_size=200", "data.mixture.blog=2", "data.mixture.calculator=1",
 )  # fmt: skip
 
 
@@ -34,7 +41,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(data: Path, out: Path, *overrides: str, **options: bool) -> Path:
+def run(data: Path | None, out: Path, *overrides: str, **options: bool) -> Path:
     return train(recipe(*overrides), data, out, progress=False, **options)
 
 
@@ -84,29 +91,109 @@ def test_tensorboard_is_written_where_it_is_installed(data: Path, tmp_path: Path
         ("train.optimizer=muon",),
         ("train.grad_accum=2", "train.schedule=cosine"),
         ("model.tie_embeddings=true", "model.head_bias=false"),
+        ("train.ema_decay=0.9", "model.tie_embeddings=true", "model.head_bias=false"),
     ],
 )
 def test_resuming_gives_the_same_bits(data: Path, tmp_path: Path, overrides: tuple[str]) -> None:
     whole = run(data, tmp_path / "whole", *overrides)
     half = tmp_path / "half"
-    trainer = Trainer(recipe(*overrides), DataFolder.load(data), RunFolder(half), CPU)
-    half.mkdir()
+    stop_after_ten_steps(data, half, *overrides)
+    resumed = run(data, half, *overrides, resume=True)
+    assert_same_state(resumed, whole)
+
+
+@pytest.mark.parametrize("overrides", [(), ("train.grad_accum=2",), ("train.steps=40",)])
+def test_resuming_without_files_gives_the_same_bits(
+    tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
+    whole = run(None, tmp_path / "whole", *FRESH, *overrides)
+    stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
+    resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
+    assert_same_state(resumed, whole)
+
+
+def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: Path) -> None:
+    plain = run(data, tmp_path / "plain")
+    averaged = run(data, tmp_path / "averaged", "train.ema_decay=0.9")
+    # The weights that are trained are those of the run without an average.
+    raw = load_file(averaged / "training.safetensors")
+    assert_same({n[8:]: t for n, t in raw.items() if n.startswith("weights.")}, weights(plain))
+    assert all(
+        not torch.equal(tensor, weights(plain)[name]) for name, tensor in weights(averaged).items()
+    )
+    chosen = recipe("train.ema_decay=0.9")
+    trainer = Trainer(chosen, training_data(chosen, data), RunFolder(averaged.parent), CPU)
+    trainer.resume()
+    saved = Checkpoint.load(averaged)
+    validated = trainer.validate()
+    assert validated["val_loss"] == saved.metrics["val_loss"]
+    assert_same(dict(trainer.model.named_parameters()), weights(plain))
+    trainer.average = None  # the same numbers without averaging, from the weights as saved
+    trainer.model.load_state_dict(saved.model.state_dict())
+    assert trainer.validate() == validated
+
+
+def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:
+    chosen = recipe(*overrides)
+    trainer = Trainer(chosen, training_data(chosen, data), RunFolder(out), CPU)
+    out.mkdir()
     for _ in range(10):
         trainer._step()
         trainer.counters.step += 1
     trainer.save({})
     torch.manual_seed(999)  # what happens in between must not matter
-    resumed = run(data, half, *overrides, resume=True)
-    assert_same(weights(resumed), weights(whole))
+
+
+def assert_same_state(ours: Path, theirs: Path) -> None:
     for name in ("model.safetensors", "training.safetensors"):
-        assert_same(load_file(resumed / name), load_file(whole / name))
+        assert_same(load_file(ours / name), load_file(theirs / name))
 
 
-def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path) -> None:
+def test_a_run_without_files_is_scored_on_held_out_problems(tmp_path: Path) -> None:
+    last = run(None, tmp_path, *FRESH)
+    metrics = Checkpoint.load(last).metrics
+    assert metrics["validation"]["n"] == 20
+    assert metrics["val_loss"] > 0
+    assert metrics["data_sha256"] == training_data(recipe(*FRESH), None).fingerprint
+    with pytest.raises(ConfigError, match="other data"):
+        run(None, tmp_path, *FRESH, "data.mixture.calculator=2", resume=True)
+    with pytest.raises(ConfigError, match=r"train\.seed is 7"):
+        run(None, tmp_path, *FRESH, "train.seed=7", resume=True)
+
+
+def test_without_files_a_recipe_needs_data_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the recipe has no \[data\] section"):
+        run(None, tmp_path / "run")
+    with pytest.raises(ConfigError, match="tokenizer 'chars' needs a data folder"):
+        run(None, tmp_path / "run", *FRESH, "tokenizer=chars")
+    assert not list(tmp_path.glob("run/step-*"))
+
+
+def test_tokens_count_what_was_processed(tmp_path: Path) -> None:
+    tokens = [
+        Checkpoint.load(
+            run(None, tmp_path / str(parts), *FRESH, f"train.grad_accum={parts}")
+        ).metrics["tokens"]
+        for parts in (1, 8)
+    ]
+    source = training_data(recipe(*FRESH), None)
+    batches = source.batches(Split.TRAIN, TOKENIZERS["steps"](""), recipe().train, 200)
+    targets = [batches.batch(step, 8)[1] for step in range(20)]
+    assert tokens[0] == sum(rows.numel() for rows in targets)
+    ends = [(row != NO_LOSS).nonzero().max() + 1 for rows in targets for row in rows]
+    assert tokens[1] == sum(ends) < tokens[0]  # one row a part: no padding at all
+
+
+@pytest.mark.parametrize("worked", [False, True])
+def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path, worked: bool) -> None:
     gradients = []
     for accumulate in (1, 4):
-        chosen = recipe(f"train.grad_accum={accumulate}", "train.optimizer=adamw")
-        trainer = Trainer(chosen, DataFolder.load(data), RunFolder(tmp_path), CPU)
+        chosen = recipe(
+            f"train.grad_accum={accumulate}", "train.optimizer=adamw", *(FRESH if worked else ())
+        )
+        source = training_data(chosen, None if worked else data)
+        trainer = Trainer(chosen, source, RunFolder(tmp_path), CPU)
         for optimizer in trainer.optimizers:  # keep the gradients: no step, no reset
             optimizer.step = optimizer.zero_grad = lambda *a, **k: None  # type: ignore[method-assign]
         loss, _ = trainer._step()
