@@ -13,6 +13,19 @@ class CalculateRequest(BaseModel):
     expression: str = Field(examples=["12.5*3"])
 
 
+class Confidence(BaseModel):
+    """How probable the model held what it wrote, from 0 to 1."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    answer: float = Field(description="the answer, given the work", examples=[0.9999])
+    weakest_step: float = Field(
+        description="the least probable character of the work; 1 where there is none",
+        examples=[0.9991],
+    )
+    whole: float = Field(description="work and answer together", examples=[0.9985])
+
+
 class CalculateResponse(BaseModel):
     """The model's answer and its evidence; the exact value never replaces the answer."""
 
@@ -24,8 +37,11 @@ class CalculateResponse(BaseModel):
     verified: bool = Field(description="whether the two agree", examples=[True])
     prompt: str = Field(description="what the model read", examples=["$(00000012.5*0000000003)="])
     output: str = Field(
-        description="what the model wrote: the answer reversed", examples=["5.73000000$"]
+        description="what the model wrote: its worked steps and `=`, where it works in steps, "
+        "then the answer reversed",
+        examples=["5.73000000$"],
     )
+    confidence: Confidence
     model: str = Field(description="name of the checkpoint", examples=["blog"])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.confidence import Confidence, confidence
 from calcgpt.errors import ExpressionError
 from calcgpt.generate import generate
 from datagen.arithmetic import Number, Operation, Problem, answer
@@ -28,7 +29,8 @@ class Calculation:
     exact: str  # what is right
     verified: bool  # whether they agree
     prompt: str  # what the model read
-    output: str  # what the model wrote
+    output: str  # what the model wrote: worked steps and `=`, if it writes them, then the answer
+    confidence: Confidence  # the probabilities that the model gave what it wrote
     model: str
 
 
@@ -42,12 +44,13 @@ class Calculator:
     def calculate(self, expression: str) -> Calculation:
         """Raises ExpressionError, with the position, for what is not one binary operation on
         numbers that the notation can hold."""
-        problem = parse_expression(expression)
+        problem = parse_expression(expression, self.checkpoint.recipe.work_digits)
         prompt = render_prompt(problem)
         tokenizer = self.checkpoint.tokenizer
         ids = torch.from_numpy(tokenizer.encode(prompt).astype("int64"))[None]
         ids = ids.to(next(self.checkpoint.model.parameters()).device)
-        output = tokenizer.decode(generate(self.checkpoint.model, ids, self._stop)[0])
+        (written,) = generate(self.checkpoint.model, ids, self._stop)
+        output = tokenizer.decode(written.ids)
         exact = answer_text(answer(problem))
         result = read_answer(prompt + output)
         return Calculation(
@@ -57,6 +60,7 @@ class Calculator:
             verified=result == exact,
             prompt=prompt,
             output=output,
+            confidence=confidence(output, written.probabilities),
             model=self.checkpoint.name,
         )
 
@@ -73,16 +77,16 @@ def read_answer(text: str) -> str | None:
         return None
 
 
-def parse_expression(text: str) -> Problem:
-    """`12.5 * 3` -> the problem. Numbers have at most two places and at most ten characters;
-    `×`, `÷` and `−` are read as `*`, `/` and `-`.
+def parse_expression(text: str, digits: int | None = None) -> Problem:
+    """`12.5 * 3` -> the problem. Numbers have at most two places, at most ten characters and, if
+    given, at most so many digits in hundredths; `×`, `÷` and `−` are read as `*`, `/` and `-`.
 
     Raises ExpressionError with the position in `text`.
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", MAX_LENGTH)
     typed = text.translate(_TYPED)  # one character for one: positions stay
-    a, at = _number(typed, 0)
+    a, at = _number(typed, 0, digits)
     at = _skip_spaces(typed, at)
     if at == len(typed):
         raise ExpressionError("an operation is missing: one of + - * /", at)
@@ -91,7 +95,7 @@ def parse_expression(text: str) -> Problem:
     if typed[at] not in "+-*/":
         raise ExpressionError(f"{text[at]!r} is not an operation; valid are + - * /", at)
     operation = Operation(typed[at])
-    b, at = _number(typed, at + 1)
+    b, at = _number(typed, at + 1, digits)
     at = _skip_spaces(typed, at)
     if at < len(typed):
         if typed[at] == ",":
@@ -100,7 +104,7 @@ def parse_expression(text: str) -> Problem:
     return Problem(a, operation, b)
 
 
-def _number(text: str, at: int) -> tuple[Number, int]:
+def _number(text: str, at: int, digits: int | None) -> tuple[Number, int]:
     """The number that starts at `at`, spaces skipped, and where it ends."""
     at = _skip_spaces(text, at)
     match = _NUMBER.match(text, at)
@@ -114,6 +118,9 @@ def _number(text: str, at: int) -> tuple[Number, int]:
     number = Number(-hundredths if whole.startswith("-") else hundredths, bool(point))
     if len(number_text(number)) > WIDTH:
         raise ExpressionError(f"a number of more than {WIDTH} characters", match.start())
+    if digits is not None and hundredths >= 10**digits:
+        limit = f"{10**digits // 100:,}"
+        raise ExpressionError(f"this model calculates with numbers below {limit}", match.start())
     return number, match.end()
 
 

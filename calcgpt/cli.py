@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,13 +61,15 @@ def cli() -> None:
 @click.option("--test", default=10_000, show_default=True, help="Test problems.")
 @click.option("--seed", default=0, show_default=True, help="The data's seed.")
 @click.option("--distribution", default="blog", show_default=True, help="Which problems.")
-@click.option("--format", "format_", default="direct", show_default=True, help="How written.")
+@click.option("--format", "format_", default="direct", show_default=True,
+              help="How written: direct, or steps, the work in between.")  # fmt: skip
+@click.option("--digits", type=int, help="steps: digits of a number, in hundredths.  [default: 7]")
 @click.option("--workers", default=1, show_default=True, help="Processes; the bytes are the same.")
 @click.option("--force", is_flag=True, help="Replace another data set in OUT.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def datagen(
     out: Path, train: int, val: int, test: int, seed: int, distribution: str, format_: str,
-    workers: int, force: bool, quiet: bool,
+    digits: int | None, workers: int, force: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Write a data set to OUT: train.txt, val.txt, test.txt and manifest.json.
 
@@ -75,14 +78,18 @@ def datagen(
     """
     from datagen.dataset import DatasetPlan, generate
 
-    plan = DatasetPlan(train, val, test, seed, distribution, format_)
+    plan = DatasetPlan(train, val, test, seed, distribution, format_, digits)
     generate(out, plan, workers=workers, force=force, progress=not quiet)
     click.echo(f"{out}: {train:,} training, {val:,} validation and {test:,} test problems")
 
 
 @cli.command()
 @click.option("--recipe", required=True, help="A name (see `calcgpt recipes`) or a TOML file.")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="The data's folder; default: problems drawn anew, as the recipe's [data] says.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The run's folder.")
 @click.option("--set", "overrides", multiple=True, metavar="FIELD=VALUE",
               help="Override a field, as model.n_layer=4. Repeatable.")  # fmt: skip
@@ -92,8 +99,8 @@ def datagen(
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads; default: all cores.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
-    recipe: str, data: Path, out: Path, overrides: tuple[str, ...], resume: bool, force: bool,
-    device: str, threads: int | None, quiet: bool,
+    recipe: str, data: Path | None, out: Path, overrides: tuple[str, ...], resume: bool,
+    force: bool, device: str, threads: int | None, quiet: bool,
 ) -> None:  # fmt: skip
     """Train a model. SIGINT and SIGTERM save first; --resume continues exactly."""
     import torch
@@ -137,7 +144,7 @@ def recipes(name: str | None) -> None:
               help="0 is greedy; the blog sampled at 1.")  # fmt: skip
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
               help="Of the sampling.")  # fmt: skip
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the scores here.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a record here.")
 @click.option("--errors", default=0, show_default=True, type=click.IntRange(min=0),
               help="Show this many wrong answers.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True)
@@ -146,10 +153,14 @@ def evaluate(
     checkpoint: str, data: Path, limit: int | None, temperature: float, seed: int,
     json_file: Path | None, errors: int, device: str, quiet: bool,
 ) -> None:  # fmt: skip
-    """Score CHECKPOINT on a file of problems: character accuracy and exact match."""
+    """Score CHECKPOINT on a file of problems: character accuracy and exact match.
+
+    Beside them stands what its probabilities are worth, and, for a model that works in steps, which
+    steps are the first to go wrong. `calcgpt plot` draws what --json writes.
+    """
+    from calcgpt import report
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.generate import Sampling
-    from calcgpt.report import error_table, evaluation_record, score_table
     from calcgpt.train import pick_device
     from datagen.files import write_json
 
@@ -157,25 +168,47 @@ def evaluate(
         raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")
     loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
     sampling = Sampling(temperature, seed=seed)
-    record, evaluation = evaluation_record(loaded, data, sampling, limit, progress=not quiet)
+    record, evaluation = report.evaluation_record(loaded, data, sampling, limit, progress=not quiet)
     if json_file:
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
     click.echo(f"{loaded.name} on {data}: {how} decoding")
-    click.echo(score_table(record))
+    click.echo(report.score_table(record))
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
+    click.echo(report.confidence_line(record))
+    if "first_faults" in record:
+        click.echo(report.fault_table(record))
     if errors:
-        click.echo(error_table(evaluation, errors))
+        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.work_digits))
+
+
+def _named_files(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Path]:
+    """NAME=FILE, repeated, as a dict; click.BadParameter for what is not, or not once."""
+    files: dict[str, Path] = {}
+    for value in values:
+        name, _, file = value.partition("=")
+        if not (re.fullmatch(r"[\w.-]+", name) and file):
+            raise click.BadParameter(f"{value!r} is not of the form NAME=FILE")
+        if name in files:
+            raise click.BadParameter(f"{name!r} is given twice")
+        files[name] = Path(file)
+    return files
 
 
 @cli.command()
 @click.argument("run")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
+@click.option("--also", multiple=True, metavar="NAME=FILE", callback=_named_files,
+              help="Score another file too, under this name. Repeatable.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True)
 @click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-def publish(run: str, out: Path, data: Path, device: str, force: bool, quiet: bool) -> None:
+def publish(
+    run: str, out: Path, data: Path, also: dict[str, Path], device: str, force: bool, quiet: bool
+) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
     OUT holds what is needed to use the model, its scores and its model card.
@@ -185,7 +218,7 @@ def publish(run: str, out: Path, data: Path, device: str, force: bool, quiet: bo
     from calcgpt.train import pick_device
 
     loaded = Checkpoint.load(resolve(run), pick_device(device))
-    write(loaded, data, out, force, progress=not quiet)
+    write(loaded, data, out, force, also=also, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 
@@ -198,10 +231,26 @@ def report(folders: tuple[Path, ...]) -> None:
     click.echo(comparison_table(folders))
 
 
+@cli.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def plot(out: Path, files: tuple[Path, ...]) -> None:
+    """Draw what commands wrote to FILES, as PNGs in the folder OUT.
+
+    A run's metrics.jsonl: loss and exact match against tokens. A record of `eval --json`:
+    reliability, exact match by operand lengths and, for worked steps, which goes wrong first.
+    """
+    from calcgpt.plots import plot as draw
+
+    for file in draw(out, files):
+        click.echo(str(file))
+
+
 @cli.command(context_settings={"ignore_unknown_options": True})  # -5+3 is no option
 @click.argument("expression")
 @click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
-def calc(expression: str, checkpoint: str) -> None:
+@click.option("--work", is_flag=True, help="Also show all that it wrote, and how sure it was.")
+def calc(expression: str, checkpoint: str, work: bool) -> None:
     """Answer EXPRESSION, one operation on two numbers: calcgpt calc "12.5*3".
 
     The model's answer goes to stdout; where it is wrong, stderr says so.
@@ -211,6 +260,11 @@ def calc(expression: str, checkpoint: str) -> None:
 
     answer = Calculator(Checkpoint.load(resolve(checkpoint))).calculate(expression)
     click.echo(answer.output if answer.result is None else answer.result)
+    if work:
+        sure = answer.confidence
+        click.echo(f"{answer.prompt}{answer.output}")
+        click.echo(f"probability of the answer {sure.answer:.4f}, of all {sure.whole:.4f}; "
+                   f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
     if not answer.verified:
         click.echo(f"wrong: {answer.expression} is {answer.exact}", err=True)
 

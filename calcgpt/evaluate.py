@@ -42,7 +42,14 @@ class Evaluation:
     scores: dict[str, Any]  # n, char_accuracy, exact_match, by_operation
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
+    probabilities: list[list[float]]  # of each character of each output
     problems_per_second: float
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each answer field matches whole."""
+        pairs = zip(self.lines, self.outputs, strict=True)
+        return [answer_field(line, output) == line.field for line, output in pairs]
 
 
 def split_line(text: str) -> Line:
@@ -89,19 +96,26 @@ def evaluate(
     stop = int(tokenizer.encode("$")[0])
     started = time.perf_counter()
     outputs = [""] * len(lines)
+    probabilities: list[list[float]] = [[] for _ in lines]
     # Prompts of one length share a batch; a notation has one length, so this is one group.
     order = sorted(range(len(lines)), key=lambda i: len(lines[i].prompt))
     for index, rows in enumerate(_groups(order, lines)):
         prompts = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
         here = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
-        for row, ids in zip(
-            rows, generate(model, prompts.to(device), stop, sampling=here), strict=True
-        ):
-            outputs[row] = tokenizer.decode(ids)
+        written = generate(model, prompts.to(device), stop, sampling=here)
+        for row, completion in zip(rows, written, strict=True):
+            outputs[row] = tokenizer.decode(completion.ids)
+            probabilities[row] = completion.probabilities
         progress(len(rows))
     seconds = time.perf_counter() - started
     model.train(was_training)
-    return Evaluation(score(lines, outputs), list(lines), outputs, len(lines) / seconds)
+    scores = score(lines, outputs)
+    return Evaluation(scores, list(lines), outputs, probabilities, len(lines) / seconds)
+
+
+def answer_field(line: Line, output: str) -> str:
+    """What counts as the answer in an output: all that follows the last `=`."""
+    return (line.prompt + output).rpartition("=")[2]
 
 
 def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
@@ -109,7 +123,7 @@ def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
     after each prompt. Nothing is left out: a malformed output is a wrong one."""
     rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching, true characters, exact
     for line, output in zip(lines, outputs, strict=True):
-        predicted = (line.prompt + output).rpartition("=")[2]
+        predicted = answer_field(line, output)
         matching = sum(map(str.__eq__, line.field, predicted))
         row = (matching, len(line.field), predicted == line.field)
         rows.setdefault(line.operation, []).append(row)

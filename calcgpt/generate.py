@@ -6,7 +6,7 @@ Shapes: B sequences, P prompt tokens, V vocabulary.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -33,6 +33,15 @@ class Sampling:
             raise ConfigError("top_k must be at least 1")
 
 
+@dataclass(frozen=True)
+class Completion:
+    """What a model wrote after a prompt: the tokens, and the probability it gave each (at
+    temperature 1, whatever it was sampled at)."""
+
+    ids: list[int] = field(default_factory=list)
+    probabilities: list[float] = field(default_factory=list)
+
+
 @torch.inference_mode()
 def generate(
     model: GPT,
@@ -40,8 +49,8 @@ def generate(
     stop_token: int,
     max_new_tokens: int | None = None,
     sampling: Sampling | None = None,
-) -> list[list[int]]:
-    """What follows each prompt, up to and including `stop_token`, as one list of ids a row.
+) -> list[Completion]:
+    """What follows each prompt, up to and including `stop_token`, one completion a row.
 
     All prompts have the same length, P >= 1. A row ends after `max_new_tokens`, or where the
     model's context is full. Deterministic under `sampling.seed` for a given batch.
@@ -50,7 +59,7 @@ def generate(
     batch, length = prompts_BP.shape
     room = model.config.block_size - length + 1  # the last token need not be read again
     limit = room if max_new_tokens is None else min(room, max_new_tokens)
-    outputs: list[list[int]] = [[] for _ in range(batch)]
+    outputs = [Completion() for _ in range(batch)]
     if batch == 0 or limit <= 0:
         return outputs
     rng = torch.Generator(device=prompts_BP.device).manual_seed(sampling.seed)
@@ -58,9 +67,14 @@ def generate(
     rows = torch.arange(batch, device=prompts_BP.device)  # rows still open -> rows of the output
     tokens = prompts_BP
     for _ in range(limit):
-        next_B = choose(model(tokens, cache, last_only=True)[:, -1], sampling, rng)
-        for row, token in zip(rows.tolist(), next_B.tolist(), strict=True):
-            outputs[row].append(token)
+        logits_BV = model(tokens, cache, last_only=True)[:, -1].float()
+        next_B = choose(logits_BV, sampling, rng)
+        probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
+        for row, token, probability in zip(
+            rows.tolist(), next_B.tolist(), probs_B.tolist(), strict=True
+        ):
+            outputs[row].ids.append(token)
+            outputs[row].probabilities.append(probability)
         open_B = next_B != stop_token
         if not open_B.all():  # finished rows leave the batch
             keep = open_B.nonzero().squeeze(1)

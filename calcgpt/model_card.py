@@ -11,6 +11,7 @@ SPLITS = {
     "test": "test, greedy",
     "test_sampled": "test, sampled at temperature 1",
 }
+ALSO = "also"  # scores on further files, by the name that was given to each
 
 
 def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
@@ -30,6 +31,7 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
         "",
     ]
     rows = [score_row(label, metrics[key]) for key, label in SPLITS.items() if key in metrics]
+    rows += [score_row(f"{key}, greedy", scores) for key, scores in metrics.get(ALSO, {}).items()]
     if rows:
         lines += [SCORE_HEADER, *rows, ""]
     lines += [

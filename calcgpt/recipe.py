@@ -34,6 +34,11 @@ class Recipe(Section):
     train: TrainConfig = TrainConfig()
     data: DataConfig | None = Field(None, description="what to train on where no folder is given")
 
+    @property
+    def work_digits(self) -> int | None:
+        """How many digits the worked steps of its problems have; None where it has no steps."""
+        return line_format(self.data.format, self.data.digits).digits if self.data else None
+
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
         check_config(self.model)

@@ -16,6 +16,7 @@ from httpx2 import Response
 from api.app import create_app
 from calcgpt.calculator import Calculation, Calculator, parse_expression
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.confidence import Confidence
 from datagen.arithmetic import answer
 from datagen.notation import answer_text, number_text, render_answer, render_prompt
 
@@ -37,6 +38,7 @@ class Exact:
             verified=True,
             prompt=render_prompt(problem),
             output=f"{render_answer(value)}$",
+            confidence=Confidence(answer=0.9, weakest_step=1.0, whole=0.9),
             model=self.checkpoint.name,
         )
 
@@ -100,6 +102,7 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "verified": True,
         "prompt": "$(00000012.5*0000000003)=",
         "output": "5.73000000$",
+        "confidence": {"answer": 0.9, "weakest_step": 1.0, "whole": 0.9},
         "model": "exact",
     }
 

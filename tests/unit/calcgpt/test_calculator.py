@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from calcgpt import calculator as module
 from calcgpt.calculator import Calculator, parse_expression, read_answer
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.confidence import Confidence
+from calcgpt.config import DataConfig
 from calcgpt.errors import ExpressionError
+from calcgpt.generate import Completion
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.notation import answer_text, number_text, parse_prompt, render_answer
 
@@ -164,10 +168,11 @@ def let_it_write(
     """Make the model write `output`, or, where that is None, the right answer."""
     tokenizer = calculator.checkpoint.tokenizer
 
-    def write(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[list[int]]:
+    def write(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
         (prompt,) = [tokenizer.decode(ids) for ids in prompts_BP]
         right = f"{render_answer(answer(parse_prompt(prompt)))}$"
-        return [tokenizer.encode(right if output is None else output).tolist()]
+        ids = tokenizer.encode(right if output is None else output).tolist()
+        return [Completion(ids, [0.5] * len(ids))]
 
     monkeypatch.setattr(module, "generate", write)
 
@@ -199,6 +204,7 @@ def test_the_evidence_is_what_the_model_read_and_wrote(
     answered = calculator.calculate("12.5*3")
     assert answered.prompt == "$(00000012.5*0000000003)="
     assert answered.output == "5.73000000$"
+    assert answered.confidence == Confidence(answer=0.5**11, weakest_step=1.0, whole=0.5**11)
 
 
 def test_a_wrong_answer_is_given_as_it_is_and_not_verified(
@@ -232,3 +238,19 @@ def test_a_real_model_answers_the_same_each_time(calculator: Calculator) -> None
     assert first == second
     assert first.verified == (first.result == "37.5")
     assert first.output
+
+
+def test_numbers_beyond_the_models_digits_are_refused_with_their_place() -> None:
+    assert parse_expression("99999.99-1", 7)
+    for typed, position in (("100000-1", 0), ("1 - 100000.0", 4), ("-100000*2", 0)):
+        with pytest.raises(ExpressionError, match="below 100,000 ") as caught:
+            parse_expression(typed, 7)
+        assert caught.value.position == position
+        assert parse_expression(typed)
+
+
+def test_a_model_with_steps_knows_its_digits(tiny: Checkpoint) -> None:
+    data = DataConfig(mixture={"blog": 1.0}, digits=5)
+    recipe = tiny.recipe.model_copy(update={"data": data})
+    with pytest.raises(ExpressionError, match="below 1,000 "):
+        Calculator(dataclasses.replace(tiny, recipe=recipe)).calculate("1000+1")

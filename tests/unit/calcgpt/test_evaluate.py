@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from calcgpt import evaluate as module
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import DataError
-from calcgpt.evaluate import evaluate, read_problems, score, split_line
-from calcgpt.generate import Sampling
+from calcgpt.evaluate import Evaluation, evaluate, read_problems, score, split_line
+from calcgpt.generate import Completion, Sampling
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET
 
@@ -207,14 +208,41 @@ def test_a_model_that_is_always_right_scores_one(
     lines = read_problems(data_folder / "test.txt")
     right = {line.prompt: line.field for line in lines}
 
-    def oracle(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[list[int]]:
+    def oracle(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
         asked = [tiny.tokenizer.decode(ids) for ids in prompts_BP]
-        return [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in asked]
+        answers = [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in asked]
+        return [Completion(ids, [1.0] * len(ids)) for ids in answers]
 
     monkeypatch.setattr(module, "generate", oracle)
-    scores = evaluate(tiny.model, tiny.tokenizer, lines).scores
+    evaluation = evaluate(tiny.model, tiny.tokenizer, lines)
+    scores = evaluation.scores
     assert scores["exact_match"] == scores["char_accuracy"] == 1.0
     assert scores["n"] == 40
+    assert evaluation.right == [True] * 40
+
+
+def test_right_is_what_the_exact_match_counts() -> None:
+    lines = [split_line(text) for text in (ADD, SUB, MUL, STEPS)]
+    outputs = ["3080000000$", "41.431-00$", "", "9=3080000000$"]
+    evaluation = Evaluation(score(lines, outputs), lines, outputs, [[]] * 4, 1.0)
+    assert evaluation.right == [True, False, False, True]
+    assert evaluation.scores["exact_match"] == 0.5
+
+
+def test_each_character_has_its_probability_whatever_the_order_of_the_batches(
+    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Prompts of two lengths, so that they are answered in another order than they stand in.
+    lines = read_problems(data_folder / "test.txt", 6)
+    shorter = [dataclasses.replace(line, prompt=line.prompt[1:]) for line in lines[::2]]
+    mixed = [line for pair in zip(lines[1::2], shorter, strict=True) for line in pair]
+    monkeypatch.setattr(module, "BATCH_SIZE", 2)
+    together = evaluate(tiny.model, tiny.tokenizer, mixed)
+    for row, line in enumerate(mixed):
+        alone = evaluate(tiny.model, tiny.tokenizer, [line])
+        assert together.outputs[row] == alone.outputs[0]
+        assert together.probabilities[row] == pytest.approx(alone.probabilities[0], rel=1e-4)
+        assert len(together.probabilities[row]) == len(together.outputs[row]) > 0
 
 
 def test_the_model_is_never_shown_the_answer(
@@ -222,9 +250,9 @@ def test_the_model_is_never_shown_the_answer(
 ) -> None:
     shown: list[str] = []
 
-    def spy(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[list[int]]:
+    def spy(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
         shown.extend(tiny.tokenizer.decode(ids) for ids in prompts_BP)
-        return [[] for _ in prompts_BP]
+        return [Completion() for _ in prompts_BP]
 
     monkeypatch.setattr(module, "generate", spy)
     scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores

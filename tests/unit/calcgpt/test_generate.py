@@ -36,18 +36,49 @@ def test_greedy_batches_equal_single_uncached_decoding(model: GPT) -> None:
     stop = max(range(VOCAB), key=lambda t: len({row.index(t) for row in greedy if t in row}))
     expected = [one_by_one(model, row, stop, 12) for row in prompts.tolist()]
     assert len({len(row) for row in expected}) > 2
-    assert generate(model, prompts, stop, 12) == expected
+    assert [row.ids for row in generate(model, prompts, stop, 12)] == expected
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(1.0, seed=3),
+        Sampling(0.5, seed=3),
+        Sampling(2.0, top_k=3, seed=3),
+        Sampling(1.5, top_p=0.7, seed=3),
+    ],
+)
+def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
+    model: GPT, sampling: Sampling
+) -> None:
+    prompts = torch.randint(VOCAB, (16, 6), generator=torch.Generator().manual_seed(2))
+    written = generate(model, prompts, 0, 12, sampling)
+    if sampling.temperature:
+        assert len({len(row.ids) for row in written}) > 2  # rows leave the batch at odd times
+    for prompt, row in zip(prompts.tolist(), written, strict=True):
+        with torch.no_grad():
+            probs_TV = model(torch.tensor([prompt + row.ids]))[0].softmax(dim=-1)
+        expected = [float(probs_TV[5 + t, token]) for t, token in enumerate(row.ids)]
+        assert row.probabilities == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_context_bounds_the_output(model: GPT) -> None:
     [row] = generate(model, torch.zeros(1, 20, dtype=torch.long), stop_token=VOCAB + 1)
-    assert len(row) == 24 - 20 + 1  # the last token is written, never read
+    assert (
+        len(row.ids) == len(row.probabilities) == 24 - 20 + 1
+    )  # the last token is written, never read
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (2, 24)])
 def test_edges_of_batch_and_context(model: GPT, shape: tuple[int, int]) -> None:
     rows = generate(model, torch.zeros(shape, dtype=torch.long), stop_token=VOCAB + 1)
-    assert [len(row) for row in rows] == [1] * shape[0]
+    assert [len(row.ids) for row in rows] == [1] * shape[0]
+
+
+def test_a_full_context_leaves_nothing_to_write(model: GPT) -> None:
+    rows = generate(model, torch.zeros((2, 25), dtype=torch.long), stop_token=0)
+    assert [(row.ids, row.probabilities) for row in rows] == [([], []), ([], [])]
 
 
 def test_sampling_is_a_function_of_the_seed(model: GPT) -> None:

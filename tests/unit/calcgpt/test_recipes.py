@@ -7,7 +7,10 @@ import torch
 
 from calcgpt.model import GPT
 from calcgpt.recipe import Recipe, load_recipe, recipe_names
+from calcgpt.tokenizer import TOKENIZERS
+from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
+from datagen.steps import MARKS, render
 
 
 def build(recipe: Recipe) -> GPT:
@@ -21,6 +24,27 @@ def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
     model = build(recipe)
     logits = model(torch.zeros(2, PROMPT_LENGTH + WIDTH, dtype=torch.long, device="meta"))
     assert logits.shape == (2, PROMPT_LENGTH + WIDTH, len(ALPHABET))
+
+
+def test_the_rows_of_the_steps_begin_where_the_notation_says() -> None:
+    recipe = load_recipe("steps")
+    tokenizer = TOKENIZERS[recipe.tokenizer]("")
+    assert sorted(recipe.model.row_marks) == sorted(tokenizer.encode(MARKS).tolist())
+
+
+def test_the_longest_line_with_steps_fits_in_the_context() -> None:
+    recipe = load_recipe("steps")
+    assert recipe.data is not None
+    digits = recipe.data.digits or 0
+    most, least = Number(10**digits - 1, True), Number(-1, True)
+    longest = max(len(render(Problem(most, op, least), digits)) for op in Operation)
+    assert longest == max(
+        len(render(Problem(a, op, b), digits))
+        for op in Operation
+        for a in (most, least)
+        for b in (most, least)
+    )
+    assert longest - 1 <= recipe.model.block_size
 
 
 @pytest.mark.parametrize("name", recipe_names())
