@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,8 @@ def resolve(reference: str, root: Path | None = None) -> Path:
 
 
 def best(root: Path) -> Path:
-    """The folder under `root` with the highest validation exact match; ties: fewer parameters.
+    """The folder under `root` with the highest validation exact match; of equals the one with fewer
+    parameters, then the one with the lower validation loss, as in a run near its end.
 
     A folder whose metrics cannot be read is passed over with a warning.
     """
@@ -132,13 +134,16 @@ def best(root: Path) -> Path:
                 exact_match = float(metrics["validation"]["exact_match"])
                 if not 0.0 <= exact_match <= 1.0:
                     raise ValueError(f"exact match is {exact_match}")
-            ranked.append((-exact_match, int(metrics["parameters"]), config.parent))
+            loss = float(metrics.get("val_loss", math.inf))
+            if math.isnan(loss):
+                raise ValueError("validation loss is not a number")
+            ranked.append((-exact_match, int(metrics["parameters"]), loss, config.parent))
         except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
             log.warning("passed over %s: %s", config.parent, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
     # min keeps the first of equals, the list is sorted by name: the choice is deterministic.
-    return min(ranked, key=lambda entry: entry[:2])[2]
+    return min(ranked, key=lambda entry: entry[:3])[3]
 
 
 def default_root() -> Path:

@@ -7,6 +7,7 @@ import pytest
 from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint, best, load_metrics
 from calcgpt.evaluate import evaluate, read_problems
+from calcgpt.model_card import model_card
 from calcgpt.recipe import load_recipe
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256
@@ -36,6 +37,13 @@ def test_it_is_small_and_holds_no_training_state(folder: Path) -> None:
     assert {file.name for file in folder.iterdir()} == names
     assert Checkpoint.load(folder).model.n_parameters() == load_metrics(folder)["parameters"]
     assert load_metrics(folder)["parameters"] <= 10_000_000
+
+
+@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
+def test_its_card_says_what_its_metrics_say(folder: Path) -> None:
+    recipe, metrics = Checkpoint.load(folder).recipe, load_metrics(folder)
+    card = (folder / "README.md").read_text("utf-8")
+    assert card == model_card(folder.name, recipe, metrics)
 
 
 def test_the_best_scores_what_it_is_said_to_score(test_file: Path) -> None:

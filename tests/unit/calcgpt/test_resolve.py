@@ -48,6 +48,16 @@ def test_of_equals_the_best_has_fewer_parameters_then_the_first_name(tmp_path: P
     assert best(tmp_path) == tmp_path / "b"
 
 
+def test_of_equals_with_as_many_parameters_the_best_has_the_lower_loss(tmp_path: Path) -> None:
+    for name, loss in (("a", 0.3), ("b", 0.1), ("c", 0.2), ("d", None)):
+        file = entry(tmp_path, name, 1.0) / METRICS
+        metrics = json.loads(file.read_text())
+        file.write_text(json.dumps(metrics if loss is None else {**metrics, "val_loss": loss}))
+    assert best(tmp_path) == tmp_path / "b"
+    entry(tmp_path, "e", 1.0, parameters=0)
+    assert best(tmp_path) == tmp_path / "e"
+
+
 def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> None:
     entry(tmp_path, "a", None)
     entry(tmp_path, "b", 0.0, 10**9)
@@ -57,6 +67,7 @@ def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "damage",
     ["", "{", "[]", "{}", '{"validation": {"exact_match": "high"}, "parameters": 1}',
+     '{"validation": {"exact_match": 1}, "parameters": 1, "val_loss": NaN}',
      '{"validation": [1], "parameters": 1}', '{"validation": {"exact_match": 1}}'],
 )  # fmt: skip
 def test_damaged_metrics_are_passed_over_with_a_warning(
