@@ -20,10 +20,13 @@ class Confidence(BaseModel):
 
     answer: float = Field(description="the answer, given the work", examples=[0.9999])
     weakest_step: float = Field(
-        description="the least probable character of the work; 1 where there is none",
+        description="the least probable character of the work, likewise; 1 where there is none",
         examples=[0.9991],
     )
-    whole: float = Field(description="work and answer together", examples=[0.9985])
+    whole: float = Field(
+        description="work and answer together, but for a quotient's digits, which are choices",
+        examples=[0.9985],
+    )
 
 
 class CalculateResponse(BaseModel):

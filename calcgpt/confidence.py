@@ -3,9 +3,11 @@
 Three numbers are taken from the probabilities of the characters that the model chose:
 - `answer`: the product over the answer field (after the last `=`, the closing `$` included);
 - `weakest_step`: the smallest over the work before it (1 where there is none);
-- `whole`: the product over everything that was written. It is the probability of this very work
-  and answer, so at most that of the answer by any work; it is what the others are judged by.
+- `whole`: the product over everything that was written.
 
+Quotient digits are left out of the last two: there the notation leaves a choice, and how a model
+divides its probability among digits that will do says nothing about its answer. All else must
+follow from what stands before, so `whole` is the probability that the model holds it does.
 What no `$` closes is no answer: there all three are 0.
 """
 
@@ -17,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
+
+from datagen.steps import quotient_digits
 
 N_BINS = 10
 EDGES = [index / N_BINS for index in range(N_BINS + 1)]
@@ -36,11 +40,10 @@ def confidence(output: str, probabilities: Sequence[float]) -> Confidence:
     if not output.endswith("$"):
         return Confidence(0.0, 0.0, 0.0)
     start = output.rfind("=") + 1
-    return Confidence(
-        answer=math.prod(probabilities[start:]),
-        weakest_step=min(probabilities[:start], default=1.0),
-        whole=math.prod(probabilities),
-    )
+    chosen = quotient_digits(output[:start])
+    steps = [p for place, p in enumerate(probabilities[:start]) if place not in chosen]
+    answer = math.prod(probabilities[start:])
+    return Confidence(answer, min(steps, default=1.0), math.prod(steps) * answer)
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,16 +48,20 @@ def _direct(digits: int | None) -> LineFormat:
     return LineFormat(None, vectorised.render_lines, lambda problems: np.ones(len(problems), bool))
 
 
-def _steps(digits: int | None) -> LineFormat:
-    """The work stands between question and answer."""
+def _steps(digits: int | None, loose: bool = False) -> LineFormat:
+    """The work stands between question and answer; `loose`: with loose quotient digits."""
     count = DEFAULT_DIGITS if digits is None else digits
     steps.check_digits(count)
     return LineFormat(
         count,
-        lambda problems: vectorised_steps.render_lines(problems, count),
+        lambda problems: vectorised_steps.render_lines(problems, count, loose),
         lambda problems: vectorised_steps.fits(problems, count),
     )
 
 
-_FORMATS: dict[str, Callable[[int | None], LineFormat]] = {"direct": _direct, "steps": _steps}
+_FORMATS: dict[str, Callable[[int | None], LineFormat]] = {
+    "direct": _direct,
+    "steps": _steps,
+    "loose-steps": partial(_steps, loose=True),
+}
 FORMATS = tuple(_FORMATS)

@@ -1,21 +1,25 @@
 """The worked steps between question and answer: `$(A op B)=WORK=ANSWER$`.
 
-    (2.08-136.22)    x8020000y2263100a-685689990:41431000 0-...
+    (2.08-136.22)    x8020000y2263100a-68568999:41431000-2=...
                      (docs/NOTATION.md spells one out for each operation)
 
 Every number is written least significant digit first, with W digits counted in hundredths, so that
 a digit follows from a few earlier ones at fixed distances. A letter, or a colon, begins each row.
 
-    + -   x A  y B  a± SUM                      : RESULT SIGN PLACES
-    *     x A  y LENGTH B  (a b c ...) ROWS     : RESULT SIGN PLACES
-    /     y LENGTH B  x LENGTH A  (... c b a) ROWS   : RESULT SIGN PLACES
+    + -   x A  y B  a± SUM                           : RESULT SIGN PLACES
+    *     x A  y LENGTH B  (a b c ...) ROWS          : RESULT SIGN PLACES
+    /     y LENGTH B  x LENGTH A  (... c b a) ROWS ± : RESULT SIGN PLACES
 
-A product's row, one for each digit of B, is the accumulator so far, a place further on, plus A
-times that digit. A quotient's row is what remains of ten times the last remainder less a quotient
-digit times B. These digits are signed, so they need not be exact (SRT division; Robertson 1958):
-a remainder below B in magnitude, of either sign, can still be made good by the digits after it.
+A product's row, one for each digit of B from its lowest that is not 0, is the accumulator so far, a
+place further on, plus A times that digit. A quotient's row is what remains of ten times the last
+remainder less a quotient digit times B. Before each digit of a row, the lowest apart, stands the
+carry into it, so that no digit needs more than its own column.
+
+Quotient digits are signed, so they need not be exact (SRT division; Robertson 1958): a remainder
+below B in magnitude, of either sign, can still be made good by the digits after it.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +27,7 @@ from enum import StrEnum
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.errors import DatasetError, NotationError
 from datagen.notation import ALPHABET, render_answer, render_prompt
+from datagen.splits import problem_hash
 
 ROWS = "abcdefghijkl"  # a row's letter is the place of its digit: of B, or of the quotient
 A_MARK, B_MARK, RESULT_MARK = "x", "y", ":"
@@ -63,6 +68,23 @@ def nearest_digit(dividend: int, divisor: int) -> int:
     return max(-9, min(9, (2 * dividend + divisor) // (2 * divisor)))
 
 
+def loose_digits(problem: Problem) -> ChooseDigit:
+    """A way to choose digits that a model can learn from to go on after any digit that will do:
+    a quarter of them, by the problem's hash, are the second nearest. Where that leaves not less
+    than the divisor, the nearest stays."""
+    choices = problem_hash(problem)
+
+    def choose(dividend: int, divisor: int) -> int:
+        nonlocal choices
+        choices, now = choices >> 2, choices & 3
+        digit = nearest_digit(dividend, divisor)
+        remainder = dividend - digit * divisor
+        other = digit + (remainder > 0) - (remainder < 0)
+        return other if now == 0 and abs(other) <= 9 else digit
+
+    return choose
+
+
 def work_steps(
     problem: Problem, digits: int, choose: ChooseDigit = nearest_digit
 ) -> Iterator[Step]:
@@ -85,14 +107,14 @@ def check_digits(digits: int) -> None:
         raise DatasetError(f"digits must be from {MIN_DIGITS} to {MAX_DIGITS}, not {digits}")
 
 
-def render_work(problem: Problem, digits: int) -> str:
+def render_work(problem: Problem, digits: int, choose: ChooseDigit = nearest_digit) -> str:
     """The whole WORK of a problem; errors as `work_steps`."""
-    return "".join(step.text for step in work_steps(problem, digits))
+    return "".join(step.text for step in work_steps(problem, digits, choose))
 
 
-def render(problem: Problem, digits: int) -> str:
+def render(problem: Problem, digits: int, choose: ChooseDigit = nearest_digit) -> str:
     """The line of a problem, `$(A op B)=WORK=ANSWER$`, the answer read off the steps."""
-    work = render_work(problem, digits)
+    work = render_work(problem, digits, choose)
     return f"{render_prompt(problem)}{work}={render_answer(result(work))}$"
 
 
@@ -106,9 +128,32 @@ def result(work: str) -> Number | None:
     return Number(-magnitude if sign == "-" else magnitude, places != "0")
 
 
+def quotient_digits(work: str) -> set[int]:
+    """The positions of the quotient digits in a work, well-formed or not: the only characters that
+    do not follow from those before them."""
+    if not work.startswith(B_MARK):  # only a quotient's does
+        return set()
+    return {match.end() - 1 for match in re.finditer(rf"[{ROWS}][+-][0-9]", work)}
+
+
 def reversed_digits(value: int, count: int) -> str:
     """The last `count` digits, lowest first; a negative value as its ten's complement."""
     return str(value % 10**count).zfill(count)[::-1]
+
+
+def _row(old: int, digit: int, number: int, digits: int) -> str:
+    """old + digit * number, lowest digit first, each but the lowest with the carry into it before
+    it; of a negative result, the ten's complement. `old` may be negative, too; where `digit` is,
+    what is carried is borrowed."""
+    new = reversed_digits(old + digit * number, digits)
+    sign = 1 if digit >= 0 else -1
+    carry, text = 0, new[0]
+    for place in range(1, digits):
+        column = 10 ** (place - 1)
+        total = old // column % 10 + sign * (abs(digit) * (number // column % 10) + carry)
+        carry = sign * (total // 10)
+        text += str(carry) + new[place]
+    return text
 
 
 def _sum(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
@@ -135,12 +180,13 @@ def _product(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Ste
     yield Step(StepKind.LAYOUT, B_MARK)
     yield Step(StepKind.OPERAND, str(length(b)) + reversed_digits(b, digits))
     product, accumulator = 0, 0
-    for place in range(length(b)):
+    for place in range(trailing_zeros(b), length(b)):
         digit = b // 10**place % 10
-        accumulator = accumulator // 10 + a * digit
+        row = _row(accumulator // 10, digit, a, digits + 1)
+        accumulator = accumulator // 10 + digit * a
         product += (accumulator % 10) * 10**place
         yield Step(StepKind.LAYOUT, ROWS[place])
-        yield Step(StepKind.PRODUCT, str(digit) + reversed_digits(accumulator, digits + 1))
+        yield Step(StepKind.PRODUCT, str(digit) + row)
     product += accumulator // 10 * 10 ** length(b)
     rounded, below = divmod(product, 100)
     rounded += below > 50 or (below == 50 and rounded % 2)
@@ -157,21 +203,32 @@ def _quotient(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[St
     if b == 0:
         yield Step(StepKind.LAYOUT, RESULT_MARK + "n")
         return
-    quotient, first = 0, length(a) - length(b) + GUARD
+    quotient, last, first = 0, 0, length(a) - length(b) + GUARD
     for place in range(first, -1, -1):
         dividend = remainder if place == first else 10 * remainder
         yield Step(StepKind.LAYOUT, ROWS[place])
         yield Step(StepKind.SIGN, "-" if dividend < 0 else "+")
         digit = choose(dividend, divisor)
         yield Step(StepKind.QUOTIENT, str(abs(digit)))
-        quotient, remainder = 10 * quotient + digit, dividend - digit * divisor
-        yield Step(StepKind.REMAINDER, reversed_digits(remainder, digits + 1))
-    if first < 0:
-        remainder = 0  # less than a twentieth of the last place
-    # To even where exactly half is left: a tie is quotient = 10 n + 5 and remainder 0.
-    rounded, below = divmod(quotient, 10)
-    up = (below, remainder) > (5, 0) or ((below, remainder) == (5, 0) and rounded % 2)
-    yield from _result(problem, rounded + up, _signs_differ(problem), digits + 2)
+        yield Step(StepKind.REMAINDER, _row(dividend, -digit, divisor, digits + 1))
+        last, remainder = digit, dividend - digit * divisor
+        quotient += digit * 10**place
+    rounded = 0
+    if first >= 0:
+        rounded = (quotient - last) // 10  # without the digit of the thousandths
+        carry = _rounding(last, remainder, rounded)
+        yield Step(StepKind.ROUNDING, "0+-"[carry])
+        rounded += carry
+    yield from _result(problem, rounded, _signs_differ(problem), digits + 2)
+
+
+def _rounding(last: int, remainder: int, rounded: int) -> int:
+    """What the last digit, -9 to 9, and the remainder below it add to the next one: -1, 0 or 1.
+    Half goes to the even neighbour of `rounded`."""
+    distance = (abs(last), remainder if last > 0 else -remainder)  # from 0, in magnitude
+    if distance > (5, 0) or (distance == (5, 0) and rounded % 2):
+        return 1 if last > 0 else -1
+    return 0
 
 
 def _result(problem: Problem, magnitude: int, negative: bool, digits: int) -> Iterator[Step]:
@@ -190,6 +247,11 @@ def _signs_differ(problem: Problem) -> bool:
 def length(value: int) -> int:
     """How many digits a magnitude has; 0 has none."""
     return len(str(value)) if value else 0
+
+
+def trailing_zeros(value: int) -> int:
+    """How many zeros a magnitude ends with; 0 ends with none."""
+    return len(str(value)) - len(str(value).rstrip("0")) if value else 0
 
 
 def _aligned(value: int, digits: int) -> int:

@@ -3,10 +3,13 @@
 A line is a row of a matrix in which 0 stands where nothing is written; the zeros go at the end.
 """
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from datagen import notation, steps, vectorised
+from datagen.splits import problem_hashes
 from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
 
 _CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
@@ -23,8 +26,11 @@ def fits(problems: ProblemArray, digits: int) -> NDArray[np.bool_]:
     return np.asarray((np.abs(problems.a) < limit) & (np.abs(problems.b) < limit))
 
 
-def render_lines(problems: ProblemArray, digits: int) -> bytes:
+def render_lines(problems: ProblemArray, digits: int, loose: bool = False) -> bytes:
     """One problem a line, `$(A op B)=WORK=ANSWER$`, each ended by a newline, in ASCII.
+
+    With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
+    second nearest instead of the nearest, as `loose_digits` says.
 
     NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters;
     DatasetError for digits that `steps` has no rows for.
@@ -33,10 +39,10 @@ def render_lines(problems: ProblemArray, digits: int) -> bytes:
     for row in np.flatnonzero(~fits(problems, digits))[:1]:
         steps.work_steps(problems.take(np.array([row])).to_problems()[0], digits)  # raises
     chunks = (problems[i : i + _CHUNK] for i in range(0, len(problems), _CHUNK))
-    return b"".join(_render_chunk(chunk, digits) for chunk in chunks)
+    return b"".join(_render_chunk(chunk, digits, loose) for chunk in chunks)
 
 
-def _render_chunk(problems: ProblemArray, digits: int) -> bytes:
+def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
     direct = np.frombuffer(vectorised.render_lines(problems), np.uint8)
     ends = np.flatnonzero(direct == _NEWLINE) + 1
     lengths = np.diff(ends, prepend=0)
@@ -48,12 +54,13 @@ def _render_chunk(problems: ProblemArray, digits: int) -> bytes:
     exact = vectorised.answers(problems)
     hundredths = exact.hundredths.astype(np.int64)
     places = np.where(exact.point, 2 - (hundredths % 10 == 0), 0)
-    for write, codes in ((_sums, (ADD, SUB)), (_products, (MUL,)), (_quotients, (DIV,))):
+    quotients = partial(_quotients, loose=loose)
+    for write, codes in ((_sums, (ADD, SUB)), (_products, (MUL,)), (quotients, (DIV,))):
         rows = np.flatnonzero(np.isin(problems.op, codes))
         page = _Page(len(rows), work.shape[1])
         write(page, problems.take(rows), digits)
         page.mark(steps.RESULT_MARK)
-        count = {_sums: digits + 1, _products: 2 * digits - 2, _quotients: digits + 2}[write]
+        count = {_sums: digits + 1, _products: 2 * digits - 2, quotients: digits + 2}[write]
         start = page.column
         page.number(np.abs(hundredths[rows]), count)
         page.characters(np.where(hundredths[rows] < 0, ord("-"), ord("+")))
@@ -70,8 +77,8 @@ def _render_chunk(problems: ProblemArray, digits: int) -> bytes:
 
 def _work_columns(digits: int) -> int:
     """The most characters that a work can have."""
-    product = 4 * digits + 4 + digits * (digits + 3)
-    quotient = 3 * digits + 9 + (digits + steps.GUARD) * (digits + 4)
+    product = 4 * digits + 4 + digits * (2 * digits + 3)
+    quotient = 3 * digits + 10 + (digits + steps.GUARD) * (2 * digits + 4)
     return max(product, quotient)
 
 
@@ -100,6 +107,26 @@ class _Page:
             self.characters((values - 10 * rest + _ZERO).astype(np.uint8) * scale)
             values = rest
 
+    def row(
+        self,
+        old: Columns,
+        digit: Columns,
+        number: Columns,
+        count: int,
+        written: NDArray[np.bool_],
+    ) -> None:
+        """Write `count` digits of old + digit * number, as `steps._row` does, in the works that
+        are `written`."""
+        sign, size, carry = np.where(digit < 0, -1, 1), np.abs(digit), np.zeros_like(old)
+        for place in range(count):
+            if place:
+                self.characters((_ZERO + carry) * written)
+            old_rest, number_rest = old // 10, number // 10
+            total = old - 10 * old_rest + sign * (size * (number - 10 * number_rest) + carry)
+            carry = total // 10
+            self.characters((_ZERO + total - 10 * carry) * written)
+            carry, old, number = sign * carry, old_rest, number_rest
+
 
 def _sums(page: _Page, problems: ProblemArray, digits: int) -> None:
     a, b = problems.a, problems.b * (1 - 2 * (problems.op == SUB))
@@ -125,14 +152,14 @@ def _products(page: _Page, problems: ProblemArray, digits: int) -> None:
     accumulator = np.zeros_like(a)
     for place in range(digits):
         digit = b // 10**place % 10
-        accumulator = accumulator // 10 + a * digit
-        written = place < length
+        written = (b % 10 ** (place + 1) > 0) & (place < length)
         page.characters(_ROWS[place] * written)
         page.characters((_ZERO + digit) * written)
-        page.number(accumulator, digits + 1, written)
+        page.row(accumulator // 10, digit, a, digits + 1, written)
+        accumulator = accumulator // 10 + a * digit
 
 
-def _quotients(page: _Page, problems: ProblemArray, digits: int) -> None:
+def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) -> None:
     a, b = np.abs(problems.a), np.abs(problems.b)
     length_a, length_b = _lengths(a), _lengths(b)
     divisor, remainder = (
@@ -146,16 +173,33 @@ def _quotients(page: _Page, problems: ProblemArray, digits: int) -> None:
     page.characters(_ZERO + length_a)
     page.number(remainder, digits)
     first = length_a - length_b + steps.GUARD
+    choices = problem_hashes(problems) if loose else np.ones(len(a), np.uint64)
     divisor = np.maximum(divisor, 1)  # nothing is written below for a divisor of 0
+    rounded = digit = np.zeros_like(a)
     for row in range(digits + steps.GUARD):
         dividend = remainder if row == 0 else 10 * remainder
         written = (first >= row) & (b != 0)
-        digit = np.clip((2 * dividend + divisor) // (2 * divisor), -9, 9)
-        remainder = (dividend - digit * divisor) * written
+        rounded = np.where(written, 10 * rounded + digit, rounded)
+        digit = np.where(written, _choose(dividend, divisor, choices), digit)
+        choices = choices >> np.uint64(2) if loose else choices
+        remainder = np.where(written, dividend - digit * divisor, remainder)
         page.characters(_ROWS.take(first - row, mode="clip") * written)
         page.characters(np.where(dividend < 0, ord("-"), ord("+")) * written)
         page.characters((_ZERO + np.abs(digit)) * written)
-        page.number(remainder, digits + 1, written)
+        page.row(dividend, -digit, divisor, digits + 1, written)
+    below = np.where(digit > 0, remainder, -remainder)  # in the direction of the last digit
+    tie_to_odd = (below == 0) & (rounded % 2 == 1)
+    away = (np.abs(digit) > 5) | ((np.abs(digit) == 5) & ((below > 0) | tie_to_odd))
+    carry = np.where(away, np.where(digit > 0, ord("+"), ord("-")), _ZERO)
+    page.characters(carry * ((first >= 0) & (b != 0)))
+
+
+def _choose(dividend: Columns, divisor: Columns, choices: NDArray[np.uint64]) -> Columns:
+    """The nearest quotient digits or, where two low bits of `choices` are 0, the second nearest."""
+    digit = np.clip((2 * dividend + divisor) // (2 * divisor), -9, 9)
+    other = digit + np.sign(dividend - digit * divisor)
+    second = (choices & np.uint64(3) == 0) & (np.abs(other) <= 9)
+    return np.where(second, other, digit)
 
 
 def _lengths(values: Columns) -> Columns:

@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 
 import pytest
+from datagen_strategies import problems_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -19,6 +20,8 @@ from calcgpt.confidence import (
     reliability,
     threshold_without_error,
 )
+from datagen.arithmetic import Problem
+from datagen.steps import StepKind, quotient_digits, work_steps
 
 # The bins' edges and their neighbours often, and any other share.
 edges = [index / N_BINS for index in range(N_BINS + 1)]
@@ -36,6 +39,22 @@ def test_the_three_numbers_by_hand() -> None:
 
 def test_an_answer_at_once_has_no_step() -> None:
     assert confidence("5$", [0.5, 0.5]) == Confidence(0.25, 1.0, 0.25)
+
+
+def test_a_quotient_digit_is_a_choice_and_no_claim() -> None:
+    output = "y1a+3:=5$"
+    probabilities = [1.0, 0.5, 1.0, 1.0, 0.1, 1.0, 1.0, 0.5, 0.5]
+    assert confidence(output, probabilities) == Confidence(0.25, 0.5, 0.125)
+    assert confidence(f"x{output[1:]}", probabilities).weakest_step == 0.1  # in no other work
+
+
+@given(problems_of(7))
+def test_the_choices_are_where_the_notation_leaves_one(problem: Problem) -> None:
+    choices, work = set(), ""
+    for step in work_steps(problem, 7):
+        choices |= {len(work)} if step.kind == StepKind.QUOTIENT else set()
+        work += step.text
+    assert quotient_digits(work) == choices
 
 
 @pytest.mark.parametrize("output", ["", "x1=", "x1=5.0", "$x"])

@@ -30,17 +30,23 @@ def test_what_fits_is_written_as_one_at_a_time(name: str, some: list[Problem]) -
 
 
 def one_line(name: str, problem: Problem) -> str:
-    return notation.render(problem) if name == "direct" else steps.render(problem, DEFAULT_DIGITS)
+    if name == "direct":
+        return notation.render(problem)
+    choose = steps.loose_digits(problem) if name == "loose-steps" else steps.nearest_digit
+    return steps.render(problem, DEFAULT_DIGITS, choose)
 
 
 def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
-    with pytest.raises(DatasetError, match="unknown format 'stps': choose one of direct, steps"):
+    with pytest.raises(
+        DatasetError, match="unknown format 'stps': choose one of direct, steps, loose-steps"
+    ):
         line_format("stps")
 
 
 def test_digits_are_chosen_for_steps_alone() -> None:
-    assert line_format("steps").digits == DEFAULT_DIGITS
-    assert line_format("steps", 5).digits == 5
+    for name in ("steps", "loose-steps"):
+        assert line_format(name).digits == DEFAULT_DIGITS
+        assert line_format(name, 5).digits == 5
     assert line_format("direct").digits is None
     with pytest.raises(DatasetError, match="no digits to choose"):
         line_format("direct", 7)

@@ -1,6 +1,7 @@
 """Worked steps: accepted, exact, and no character of them can be changed unnoticed."""
 
 import dataclasses
+import re
 from random import Random
 
 import pytest
@@ -12,7 +13,17 @@ from datagen import notation, steps
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import DatasetError, NotationError
 from datagen.notation import number_from_text
-from datagen.steps import STEPS_ALPHABET, StepKind, render, render_work, result, work_steps
+from datagen.steps import (
+    STEPS_ALPHABET,
+    ChooseDigit,
+    StepKind,
+    loose_digits,
+    nearest_digit,
+    render,
+    render_work,
+    result,
+    work_steps,
+)
 from datagen.steps_checker import Fault, first_fault, first_fault_of_completion
 
 digits_and_problem = st.integers(3, 9).flatmap(
@@ -33,12 +44,22 @@ def problem(text: str) -> Problem:
         ("-3 - -3.0", "x0030000y0030000a-00000000:00000000+1"),
         (
             "313.46 * 217",
-            "x6431300y50071200a000000000b000000000c722491200d188235000e202086000:280208600000+2",
+            "x6431300y50071200c7242342901220000d1808021305000000e2022101806000000:280208600000+2",
         ),
-        ("0.5 * 0.25", "x0500000y25200000a505200000b252100000:210000000000+2"),  # 0.125, a tie
+        (  # 0.125, a tie
+            "0.5 * 0.25",
+            "x0500000y25200000a5005220000000000b2502110000000000:210000000000+2",
+        ),
+        ("2.5 * 40", "x0520000y40004000d4000201100000000:000010000000+1"),
+        ("-12.5 * 0", "x0521000y00000000:000000000000+1"),
         (
             "400 / 344",
-            "y50000443x50000004d+100006500c+200002789b-400006900a+300008299:611000000+2",
+            "y50000443x50000004d+1000000006151000c+2000000002171819b-4000000006191020"
+            "a+30000000082219190:611000000+2",
+        ),
+        (  # -0.125: -5 is a tie, from 13 to the even 12
+            "-9 / 72",
+            "y40000027x30000009c+1000000000081100b+3000000000041629a-5000000000001040-:210000000-2",
         ),
         ("0.05 / 1000", "y60000001x10000005:000000000+1"),
         ("5 / 0", "y00000000x30000005:n"),
@@ -72,17 +93,18 @@ def test_a_line_is_the_direct_one_with_the_work_between(case: tuple[int, Problem
 
 
 @settings(max_examples=300)
-@given(digits_and_problem, st.data())
+@given(digits_and_problem, st.integers(0, 2**32))
 def test_every_change_of_one_character_is_caught_where_it_is_or_by_the_next_step(
-    case: tuple[int, Problem], data: st.DataObject
+    case: tuple[int, Problem], seed: int
 ) -> None:
     digits, problem = case
+    random = Random(seed)
     work = render_work(problem, digits)
     for at, right in enumerate(work):
-        wrong = data.draw(st.sampled_from(STEPS_ALPHABET.replace(right, "")))
+        wrong = random.choice(STEPS_ALPHABET.replace(right, ""))
         fault = first_fault(problem, work[:at] + wrong + work[at + 1 :], digits)
         assert fault is not None
-        assert at <= fault.position <= at + digits + 1  # a quotient digit: in its remainder
+        assert at <= fault.position <= at + 2 * digits + 1  # a quotient digit: in its row
         if fault.position > at:
             assert fault.kind == StepKind.REMAINDER
 
@@ -120,9 +142,70 @@ def test_any_quotient_digits_that_leave_less_than_the_divisor_do(
         good = [d for d in range(10) if abs(dividend - sign * d * divisor) < divisor]
         return sign * random.choice(good)
 
-    work = "".join(step.text for step in work_steps(problem, 7, some_digit))
+    work = render_work(problem, 7, some_digit)
     assert first_fault(problem, work, 7) is None
     assert result(work) == answer(problem)
+
+
+@settings(max_examples=500)
+@given(digits_and_problem)
+def test_loose_digits_come_to_the_exact_answer(case: tuple[int, Problem]) -> None:
+    digits, problem = case
+    problem = dataclasses.replace(problem, op=Operation.DIV)
+    work = render_work(problem, digits, loose_digits(problem))
+    assert first_fault(problem, work, digits) is None
+    assert result(work) == answer(problem)
+    assert render_work(problem, digits, loose_digits(problem)) == work  # nothing is left to chance
+
+
+def test_about_a_quarter_of_loose_digits_are_the_second_nearest() -> None:
+    random = Random(0)
+    chosen: list[tuple[int, int]] = []  # with the nearest digit
+    later: set[int] = set()  # magnitudes after the first row
+
+    for _ in range(1000):
+        a, b = (Number(random.randrange(1, 10**7), True) for _ in "ab")
+        question = Problem(a, Operation.DIV, b)
+        loose, before = loose_digits(question), len(chosen)
+
+        def noted(dividend: int, divisor: int, loose: ChooseDigit = loose) -> int:
+            chosen.append((loose(dividend, divisor), nearest_digit(dividend, divisor)))
+            return chosen[-1][0]
+
+        render_work(question, 7, noted)
+        later |= {abs(digit) for digit, _ in chosen[before + 1 :]}
+    others = sum(digit != nearest for digit, nearest in chosen)
+    assert 0.22 < others / len(chosen) < 0.26
+    assert later == set(range(10))  # so that each digit is learnt
+
+
+@settings(max_examples=500)
+@given(digits_and_problem, st.sampled_from([Operation.MUL, Operation.DIV]), st.booleans())
+def test_digits_and_carries_of_a_row_follow_from_its_columns(
+    case: tuple[int, Problem], op: Operation, loose: bool
+) -> None:
+    digits, problem = case
+    problem = dataclasses.replace(problem, op=op)
+    choose = loose_digits(problem) if loose else nearest_digit
+    work = render_work(problem, digits, choose)
+    operands = {row[0]: [int(c) for c in row[1:]] for row in re.findall(r"[xy]\d+", work)}
+    a, b = ([*operands[mark][-digits:], 0] for mark in "xy")
+    multiplied = a if op == Operation.MUL else b
+    old = [0] * len(a) if op == Operation.MUL else a
+    rows = re.findall(rf"[a-l]([+-]?)(\d)(\d{{{2 * digits + 1}}})", work)
+    for dividend_sign, digit, row in rows:
+        written, carries = [int(c) for c in row[::2]], [0, *map(int, row[1::2])]
+        sign = -1 if dividend_sign == "+" else 1  # of a positive dividend B is taken away
+        for place in range(digits + 1):
+            column = old[place] + sign * (int(digit) * multiplied[place] + carries[place])
+            if place < digits:
+                assert column == written[place] + sign * 10 * carries[place + 1]
+            else:  # what is beyond the highest digit is dropped
+                assert column % 10 == written[place]
+        old = [*written[1:], 0] if op == Operation.MUL else [0, *written[:-1]]
+    if op == Operation.MUL:
+        factor = "".join(map(str, b)).rstrip("0")
+        assert "".join(digit for _, digit, _ in rows) == factor.lstrip("0")
 
 
 @pytest.mark.parametrize(
@@ -133,10 +216,14 @@ def test_any_quotient_digits_that_leave_less_than_the_divisor_do(
         ("753.78 + 910", 18, "7", StepKind.SUM),
         ("753.78 + 910", 28, "1", StepKind.ROUNDING),
         ("753.78 + 910", 36, "1", StepKind.LAYOUT),
-        ("313.46 * 217", 40, "7", StepKind.PRODUCT),
+        ("313.46 * 217", 18, "8", StepKind.PRODUCT),  # B's digit
+        ("313.46 * 217", 20, "7", StepKind.PRODUCT),  # a carry
+        ("313.46 * 217", 21, "7", StepKind.PRODUCT),  # a digit
         ("400 / 344", 18, "b", StepKind.LAYOUT),
         ("400 / 344", 20, "4", StepKind.QUOTIENT),  # leaves more than the divisor
-        ("400 / 344", 22, "9", StepKind.REMAINDER),
+        ("400 / 344", 22, "9", StepKind.REMAINDER),  # a borrow
+        ("400 / 344", 23, "9", StepKind.REMAINDER),
+        ("400 / 344", 90, "+", StepKind.ROUNDING),  # what the digit of the thousandths adds
     ],
 )
 def test_a_fault_is_named_by_the_kind_of_its_step(

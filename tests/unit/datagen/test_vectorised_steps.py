@@ -17,18 +17,27 @@ batches = st.integers(3, 9).flatmap(
 )
 
 
+def one_line(problem: Problem, digits: int, loose: bool) -> str:
+    choose = steps.loose_digits(problem) if loose else steps.nearest_digit
+    return steps.render(problem, digits, choose)
+
+
 @settings(max_examples=400)
-@given(batches)
-def test_lines_are_those_of_the_scalar_renderer(case: tuple[int, list[Problem]]) -> None:
+@given(batches, st.booleans())
+def test_lines_are_those_of_the_scalar_renderer(
+    case: tuple[int, list[Problem]], loose: bool
+) -> None:
     digits, batch = case
-    expected = "".join(f"{steps.render(problem, digits)}\n" for problem in batch).encode()
-    assert vectorised_steps.render_lines(ProblemArray.from_problems(batch), digits) == expected
+    expected = "".join(f"{one_line(problem, digits, loose)}\n" for problem in batch).encode()
+    columns = ProblemArray.from_problems(batch)
+    assert vectorised_steps.render_lines(columns, digits, loose) == expected
 
 
-def test_many_lines_are_those_of_the_scalar_renderer() -> None:
-    for problems in distribution("blog")(bit_generator(0, 0, 0), 20_000):
-        lines = vectorised_steps.render_lines(problems, 7).decode().splitlines()
-        assert lines == [steps.render(problem, 7) for problem in problems.to_problems()]
+@pytest.mark.parametrize("loose", [False, True])
+def test_many_lines_are_those_of_the_scalar_renderer(loose: bool) -> None:
+    for problems in distribution("blog")(bit_generator(0, 0, 0), 10_000):
+        lines = vectorised_steps.render_lines(problems, 7, loose).decode().splitlines()
+        assert lines == [one_line(problem, 7, loose) for problem in problems.to_problems()]
 
 
 @given(st.lists(problems_of(9), max_size=12), st.integers(3, 9))
