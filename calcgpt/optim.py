@@ -66,13 +66,6 @@ def linear(progress: float) -> float:
     return 1.0 - progress
 
 
-@SCHEDULES.register("linear-restart")
-def linear_restart(progress: float) -> float:
-    """Straight to the end twice, in halves of equal length, the second time from half the peak: a
-    warm restart (Loshchilov & Hutter 2017, section 3)."""
-    return 1.0 - (2.0 * progress if progress < 0.5 else progress)
-
-
 @SCHEDULES.register("cosine")
 def cosine(progress: float) -> float:
     """Half a cosine (Loshchilov & Hutter 2017, eq. 5)."""
