@@ -199,7 +199,8 @@ def _choose(dividend: Columns, divisor: Columns, choices: NDArray[np.uint64]) ->
     digit = np.clip((2 * dividend + divisor) // (2 * divisor), -9, 9)
     other = digit + np.sign(dividend - digit * divisor)
     second = (choices & np.uint64(3) == 0) & (np.abs(other) <= 9)
-    return np.where(second, other, digit)
+    chosen: Columns = np.where(second, other, digit)
+    return chosen
 
 
 def _lengths(values: Columns) -> Columns:
