@@ -182,11 +182,11 @@ def test_a_problem_too_long_that_was_not_foreseen_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn = problems(format="steps", mixture={"blog": 1.0})
-    # A few in a hundred are longer than 119 characters.
-    expected = [line for line in lines(drawn, 0, fresh.BLOCK) if len(line) <= 119]
+    # A few in a hundred are longer than 159 characters.
+    expected = [line for line in lines(drawn, 0, fresh.BLOCK) if len(line) <= 159]
     assert 0.9 * fresh.BLOCK < len(expected) < fresh.BLOCK
     monkeypatch.setattr(fresh, "_PROBE", 1)
-    source = FreshBatches(drawn, TOKENIZER, 118)
+    source = FreshBatches(drawn, TOKENIZER, 158)
     seen = []
     for step in range(fresh.BLOCK // 1024):
         inputs, targets = source.batch(step, 1024)

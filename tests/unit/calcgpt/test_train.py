@@ -26,7 +26,7 @@ SMALL = (
     "train.eval_interval=10", "train.checkpoint_interval=5", "train.log_interval=5",
 )  # fmt: skip
 FRESH = (
-    "tokenizer=steps", "model.block_size=200", "data.mixture.blog=2", "data.mixture.calculator=1",
+    "tokenizer=steps", "model.block_size=256", "data.mixture.blog=2", "data.mixture.calculator=1",
 )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def test_tokens_count_what_was_processed(tmp_path: Path) -> None:
         for parts in (1, 8)
     ]
     source = training_data(recipe(*FRESH), None)
-    batches = source.batches(Split.TRAIN, TOKENIZERS["steps"](""), recipe().train, 200)
+    batches = source.batches(Split.TRAIN, TOKENIZERS["steps"](""), recipe().train, 256)
     targets = [batches.batch(step, 8)[1] for step in range(20)]
     assert tokens[0] == sum(rows.numel() for rows in targets)
     ends = [(row != NO_LOSS).nonzero().max() + 1 for rows in targets for row in rows]
