@@ -144,7 +144,9 @@ def _alive(pid: int) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    process = start(out, workers=2)
+    # A slow disk, so that it is at work still when the signal comes, however busy the machine is.
+    slow = "import time; sync = os.fsync; os.fsync = lambda file: (time.sleep(0.2), sync(file))"
+    process = start(out, workers=2, before=slow)
     deadline = time.monotonic() + LIMIT
     while (
         not (out / "train.txt.partial").exists() or not (out / "train.txt.partial").stat().st_size
@@ -240,7 +242,9 @@ def test_the_lock_is_seen(tmp_path: Path) -> None:
 
 def test_ctrl_c_leaves_what_can_be_continued(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
-    process = start(out, workers=2)
+    # A slow disk, so that it is at work still when the signal comes, however busy the machine is.
+    slow = "import time; sync = os.fsync; os.fsync = lambda file: (time.sleep(0.2), sync(file))"
+    process = start(out, workers=2, before=slow)
     deadline = time.monotonic() + LIMIT
     while not (out / "train.txt.partial").exists():
         assert time.monotonic() < deadline
