@@ -11,13 +11,12 @@ from typing import Protocol
 from calcgpt.batches import BATCHES, BatchSource, ProblemBatches, read_text
 from calcgpt.config import DataConfig, TrainConfig
 from calcgpt.errors import ConfigError
-from calcgpt.evaluate import Line, read_problems
+from calcgpt.evaluate import Line, read_problems, split_line
 from calcgpt.fresh import DRAWING, FreshBatches, FreshProblems
 from calcgpt.recipe import Recipe
 from calcgpt.tokenizer import CharTokenizer
 from datagen.plan import GENERATOR
 from datagen.splits import Split
-from datagen.vectorised import OPERATIONS
 
 VALIDATION_POOL = 2_000  # fresh problems that the validation loss is taken from
 
@@ -104,13 +103,8 @@ class FreshData:
         return ProblemBatches(text, tokenizer, config, block_size)
 
     def validation_problems(self, count: int) -> list[Line]:
-        problems = self.problems.held_out(count)
-        return [
-            Line(text[: text.index("=") + 1], text.rpartition("=")[2], OPERATIONS[code].value)
-            for text, code in zip(
-                self.problems.text(problems).splitlines(), problems.op.tolist(), strict=True
-            )
-        ]
+        text = self.problems.text(self.problems.held_out(count))
+        return [split_line(line) for line in text.splitlines()]
 
 
 def training_data(recipe: Recipe, folder: Path | None) -> TrainingData:

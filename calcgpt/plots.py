@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcgpt.errors import DataError, UserError
 from calcgpt.plot_data import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from datagen.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +57,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
         pictures = {out / f"{name}.png": _png(figure) for name, figure in figures.items()}
     out.mkdir(parents=True, exist_ok=True)
     for path, content in pictures.items():
-        _write(path, content)
+        write_bytes(path, content)
     return list(pictures)
 
 
@@ -90,11 +91,11 @@ def draw_curves(curves: Curves, name: str) -> Figure:
     loss.set_ylabel("loss (nats per token)")
     loss.set_title(name, parse_math=False)
     if curves.exact_match:
+        labels = {"all": "all"} | {str(op): label for op, label in OPERATIONS.items()}
         for operation, points in curves.exact_match.items():
-            label = OPERATIONS.get(operation, operation)  # type: ignore[call-overload]
             style: dict[str, Any] = {"linewidth": 2.5} if operation == "all" else {}
-            _line(panels[1], points, label, color=COLOURS[operation], marker=MARKERS[operation],
-                  markersize=5, **style)  # fmt: skip
+            _line(panels[1], points, labels[operation], color=COLOURS[operation],
+                  marker=MARKERS[operation], markersize=5, **style)  # fmt: skip
         panels[1].set(ylim=(-0.03, 1.03), ylabel="exact match on validation")
     for axes in panels:
         axes.grid()
@@ -241,16 +242,3 @@ def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png")  # drawn by Agg, whatever the backend
     return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, then rename."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            error.filename = str(path)  # what was asked for, not the temporary name
-        raise

@@ -10,13 +10,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from datagen.figures import POWERS_OF_TEN
 from datagen.vectorised import ProblemArray
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
-
-_POWERS_OF_TEN = 10 ** np.arange(11, dtype=np.int64)
 
 
 class Draws:
@@ -50,15 +49,15 @@ class Draws:
         A top that is a power of ten, other than 1, is left out: it would be frequent, for no other
         number up to it is as long.
         """
-        lengths = np.maximum(np.searchsorted(_POWERS_OF_TEN, top), 1)
-        low = _POWERS_OF_TEN.take(self.below(lengths))
+        lengths = np.maximum(np.searchsorted(POWERS_OF_TEN, top), 1)
+        low = POWERS_OF_TEN.take(self.below(lengths))
         return low + self.below(np.minimum(9 * low, top - low + 1))
 
     def power_of_ten(self, low: int, top: Integers | int) -> Integers:
         """One of the powers of ten from low, which is one, to top >= low, all equally likely."""
-        first = np.searchsorted(_POWERS_OF_TEN, low)
-        end = np.searchsorted(_POWERS_OF_TEN, top, side="right")
-        return _POWERS_OF_TEN.take(first + self.below(end - first))
+        first = np.searchsorted(POWERS_OF_TEN, low)
+        end = np.searchsorted(POWERS_OF_TEN, top, side="right")
+        return POWERS_OF_TEN.take(first + self.below(end - first))
 
 
 def mixture(words: Words, parts: Sequence[Callable[[Words], ProblemArray]]) -> ProblemArray:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from datagen import notation
 from datagen.arithmetic import Number
 
-_POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
+POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
 
 # By hundredths (0..99) of a number without a point, then (100..199) of one with a point:
 _FRACTION = np.tile(np.arange(100), 2)
@@ -43,13 +43,13 @@ class Figures:
 
     def lengths(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
         """How many characters the numbers of these rows have, not counting a minus sign."""
-        significant = np.searchsorted(_POWERS_OF_TEN, self.digits.take(rows), side="right")
+        significant = np.searchsorted(POWERS_OF_TEN, self.digits.take(rows), side="right")
         lengths: NDArray[np.int64] = np.maximum(significant, _SHORTEST.take(self.places.take(rows)))
         return lengths
 
     def too_wide(self) -> NDArray[np.intp]:
         """The rows whose numbers need more than `notation.WIDTH` characters."""
-        limit, limit_if_negative = _POWERS_OF_TEN[[notation.WIDTH, notation.WIDTH - 1]]
+        limit, limit_if_negative = POWERS_OF_TEN[[notation.WIDTH, notation.WIDTH - 1]]
         if self.digits.max(initial=0) < limit_if_negative:
             return np.empty(0, np.intp)
         wide = (self.digits >= limit) | (self.negative & (self.digits >= limit_if_negative))

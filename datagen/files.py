@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 
-def write_text(path: Path, text: str) -> None:
+def write_bytes(path: Path, content: bytes) -> None:
     """Write to a temporary name beside `path`, then rename."""
     temporary = path.with_name(f"{path.name}.partial")
     try:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
         error.filename = str(path)  # what was asked for, not the temporary name
@@ -19,6 +19,11 @@ def write_text(path: Path, text: str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write_bytes` of UTF-8."""
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:

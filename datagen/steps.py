@@ -217,7 +217,7 @@ def _quotient(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[St
     if first >= 0:
         rounded = (quotient - last) // 10  # without the digit of the thousandths
         carry = _rounding(last, remainder, rounded)
-        yield Step(StepKind.ROUNDING, "0+-"[carry])
+        yield Step(StepKind.ROUNDING, "-0+"[carry + 1])
         rounded += carry
     yield from _result(problem, rounded, _signs_differ(problem), digits + 2)
 

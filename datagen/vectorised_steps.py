@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import notation, steps, vectorised
+from datagen.figures import POWERS_OF_TEN
 from datagen.splits import problem_hashes
 from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
 
 _CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
 _ROWS = np.frombuffer(steps.ROWS.encode(), np.uint8)
-_POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
 _ZERO, _NEWLINE = ord("0"), ord("\n")
 
 Columns = NDArray[np.int64]  # (n,)
@@ -55,12 +55,15 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
     hundredths = exact.hundredths.astype(np.int64)
     places = np.where(exact.point, 2 - (hundredths % 10 == 0), 0)
     quotients = partial(_quotients, loose=loose)
-    for write, codes in ((_sums, (ADD, SUB)), (_products, (MUL,)), (quotients, (DIV,))):
+    for write, codes, count in (  # `count` digits of the result
+        (_sums, (ADD, SUB), digits + 1),
+        (_products, (MUL,), 2 * digits - 2),
+        (quotients, (DIV,), digits + 2),
+    ):
         rows = np.flatnonzero(np.isin(problems.op, codes))
         page = _Page(len(rows), work.shape[1])
         write(page, problems.take(rows), digits)
         page.mark(steps.RESULT_MARK)
-        count = {_sums: digits + 1, _products: 2 * digits - 2, quotients: digits + 2}[write]
         start = page.column
         page.number(np.abs(hundredths[rows]), count)
         page.characters(np.where(hundredths[rows] < 0, ord("-"), ord("+")))
@@ -98,13 +101,11 @@ class _Page:
         """Write the same character in each."""
         self.characters(ord(character))
 
-    def number(self, values: Columns, count: int, written: NDArray[np.bool_] | None = None) -> None:
-        """Write the last `count` digits, lowest first (of the ten's complement, if negative), in
-        the works that are `written` (all, if None)."""
-        scale = 1 if written is None else written.astype(np.uint8)
+    def number(self, values: Columns, count: int) -> None:
+        """Write the last `count` digits, lowest first; of the ten's complement, if negative."""
         for _ in range(count):
             rest = values // 10
-            self.characters((values - 10 * rest + _ZERO).astype(np.uint8) * scale)
+            self.characters(values - 10 * rest + _ZERO)
             values = rest
 
     def row(
@@ -163,8 +164,8 @@ def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) ->
     a, b = np.abs(problems.a), np.abs(problems.b)
     length_a, length_b = _lengths(a), _lengths(b)
     divisor, remainder = (
-        b * _POWERS_OF_TEN[digits - length_b],
-        a * _POWERS_OF_TEN[digits - length_a],
+        b * POWERS_OF_TEN[digits - length_b],
+        a * POWERS_OF_TEN[digits - length_a],
     )
     page.mark(steps.B_MARK)
     page.characters(_ZERO + length_b)
@@ -173,7 +174,8 @@ def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) ->
     page.characters(_ZERO + length_a)
     page.number(remainder, digits)
     first = length_a - length_b + steps.GUARD
-    choices = problem_hashes(problems) if loose else np.ones(len(a), np.uint64)
+    # Two bits a row choose; where they are never 0, it is always the nearest digit.
+    choices = problem_hashes(problems) if loose else np.full(len(a), 2**64 - 1, np.uint64)
     divisor = np.maximum(divisor, 1)  # nothing is written below for a divisor of 0
     rounded = digit = np.zeros_like(a)
     for row in range(digits + steps.GUARD):
@@ -181,7 +183,7 @@ def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) ->
         written = (first >= row) & (b != 0)
         rounded = np.where(written, 10 * rounded + digit, rounded)
         digit = np.where(written, _choose(dividend, divisor, choices), digit)
-        choices = choices >> np.uint64(2) if loose else choices
+        choices = choices >> np.uint64(2)
         remainder = np.where(written, dividend - digit * divisor, remainder)
         page.characters(_ROWS.take(first - row, mode="clip") * written)
         page.characters(np.where(dividend < 0, ord("-"), ord("+")) * written)
@@ -205,4 +207,4 @@ def _choose(dividend: Columns, divisor: Columns, choices: NDArray[np.uint64]) ->
 
 def _lengths(values: Columns) -> Columns:
     """How many digits magnitudes have; 0 has none."""
-    return np.searchsorted(_POWERS_OF_TEN, values, side="right")
+    return np.searchsorted(POWERS_OF_TEN, values, side="right")

@@ -74,7 +74,7 @@ def test_no_part_is_less_probable_than_the_whole(work: str, data: st.DataObject)
 @given(answers)
 @example([(0.3, True), (0.3 - 5e-17, False), (1.0, True), (0.0, False)])
 def test_bins_and_calibration_error_are_as_defined(rows: list[tuple[float, bool]]) -> None:
-    result = reliability(*map(list, zip(*rows, strict=True)))  # type: ignore[arg-type]
+    result = reliability([value for value, _ in rows], [right for _, right in rows])
     error = Fraction(0)
     assert len(result["bins"]) == N_BINS
     for index, found in enumerate(result["bins"]):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from calcgpt.evaluate import Evaluation, Line, score, split_line
 from calcgpt.faults import ACCEPTED, BEYOND, HEADINGS, Finding, fault_record, find_fault
+from datagen.arithmetic import Problem
 from datagen.notation import parse_prompt
 from datagen.steps import STEPS_ALPHABET, StepKind, render
 from datagen.steps_checker import Fault
@@ -84,7 +85,7 @@ def test_the_most_frequent_heading_comes_first() -> None:
 
 @given(st.lists(st.tuples(problems_of(7), st.integers(0, 200), st.sampled_from(STEPS_ALPHABET)),
                 min_size=1, max_size=5))  # fmt: skip
-def test_every_wrong_answer_is_counted_once(rows: list) -> None:  # type: ignore[type-arg]
+def test_every_wrong_answer_is_counted_once(rows: list[tuple[Problem, int, str]]) -> None:
     written = []
     for problem, place, character in rows:
         line, output = parts(render(problem, 7))

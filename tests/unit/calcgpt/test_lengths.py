@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from calcgpt.evaluate import Evaluation, Line, score, split_line
 from calcgpt.lengths import by_length
+from datagen.arithmetic import Problem
 from datagen.notation import render
 
 
@@ -34,7 +35,7 @@ def test_rows_are_digits_of_a_and_columns_of_b() -> None:
 
 
 @given(st.lists(st.tuples(problems, st.booleans()), min_size=1))
-def test_every_problem_stands_where_its_lengths_say(rows: list) -> None:  # type: ignore[type-arg]
+def test_every_problem_stands_where_its_lengths_say(rows: list[tuple[Problem, bool]]) -> None:
     lines = [split_line(render(problem)) for problem, _ in rows]
     tables = by_length(evaluated(lines, [ok for _, ok in rows]))
     size = {len(row) for t in tables.values() for name in t for row in (t[name], *t[name])}
