@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from calcgpt import __version__
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.files import new_folder
-from calcgpt.model import GPT
+from calcgpt.model import LanguageModel, build_model
 from calcgpt.model_card import model_card
 from calcgpt.recipe import Recipe, build
 from calcgpt.tokenizer import CharTokenizer
@@ -43,7 +43,7 @@ class Checkpoint:
     name: str
     recipe: Recipe
     tokenizer: CharTokenizer
-    model: GPT
+    model: LanguageModel
     metrics: dict[str, Any]
 
     def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
@@ -73,8 +73,8 @@ class Checkpoint:
             raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
         tensors = load_tensors(folder, WEIGHTS, hashes)
         with torch.device("meta"):  # shapes without memory: a config may ask for anything
-            _check_shapes(GPT(recipe.model, len(tokenizer)), tensors, folder / WEIGHTS)
-        model = GPT(recipe.model, len(tokenizer))
+            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, folder / WEIGHTS)
+        model = build_model(recipe.model, len(tokenizer))
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         return cls(
             folder.resolve().name,
@@ -160,14 +160,14 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
         raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
 
 
-def _weights(model: GPT) -> dict[str, torch.Tensor]:
+def _weights(model: LanguageModel) -> dict[str, torch.Tensor]:
     weights = model.state_dict()
     if model.config.tie_embeddings:
         del weights["head.weight"]  # the same numbers as the token embedding's
     return weights
 
 
-def _check_shapes(model: GPT, tensors: dict[str, torch.Tensor], path: Path) -> None:
+def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], path: Path) -> None:
     expected = _weights(model)
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:

@@ -21,6 +21,7 @@ class Section(BaseModel):
 class ModelConfig(Section):
     """The architecture. Each field is one choice; the defaults are the blog's baseline."""
 
+    architecture: str = Field("gpt", description="kind of model")
     block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
     n_layer: int = Field(8, ge=1, le=1_000)
     n_embd: int = Field(96, ge=1, le=100_000, description="width of the residual stream")
@@ -32,6 +33,19 @@ class ModelConfig(Section):
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
     row_marks: list[int] = Field([], description="coupled: ids of the tokens that begin a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: places told apart in a row")
+    place_offset: int = Field(
+        0, ge=0, description="coupled: largest random offset of the places while training"
+    )
+    max_distance: int = Field(
+        128, ge=1, le=1_000_000, description="shaw, t5-buckets: from where on distances are alike"
+    )
+    n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
+    attention: str = Field("full", description="which of the past a token sees")
+    window: int = Field(32, ge=1, le=1_000_000, description="window: tokens seen, itself included")
+    landmark_block: int = Field(16, ge=1, le=1_000_000, description="landmark: tokens of a block")
+    attention_kernel: Literal["sdpa", "plain"] = Field(
+        "sdpa", description="torch's fused attention, or the formula step by step"
+    )
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
     feedforward: str = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
@@ -40,12 +54,14 @@ class ModelConfig(Section):
         le=1_000_000,
         description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks",
     )
-    norm: str = Field("layernorm", description="normalisation, ahead of each sub-layer")
+    norm: str = Field("layernorm", description="normalisation")
+    norm_position: str = Field("pre", description="normalise what a sub-layer reads, or its sum")
     dropout: float = Field(0.0, ge=0, lt=1)
     tie_embeddings: bool = Field(False, description="output head shares the token embedding")
     qkv_bias: bool = False
     attn_out_bias: bool = True
     ff_bias: bool = False
+    norm_bias: bool = Field(True, description="of layernorm; rmsnorm has none")
     head_bias: bool = True
     init: str = Field("torch", description="weight initialisation")
 

@@ -18,7 +18,7 @@ import torch
 from calcgpt.batches import read_text
 from calcgpt.errors import DataError
 from calcgpt.generate import Sampling, generate
-from calcgpt.model import GPT
+from calcgpt.model import LanguageModel
 from calcgpt.tokenizer import CharTokenizer
 from datagen.errors import NotationError
 from datagen.notation import parse_answer, parse_prompt
@@ -79,7 +79,7 @@ def read_problems(path: Path, limit: int | None = None) -> list[Line]:
 
 
 def evaluate(
-    model: GPT,
+    model: LanguageModel,
     tokenizer: CharTokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.model import GPT
+from calcgpt.model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Completion:
 
 @torch.inference_mode()
 def generate(
-    model: GPT,
+    model: LanguageModel,
     prompts_BP: torch.Tensor,
     stop_token: int,
     max_new_tokens: int | None = None,

@@ -37,6 +37,8 @@ def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     for name, parameter in model.named_parameters():
         is_hidden = name.startswith("blocks.") and parameter.dim() == 2
         (hidden if is_hidden else rest).append(parameter)
+    if not hidden:  # a model without blocks
+        return [_adamw(rest, config)]
     matrices = torch.optim.Muon(
         hidden, lr=config.muon_lr, weight_decay=config.weight_decay, momentum=0.95
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Self, TypeVar, get_args
 
@@ -22,6 +23,7 @@ from datagen.formats import line_format
 from datagen.sampling import distribution
 
 RECIPES = resources.files("calcgpt") / "recipes"
+PRESETS = resources.files("calcgpt") / "presets"
 S = TypeVar("S", bound=BaseModel)
 
 
@@ -54,21 +56,44 @@ class Recipe(Section):
 
 def recipe_names() -> list[str]:
     """Names of the recipes in the package."""
-    names = (file.name for file in RECIPES.iterdir())
+    return _names(RECIPES)
+
+
+def preset_names() -> list[str]:
+    """Names of the presets in the package: architectures, as values of a recipe's [model]."""
+    return _names(PRESETS)
+
+
+def _names(folder: Traversable) -> list[str]:
+    names = (file.name for file in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
 def load_recipe(name: str, overrides: tuple[str, ...] = ()) -> Recipe:
     """The recipe `name` (of the package, or a path to a TOML file) with `section.field=value`
-    overrides applied in order.
+    overrides applied in order. A `preset` in its [model] is laid under the other fields.
 
-    Raises ConfigError for an unknown recipe, field or name (listing the valid ones) and for a
-    value of the wrong kind.
+    Raises ConfigError for an unknown recipe, preset, field or name (listing the valid ones) and for
+    a value of the wrong kind.
     """
     table = _read(name)
     for override in overrides:
         _apply(table, override)
+    model = table.get("model")
+    if isinstance(model, dict) and "preset" in model:
+        table["model"] = {**_preset(model.pop("preset")), **model}
     return build(Recipe, table, f"recipe {name!r}")
+
+
+def load_preset(name: str) -> ModelConfig:
+    """The architecture `name` of the package; raises ConfigError for an unknown one."""
+    return build(ModelConfig, _preset(name), f"preset {name!r}")
+
+
+def _preset(name: object) -> dict[str, Any]:
+    if name not in preset_names():
+        raise ConfigError(f"unknown preset {name!r}; valid names: {', '.join(preset_names())}")
+    return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
 
 
 def _read(name: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data import TrainingData, training_data
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluate import evaluate
-from calcgpt.model import GPT
+from calcgpt.model import build_model
 from calcgpt.optim import OPTIMIZERS, lr_factor
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
@@ -96,7 +96,7 @@ class Trainer:
         self.device = device
         torch.manual_seed(self.config.seed)
         self.tokenizer = _tokenizer(recipe, data)
-        self.model = GPT(recipe.model, len(self.tokenizer)).to(device)
+        self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
         self.forward = torch.compile(self.model) if self.config.compile else self.model
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:

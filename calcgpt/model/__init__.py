@@ -1,9 +1,39 @@
-"""The decoder: a config's names resolved in registries, one family of variants a module."""
+"""The models: a config's names resolved in registries, one family of variants a module."""
 
+from calcgpt.config import ModelConfig
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.bigram import Bigram
+from calcgpt.model.blocks import BLOCKS
 from calcgpt.model.feedforward import FEEDFORWARDS
-from calcgpt.model.gpt import GPT, INITS, check_config
+from calcgpt.model.gpt import GPT, INITS
 from calcgpt.model.kv_cache import KVCache
+from calcgpt.model.language_model import MODELS, LanguageModel
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import POSITIONS
 
-__all__ = ["FEEDFORWARDS", "GPT", "INITS", "NORMS", "POSITIONS", "KVCache", "check_config"]
+__all__ = [
+    "ATTENTIONS",
+    "BLOCKS",
+    "FEEDFORWARDS",
+    "GPT",
+    "INITS",
+    "MODELS",
+    "NORMS",
+    "POSITIONS",
+    "Bigram",
+    "KVCache",
+    "LanguageModel",
+    "build_model",
+    "check_config",
+]
+
+
+def build_model(config: ModelConfig, vocab_size: int) -> LanguageModel:
+    """The model that `config` describes, freshly initialised; raises ConfigError as
+    `check_config` does."""
+    return MODELS[config.architecture](config, vocab_size)
+
+
+def check_config(config: ModelConfig) -> None:
+    """Raise ConfigError for a name that no registry has, or parts that do not fit together."""
+    MODELS[config.architecture].check(config)

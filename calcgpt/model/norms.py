@@ -1,34 +1,56 @@
-"""Normalisation layers, by name. Each is called with the width it normalises."""
+"""Normalisation layers, by name. Each is built from the width it normalises and from whether it may
+have a bias."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from calcgpt.registry import Registry
 
-NORMS: Registry[Callable[[int], nn.Module]] = Registry("norm")
+
+class NormType(Protocol):
+    """A class of modules that map (..., width) -> (..., width)."""
+
+    def __call__(self, width: int, bias: bool) -> nn.Module: ...
+
+    def count(self, width: Any, bias: bool) -> Any:
+        """Parameters; `width` may be a symbol."""
+
+
+NORMS: Registry[NormType] = Registry("norm")
 
 
 @NORMS.register("layernorm")
-def layer_norm(width: int) -> nn.Module:
-    """Layer normalisation with gain and bias (Ba et al. 2016)."""
-    return nn.LayerNorm(width)
+class LayerNorm(nn.LayerNorm):
+    """Layer normalisation with gain and, unless switched off, bias (Ba et al. 2016)."""
+
+    def __init__(self, width: int, bias: bool = True) -> None:
+        super().__init__(width, bias=bias)
+
+    @staticmethod
+    def count(width: Any, bias: bool) -> Any:
+        return 2 * width if bias else width
 
 
 @NORMS.register("rmsnorm")
 class RMSNorm(nn.Module):
-    """Root-mean-square normalisation with a gain (Zhang & Sennrich 2019, eq. 4)."""
+    """Root-mean-square normalisation with a gain, never a bias (Zhang & Sennrich 2019, eq. 4)."""
 
-    def __init__(self, width: int, eps: float = 1e-6) -> None:
+    def __init__(self, width: int, bias: bool = False, eps: float = 1e-6) -> None:
         super().__init__()
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(width))
 
+    @staticmethod
+    def count(width: Any, bias: bool) -> Any:
+        return width
+
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x: (..., width) -> (..., width), computed in float32 whatever the input's type."""
+        """Computed in float32 at least, whatever the input's type."""
+        exact = x if x.dtype == torch.float64 else x.float()
         return nn.functional.rms_norm(
-            x.float(), self.weight.shape, self.weight.float(), self.eps
+            exact, self.weight.shape, self.weight.to(exact.dtype), self.eps
         ).type_as(x)

@@ -21,11 +21,11 @@ class RotaryPositions(PositionalScheme):
     cos_TD: torch.Tensor
     sin_TD: torch.Tensor
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: ModelConfig, n_positions: int) -> None:
+        super().__init__(config, n_positions)
         half = config.head_dim // 2
         frequencies = config.rope_base ** (-torch.arange(half, dtype=torch.float64) / half)
-        angles = torch.arange(config.block_size, dtype=torch.float64)[:, None] * frequencies
+        angles = torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies
         # Each table holds its half twice, so that a rotation is two products and one roll.
         # Computed once, from the config: not part of a checkpoint.
         self.register_buffer("cos_TD", angles.cos().repeat(1, 2).float(), persistent=False)
@@ -34,6 +34,7 @@ class RotaryPositions(PositionalScheme):
 
     @classmethod
     def check(cls, config: ModelConfig) -> None:
+        super().check(config)
         if config.head_dim % 2:
             raise ConfigError(f"rope needs an even head width, not {config.head_dim}")
 
