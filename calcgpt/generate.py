@@ -63,9 +63,13 @@ def generate(
     if batch == 0 or limit <= 0:
         return outputs
     rng = torch.Generator(device=prompts_BP.device).manual_seed(sampling.seed)
-    cache = model.new_cache(batch, length + limit - 1)
     rows = torch.arange(batch, device=prompts_BP.device)  # rows still open -> rows of the output
-    tokens = prompts_BP
+    n_shared = _shared_prefix(prompts_BP) if batch > 1 else 0
+    cache = model.new_cache(1 if n_shared else batch, length + limit - 1)
+    if n_shared:  # what all prompts begin with is read once
+        model(prompts_BP[:1, :n_shared], cache, last_only=True)
+        cache.select(torch.zeros_like(rows))
+    tokens = prompts_BP[:, n_shared:]
     for _ in range(limit):
         logits_BV = model(tokens, cache, last_only=True)[:, -1].float()
         next_B = choose(logits_BV, sampling, rng)
@@ -84,6 +88,13 @@ def generate(
             cache.select(keep)
         tokens = next_B[:, None]
     return outputs
+
+
+def _shared_prefix(prompts_BP: torch.Tensor) -> int:
+    """How many tokens all prompts begin with; of equal prompts, all but the last."""
+    alike_P = (prompts_BP == prompts_BP[0]).all(dim=0)
+    alike_P[-1] = False
+    return int(alike_P.int().argmin())
 
 
 def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import ModelConfig
+from calcgpt.model.dropout import dropout
 from calcgpt.model.sizes import Sizes
 from calcgpt.registry import Registry
 
@@ -25,7 +26,7 @@ class FeedForward(nn.Module):
         self.up = nn.Linear(config.n_embd, hidden, bias=config.ff_bias)
         self.activation = activation
         self.down = nn.Linear(hidden, config.n_embd, bias=config.ff_bias)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = dropout(config.dropout)
 
     @staticmethod
     def hidden(config: ModelConfig) -> int:
@@ -56,7 +57,7 @@ class GatedFeedForward(FeedForward):
         self.gate_up = nn.Linear(config.n_embd, 2 * hidden, bias=config.ff_bias)
         self.activation = activation
         self.down = nn.Linear(hidden, config.n_embd, bias=config.ff_bias)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = dropout(config.dropout)
 
     @staticmethod
     def hidden(config: ModelConfig) -> int:

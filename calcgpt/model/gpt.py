@@ -15,6 +15,7 @@ from torch import nn
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context
 from calcgpt.model.blocks import BLOCKS
+from calcgpt.model.dropout import dropout
 from calcgpt.model.feedforward import FEEDFORWARDS
 from calcgpt.model.kv_cache import KVCache
 from calcgpt.model.language_model import MODELS, LanguageModel
@@ -35,7 +36,7 @@ class GPT(LanguageModel):
         self.token_embedding = nn.Embedding(vocab_size + self.scheme.n_token, config.n_embd)
         n_positions = self.n_positions(config, config.block_size)
         self.positions = POSITIONS[config.position](config, n_positions)
-        self.embed_dropout = nn.Dropout(config.dropout)
+        self.embed_dropout = dropout(config.dropout)
         block = BLOCKS[config.norm_position]
         self.blocks = nn.ModuleList(block(config, layer) for layer in range(config.n_layer))
         self.norm: nn.Module = nn.Identity()

@@ -8,8 +8,8 @@ from calcgpt.config import ModelConfig
 
 
 class KVCache:
-    """Keys and values of every layer, each (n_layer, B, n_kv_head, capacity, head_dim), and the
-    tokens themselves, (B, capacity), from which some positional schemes read where they are.
+    """Keys and values of every layer, each (B, n_kv_head, capacity, head_dim), and the tokens
+    themselves, (B, capacity), from which some positional schemes read where they are.
 
     `length` is the number of tokens all layers hold; the model advances it after a forward pass.
     """
@@ -22,29 +22,34 @@ class KVCache:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        shape = (config.n_layer, batch, config.kv_heads, capacity, config.head_dim)
-        self.k = torch.empty(shape, device=device, dtype=dtype)
-        self.v = torch.empty(shape, device=device, dtype=dtype)
+        shape = (batch, config.kv_heads, capacity, config.head_dim)
+        layers = range(config.n_layer)
+        self.k = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
+        self.v = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
         self.tokens = torch.empty((batch, capacity), device=device, dtype=torch.int64)
         self.length = 0
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
         """Store the new tokens; return all tokens so far, (B,S)."""
-        stop = self.length + tokens_BT.size(1)
-        self.tokens[:, self.length : stop] = tokens_BT
-        return self.tokens[:, :stop]
+        return _append(self.tokens, tokens_BT, self.length, dim=1)
 
     def append(
-        self, layer: int, k_BHTD: torch.Tensor, v_BHTD: torch.Tensor
+        self, layer: int, k_BGTD: torch.Tensor, v_BGTD: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store the new tokens of one layer; return all of its keys and values so far."""
-        stop = self.length + k_BHTD.size(2)
-        self.k[layer, :, :, self.length : stop] = k_BHTD
-        self.v[layer, :, :, self.length : stop] = v_BHTD
-        return self.k[layer, :, :, :stop], self.v[layer, :, :, :stop]
+        k_BGSD = _append(self.k[layer], k_BGTD, self.length, dim=2)
+        v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
+        return k_BGSD, v_BGSD
 
     def select(self, rows: torch.Tensor) -> None:
-        """Keep only these rows of the batch, rows: (B',) indices."""
-        self.k = self.k[:, rows]
-        self.v = self.v[:, rows]
+        """Keep only these rows of the batch, rows: (B',) indices, which may repeat."""
+        self.k = [k[rows] for k in self.k]
+        self.v = [v[rows] for v in self.v]
         self.tokens = self.tokens[rows]
+
+
+def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> torch.Tensor:
+    """Write `new` behind the first `length` of `store` along `dim`; return all there is now."""
+    n_new = new.size(dim)
+    store.narrow(dim, length, n_new).copy_(new)
+    return store.narrow(dim, 0, length + n_new)

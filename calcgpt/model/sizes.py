@@ -7,22 +7,28 @@ names. With numbers that is the count; with symbols it is the closed formula tha
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 
 @dataclass(frozen=True)
 class Sizes:
     """Numbers, or symbols of the same names."""
 
-    V: Any  # vocabulary
-    C: Any  # n_embd, the residual stream
-    L: Any  # n_layer
-    H: Any  # n_head, query heads
-    G: Any  # n_kv_head, key/value heads
-    D: Any  # width of a head
-    F: Any  # hidden width of the feed-forward network
-    N: Any  # positions: block_size, and what an attention scheme puts between the tokens
-    P: Any  # n_place, coupled positions
-    R: Any  # rows of coupled positions: row_marks and one for no row
-    K: Any  # n_bucket, T5's buckets
-    M: Any  # distances that have an embedding of their own, Shaw et al.
+    V: Annotated[Any, "vocabulary"]
+    C: Annotated[Any, "n_embd, width of the residual stream"]
+    L: Annotated[Any, "n_layer"]
+    H: Annotated[Any, "n_head, query heads"]
+    G: Annotated[Any, "n_kv_head, key/value heads"]
+    D: Annotated[Any, "width of a head"]
+    F: Annotated[Any, "hidden width of the feed-forward network"]
+    N: Annotated[Any, "positions: block_size, and what attention puts between the tokens"]
+    P: Annotated[Any, "n_place, places of coupled positions"]
+    R: Annotated[Any, "rows of coupled positions: row_marks, and one for none"]
+    K: Annotated[Any, "n_bucket, buckets of distances"]
+    M: Annotated[Any, "distances that have an embedding of their own"]
+
+
+def meanings() -> dict[str, str]:
+    """Letter -> what it stands for."""
+    hints = get_type_hints(Sizes, include_extras=True)
+    return {letter: hint.__metadata__[0] for letter, hint in hints.items()}

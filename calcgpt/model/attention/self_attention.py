@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention.base import AttentionScheme, causal
+from calcgpt.model.dropout import dropout
 from calcgpt.model.kv_cache import KVCache
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import PositionalScheme
@@ -66,15 +67,17 @@ class CausalSelfAttention(nn.Module):
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
         self.layer = layer
-        self.heads = (config.n_head, config.kv_heads, config.kv_heads)  # of q, k and v
+        self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.head_dim = config.head_dim
         self.fused = config.attention_kernel == "sdpa"
-        self.qkv = nn.Linear(config.n_embd, sum(self.heads) * self.head_dim, bias=config.qkv_bias)
+        self.qkv = nn.Linear(
+            config.n_embd, (self.n_head + 2 * self.n_kv_head) * self.head_dim, bias=config.qkv_bias
+        )
         self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
-        self.weights_dropout = nn.Dropout(config.dropout)
-        self.out_dropout = nn.Dropout(config.dropout)
-        self.q_norm: nn.Module = nn.Identity()
-        self.k_norm: nn.Module = nn.Identity()
+        self.dropout = config.dropout
+        self.weights_dropout = dropout(config.dropout)
+        self.out_dropout = dropout(config.dropout)
+        self.qk_norm = config.qk_norm
         if config.qk_norm:  # over the head's width, before the rotation (Henry et al. 2020)
             self.q_norm = NORMS[config.norm](self.head_dim, config.norm_bias)
             self.k_norm = NORMS[config.norm](self.head_dim, config.norm_bias)
@@ -91,9 +94,12 @@ class CausalSelfAttention(nn.Module):
         B, T, C = x_BTC.shape
         positions, start = context.positions, context.start
         heads_BHTD = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
-        q, k, v = heads_BHTD.split(self.heads, dim=1)  # (B,H,T,D), (B,G,T,D), (B,G,T,D)
-        q = positions.rotate(self.q_norm(q), start)
-        k = positions.rotate(self.k_norm(k), start)
+        qk, v = heads_BHTD.split((self.n_head + self.n_kv_head, self.n_kv_head), dim=1)
+        if self.qk_norm:
+            q, k = qk.split((self.n_head, self.n_kv_head), dim=1)
+            qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
+        # Queries and keys are turned alike: together, in half as many operations.
+        q, k = positions.rotate(qk, start).split((self.n_head, self.n_kv_head), dim=1)
         k = positions.keys(k, start, self.layer)
         if context.cache is not None:
             k, v = context.cache.append(self.layer, k, v)  # (B,G,S,D)
@@ -126,7 +132,7 @@ class CausalSelfAttention(nn.Module):
             k,
             v,
             attn_mask=mask,
-            dropout_p=self.weights_dropout.p if self.training else 0.0,
+            dropout_p=self.dropout if self.training else 0.0,
             is_causal=by_flag and T > 1,  # one query sees everything and needs no mask
             enable_gqa=k.size(1) != q.size(1),
         )

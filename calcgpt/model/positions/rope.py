@@ -41,5 +41,5 @@ class RotaryPositions(PositionalScheme):
     def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:
         stop = start + x_BHTD.size(2)
         swapped = x_BHTD.roll(x_BHTD.size(3) // 2, dims=3)
-        out = x_BHTD * self.cos_TD[start:stop] + swapped * self.sin_TD[start:stop]
-        return out.type_as(x_BHTD)
+        turned = torch.addcmul(x_BHTD * self.cos_TD[start:stop], swapped, self.sin_TD[start:stop])
+        return turned.type_as(x_BHTD)
