@@ -17,7 +17,7 @@ import torch
 from calcgpt.config import TrainConfig
 from calcgpt.errors import DataError
 from calcgpt.registry import Registry
-from calcgpt.tokenizer import CharTokenizer
+from calcgpt.tokenizer import Tokenizer
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # what torch's cross-entropy ignores
@@ -45,9 +45,7 @@ class BatchSource(ABC):
 
 
 # (text, tokenizer, config, block size) -> its batches
-BATCHES: Registry[Callable[[str, CharTokenizer, TrainConfig, int], BatchSource]] = Registry(
-    "batches"
-)
+BATCHES: Registry[Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = Registry("batches")
 
 
 @BATCHES.register("stream")
@@ -55,13 +53,13 @@ class StreamBatches(BatchSource):
     """One endless string, random windows of `block_size`, loss on every token (the blog's)."""
 
     def __init__(
-        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+        self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
         self.ids = tokenizer.encode(text.replace("\n", "") if config.join_lines else text)
         self.block_size = block_size
         self.seed = config.seed
         if len(self.ids) <= block_size:
-            raise DataError(f"{len(self.ids)} characters are too few for a block of {block_size}")
+            raise DataError(f"{len(self.ids)} tokens are too few for a block of {block_size}")
 
     def batch(self, step: int, size: int) -> Batch:
         starts = _rng(self.seed, step).integers(len(self.ids) - self.block_size, size=size)
@@ -75,7 +73,7 @@ class ProblemLines:
     Raises DataError for a line without an `=`, or one that does not fit in `block_size`.
     """
 
-    def __init__(self, text: str, tokenizer: CharTokenizer, block_size: int) -> None:
+    def __init__(self, text: str, tokenizer: Tokenizer, block_size: int) -> None:
         lines = text.splitlines()
         self.lengths = np.array([len(line) for line in lines])
         self.starts = np.concatenate(([0], np.cumsum(self.lengths[:-1])))
@@ -112,7 +110,7 @@ class ProblemBatches(BatchSource):
     """One problem a row, in an order shuffled anew each epoch."""
 
     def __init__(
-        self, text: str, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+        self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
         self.lines = ProblemLines(text, tokenizer, block_size)
         self.seed = config.seed

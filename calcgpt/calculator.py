@@ -38,6 +38,8 @@ class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
+        """Raises DataError where the model's tokens are not the notation's characters."""
+        checkpoint.tokenizer.require_characters()
         self.checkpoint = checkpoint
         self._stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])  # raises where one is lacking
 

@@ -27,7 +27,7 @@ from calcgpt.files import new_folder
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model_card import model_card
 from calcgpt.recipe import Recipe, build
-from calcgpt.tokenizer import CharTokenizer
+from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
 from datagen.files import sha256, write_json, write_text
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
@@ -42,7 +42,7 @@ class Checkpoint:
 
     name: str
     recipe: Recipe
-    tokenizer: CharTokenizer
+    tokenizer: Tokenizer
     model: LanguageModel
     metrics: dict[str, Any]
 
@@ -68,7 +68,7 @@ class Checkpoint:
         text = _read(folder / TOKENIZER)
         _check_hash(folder / TOKENIZER, hashes)
         try:
-            tokenizer = CharTokenizer.from_json(text)
+            tokenizer = tokenizer_from_json(text)
         except CheckpointError as error:
             raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
         tensors = load_tensors(folder, WEIGHTS, hashes)

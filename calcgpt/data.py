@@ -14,7 +14,7 @@ from calcgpt.errors import ConfigError
 from calcgpt.evaluate import Line, read_problems, split_line
 from calcgpt.fresh import DRAWING, FreshBatches, FreshProblems
 from calcgpt.recipe import Recipe
-from calcgpt.tokenizer import CharTokenizer
+from calcgpt.tokenizer import Tokenizer
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 
@@ -33,7 +33,7 @@ class TrainingData(Protocol):
         """The whole training text, for a tokenizer to be made from; empty where there is none."""
 
     def batches(
-        self, split: Split, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+        self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         """Batches of the training or of the validation split."""
 
@@ -72,7 +72,7 @@ class DataFolder:
         )
 
     def batches(
-        self, split: Split, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+        self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         text = self.train_text if split == Split.TRAIN else self.val_text
         return BATCHES[config.batches](text, tokenizer, config, block_size)
@@ -93,7 +93,7 @@ class FreshData:
         self.fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def batches(
-        self, split: Split, tokenizer: CharTokenizer, config: TrainConfig, block_size: int
+        self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         if config.batches != "problems":
             raise ConfigError("without a data folder, train.batches must be 'problems'")

@@ -19,7 +19,7 @@ from calcgpt.batches import read_text
 from calcgpt.errors import DataError
 from calcgpt.generate import Sampling, generate
 from calcgpt.model import LanguageModel
-from calcgpt.tokenizer import CharTokenizer
+from calcgpt.tokenizer import Tokenizer
 from datagen.errors import NotationError
 from datagen.notation import parse_answer, parse_prompt
 
@@ -80,7 +80,7 @@ def read_problems(path: Path, limit: int | None = None) -> list[Line]:
 
 def evaluate(
     model: LanguageModel,
-    tokenizer: CharTokenizer,
+    tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
@@ -88,7 +88,9 @@ def evaluate(
     """Let the model answer every line, and score it. `progress` is told how many were answered.
 
     With a temperature above 0, each batch has a seed of its own, made from `sampling.seed`.
+    Raises DataError for a tokenizer without the notation's characters.
     """
+    tokenizer.require_characters()
     sampling = sampling or Sampling()
     was_training = model.training
     model.eval()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calcgpt.batches import Batch, BatchSource, ProblemLines
 from calcgpt.config import DataConfig
 from calcgpt.errors import DataError
-from calcgpt.tokenizer import CharTokenizer
+from calcgpt.tokenizer import Tokenizer
 from datagen.formats import line_format
 from datagen.sampling import bit_generator, distribution
 from datagen.splits import Split, belongs, problem_hashes
@@ -129,7 +129,7 @@ class FreshBatches(BatchSource):
     like it was met before the run began is left out: no run ends over it.
     """
 
-    def __init__(self, problems: FreshProblems, tokenizer: CharTokenizer, block_size: int) -> None:
+    def __init__(self, problems: FreshProblems, tokenizer: Tokenizer, block_size: int) -> None:
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         self._key = 0, _PROBE
         text = problems.text(problems.block(*self._key))

@@ -18,7 +18,7 @@ from calcgpt.config import DataConfig, ModelConfig, Section, TrainConfig
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.model import check_config
 from calcgpt.optim import OPTIMIZERS, SCHEDULES
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt.tokenizer import TOKENIZERS, VOCAB_SIZE
 from datagen.formats import line_format
 from datagen.sampling import distribution
 
@@ -32,6 +32,9 @@ class Recipe(Section):
 
     description: str = ""
     tokenizer: str = Field("arithmetic", description="how text becomes tokens")
+    vocab_size: int = Field(
+        VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer, where the text is short"
+    )
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
     data: DataConfig | None = Field(None, description="what to train on where no folder is given")
@@ -46,7 +49,12 @@ class Recipe(Section):
         check_config(self.model)
         train = self.train
         _ = BATCHES[train.batches], OPTIMIZERS[train.optimizer], SCHEDULES[train.schedule]
-        _ = TOKENIZERS[self.tokenizer]
+        one_a_character = TOKENIZERS[self.tokenizer].kind.one_a_character
+        if not one_a_character and (train.batches == "problems" or self.data):
+            raise ValueError(
+                f"tokenizer {self.tokenizer!r} is for plain text: problems, as [data] and "
+                f"train.batches = 'problems' have them, need one token a character"
+            )
         if self.data:
             line_format(self.data.format, self.data.digits)
             for name in (*self.data.mixture, self.data.validation):

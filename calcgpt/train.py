@@ -29,7 +29,7 @@ from calcgpt.model import build_model
 from calcgpt.optim import OPTIMIZERS, lr_factor
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer
+from calcgpt.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
 from datagen.splits import Split
 
@@ -228,6 +228,8 @@ class Trainer:
         folder = self.folder.last_good()
         saved = Checkpoint.load(folder)
         check_same_run(self.recipe, self.data.fingerprint, saved)
+        if saved.tokenizer.to_json() != self.tokenizer.to_json():
+            raise ConfigError("cannot resume: the run was begun with another vocabulary")
         self.model.load_state_dict(saved.model.state_dict())
         raw = restore(folder, self.optimizers, self.device)
         if self.average:
@@ -273,11 +275,18 @@ class _Clock:
         return row
 
 
-def _tokenizer(recipe: Recipe, data: TrainingData) -> CharTokenizer:
+def _tokenizer(recipe: Recipe, data: TrainingData) -> Tokenizer:
     try:
-        return TOKENIZERS[recipe.tokenizer](data.train_text)
+        tokenizer = TOKENIZERS[recipe.tokenizer](data.train_text, recipe.vocab_size)
     except ValueError as error:  # of a text that is not there
         raise ConfigError(f"tokenizer {recipe.tokenizer!r} needs a data folder: {error}") from None
+    scores = recipe.train.eval_problems and data.validation_problems(1)
+    if scores and not tokenizer.one_a_character:  # said now, not at the first validation
+        raise ConfigError(
+            f"problems are scored by characters, which tokenizer {recipe.tokenizer!r} joins: "
+            f"train.eval_problems must be 0"
+        )
+    return tokenizer
 
 
 def _flat(step: int, metrics: dict[str, Any]) -> dict[str, Any]:

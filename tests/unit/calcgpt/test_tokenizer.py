@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.errors import CheckpointError, ConfigError, DataError
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer
+from calcgpt.tokenizer import TOKENIZERS, TYPES, CharTokenizer, tokenizer_from_json
 from datagen.notation import ALPHABET
 
 ARITHMETIC = TOKENIZERS["arithmetic"]("")
@@ -79,11 +81,19 @@ def test_json_describes_a_tokenizer_completely(text: str) -> None:
         '{"type": "chars", "vocabulary": 5}',
         '{"type": "chars", "vocabulary": ["a", "b"]}',
         '{"type": ["chars"], "vocabulary": "ab"}',
+        '{"type": {}, "vocabulary": "ab"}',
+        '{"type": "tokenizer\\n", "vocabulary": "ab"}',
+        '{"type": 1e999}',
+        '{"type": ' + "9" * 5_000 + "}",
+        "[" * 100_000,
     ],
 )
-def test_json_of_anything_else_is_refused_in_one_line(content: str) -> None:
+@pytest.mark.parametrize("read", [CharTokenizer.from_json, tokenizer_from_json])
+def test_json_of_anything_else_is_refused_in_one_line(
+    read: Callable[[str], Any], content: str
+) -> None:
     with pytest.raises(CheckpointError) as caught:
-        CharTokenizer.from_json(content)
+        read(content)
     assert "tokenizer" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -92,8 +102,28 @@ def test_a_tokenizer_of_an_unknown_type_is_named() -> None:
     content = json.dumps({"type": "bpe", "vocabulary": "ab"})
     with pytest.raises(CheckpointError, match="'bpe' is not known"):
         CharTokenizer.from_json(content)
+    with pytest.raises(CheckpointError, match="'words' is not known"):
+        tokenizer_from_json(content.replace("bpe", "words"))
+
+
+@pytest.mark.parametrize("name", list(TOKENIZERS))
+def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
+    maker = TOKENIZERS[name]
+    tokenizer = maker("to be or not to be " * 9, 300)
+    content = tokenizer.to_json()
+    again = tokenizer_from_json(content)
+    assert type(again) is type(tokenizer) is maker.kind is TYPES[json.loads(content)["type"]]
+    assert (len(again), again.to_json()) == (len(tokenizer), content)
+    assert again.decode(range(len(again))) == tokenizer.decode(range(len(tokenizer)))
+
+
+@pytest.mark.parametrize("name", list(TOKENIZERS))
+def test_a_tokenizer_says_whether_its_tokens_are_characters(name: str) -> None:
+    tokenizer = TOKENIZERS[name]("to be or not to be " * 9, 300)
+    longest = max(len(tokenizer.decode([i])) for i in range(len(tokenizer)))
+    assert tokenizer.one_a_character == (longest == 1)
 
 
 def test_an_unknown_tokenizer_name_lists_the_valid_ones() -> None:
-    with pytest.raises(ConfigError, match="valid names: arithmetic, chars"):
+    with pytest.raises(ConfigError, match="valid names: arithmetic, bpe, chars, steps"):
         TOKENIZERS["words"]

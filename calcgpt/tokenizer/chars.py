@@ -1,21 +1,24 @@
-"""Text to token ids and back."""
+"""Tokens that are characters."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from calcgpt.errors import CheckpointError, DataError
-from calcgpt.registry import Registry
+from calcgpt.errors import DataError
+from calcgpt.tokenizer.base import TYPES, Ids, Tokenizer, makes
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
 
-class CharTokenizer:
+@TYPES.register("chars")
+class CharTokenizer(Tokenizer):
     """One token a character. Ids are the positions in `vocabulary`, which is sorted."""
+
+    one_a_character = True
 
     def __init__(self, vocabulary: str) -> None:
         if not vocabulary or "".join(sorted(set(vocabulary))) != vocabulary:
@@ -28,7 +31,7 @@ class CharTokenizer:
     def __len__(self) -> int:
         return len(self.vocabulary)
 
-    def encode(self, text: str) -> npt.NDArray[np.uint8 | np.uint16]:
+    def encode(self, text: str) -> Ids:
         """Ids of `text`, one a character, in the smallest type that holds them.
 
         Raises DataError naming the first character that the vocabulary lacks, and its place.
@@ -38,7 +41,7 @@ class CharTokenizer:
         if (ids < 0).any():
             at = int((ids < 0).argmax())
             raise DataError(f"character {text[at]!r} at position {at} is not in the vocabulary")
-        return ids.astype(np.uint8 if len(self) <= 256 else np.uint16)
+        return ids.astype(self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """The text of `ids`."""
@@ -49,34 +52,23 @@ class CharTokenizer:
         return json.dumps({"type": "chars", "vocabulary": self.vocabulary}, indent=2) + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> CharTokenizer:
-        """The tokenizer that `to_json` described; raises CheckpointError on anything else."""
-        try:
-            content = json.loads(text)
-            if content["type"] != "chars":
-                raise CheckpointError(f"tokenizer type {content['type']!r} is not known")
-            return cls(content["vocabulary"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CheckpointError(f"not a tokenizer: {error}") from None
+    def from_content(cls, content: dict[str, Any]) -> Self:
+        return cls(content["vocabulary"])
 
 
-# A name in a recipe -> the tokenizer for a training text.
-TOKENIZERS: Registry[Callable[[str], CharTokenizer]] = Registry("tokenizer")
-
-
-@TOKENIZERS.register("arithmetic")
-def arithmetic_tokenizer(text: str = "") -> CharTokenizer:
+@makes(CharTokenizer, "arithmetic")
+def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """The 21 characters of the notation, whatever the text holds."""
     return CharTokenizer(ALPHABET)
 
 
-@TOKENIZERS.register("steps")
-def steps_tokenizer(text: str = "") -> CharTokenizer:
+@makes(CharTokenizer, "steps")
+def steps_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """The characters of the notation with worked steps, whatever the text holds."""
     return CharTokenizer(STEPS_ALPHABET)
 
 
-@TOKENIZERS.register("chars")
-def text_tokenizer(text: str) -> CharTokenizer:
+@makes(CharTokenizer, "chars")
+def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
     """The characters of the text itself, sorted."""
     return CharTokenizer("".join(sorted(set(text))))
