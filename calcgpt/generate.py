@@ -7,11 +7,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import torch
 
+from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.model import LanguageModel
+
+
+class Decoder(Protocol):
+    """What decoding needs of a model: a LanguageModel, or one that another library runs."""
+
+    config: ModelConfig
+
+    def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+        """Logits of the tokens after those in the cache, (B, 1, V) with `last_only`; the cache
+        holds them afterwards."""
+
+    def new_cache(self, batch: int, n_token: int) -> Any:
+        """An empty cache for so many sequences of at most so many tokens; its `select(rows)` keeps
+        these rows."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +59,7 @@ class Completion:
 
 @torch.inference_mode()
 def generate(
-    model: LanguageModel,
+    model: Decoder,
     prompts_BP: torch.Tensor,
     stop_token: int,
     max_new_tokens: int | None = None,
@@ -67,11 +82,11 @@ def generate(
     n_shared = _shared_prefix(prompts_BP) if batch > 1 else 0
     cache = model.new_cache(1 if n_shared else batch, length + limit - 1)
     if n_shared:  # what all prompts begin with is read once
-        model(prompts_BP[:1, :n_shared], cache, last_only=True)
+        model(prompts_BP[:1, :n_shared], cache, True)
         cache.select(torch.zeros_like(rows))
     tokens = prompts_BP[:, n_shared:]
     for _ in range(limit):
-        logits_BV = model(tokens, cache, last_only=True)[:, -1].float()
+        logits_BV = model(tokens, cache, True)[:, -1].float()
         next_B = choose(logits_BV, sampling, rng)
         probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
         for row, token, probability in zip(

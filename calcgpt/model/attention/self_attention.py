@@ -99,7 +99,8 @@ class CausalSelfAttention(nn.Module):
             q, k = qk.split((self.n_head, self.n_kv_head), dim=1)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
         # Queries and keys are turned alike: together, in half as many operations.
-        q, k = positions.rotate(qk, start).split((self.n_head, self.n_kv_head), dim=1)
+        qk = positions.rotate(qk, start)
+        q, k = torch.split(qk, [self.n_head, self.n_kv_head], dim=1)
         k = positions.keys(k, start, self.layer)
         if context.cache is not None:
             k, v = context.cache.append(self.layer, k, v)  # (B,G,S,D)

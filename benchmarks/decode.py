@@ -1,0 +1,142 @@
+"""How fast problems are answered: CalcGPT against `generate` of transformers.
+
+    python benchmarks/decode.py [--data FILE] [--checkpoint NAME] [--preset NAME] [--json FILE]
+
+The same weights, greedy decoding with a key/value cache, the prompts of a file of problems, one at
+a time and 256 at a time. CalcGPT decodes by torch and, on the CPU, by onnxruntime as well. A
+checkpoint stops at `$`; a preset has random weights, the blog's size, and writes as many characters
+as an answer has. All must write the same before they are timed. They take turns, and the medians
+are compared.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# Run as a script, this file would have its neighbours stand in the way of the packages.
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import torch  # noqa: E402
+from transformers import PreTrainedModel  # noqa: E402
+
+from benchmarks.measure import alternate, environment, show, summary, write  # noqa: E402
+from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
+from calcgpt.evaluate import read_problems  # noqa: E402
+from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
+from calcgpt.export.onnx_decoder import OnnxDecoder  # noqa: E402
+from calcgpt.generate import Decoder, generate  # noqa: E402
+from calcgpt.model import LanguageModel, build_model  # noqa: E402
+from calcgpt.recipe import load_preset  # noqa: E402
+from calcgpt.tokenizer import TOKENIZERS  # noqa: E402
+
+ANSWER = 11  # characters of an answer and its `$`
+PEER = "transformers"
+Answers = list[list[int]]
+Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was completed with
+
+
+def by_calcgpt(model: Decoder, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
+    """Through CalcGPT's own decoding; an id that no token has never stops it."""
+    never = -1
+    completions = generate(model, prompts_BP, never if stop is None else stop, ANSWER)
+    return [completion.ids for completion in completions]
+
+
+@torch.inference_mode()
+def by_transformers(model: PreTrainedModel, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
+    """Through `generate` of transformers, what follows the first `$` cut off."""
+    mask_BP = torch.ones_like(prompts_BP)
+    written = model.generate(
+        prompts_BP, attention_mask=mask_BP, max_new_tokens=ANSWER, do_sample=False
+    )
+    answers: Answers = written[:, prompts_BP.size(1) :].tolist()
+    if stop is None:
+        return answers
+    return [ids[: ids.index(stop) + 1] if stop in ids else ids for ids in answers]
+
+
+def contestants(model: LanguageModel, stop: int | None, device: torch.device) -> dict[str, Answer]:
+    """Every way to decode with these weights."""
+    _, counterpart = counterpart_of(model.config)
+    theirs = counterpart.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
+    ways: dict[str, Answer] = {
+        "calcgpt, torch": partial(by_calcgpt, model.to(device), stop),
+        PEER: partial(by_transformers, theirs.to(device), stop),
+    }
+    if device.type == "cpu":
+        ways["calcgpt, onnxruntime"] = partial(by_calcgpt, OnnxDecoder(model), stop)
+    return ways
+
+
+def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
+    """Problems answered per second."""
+    start = time.perf_counter()
+    for first in range(0, len(prompts_NP), batch):
+        answer(prompts_NP[first : first + batch])
+    return len(prompts_NP) / (time.perf_counter() - start)
+
+
+def compare(
+    model: LanguageModel, stop: int | None, prompts_NP: torch.Tensor, runs: int
+) -> dict[str, Any]:
+    """The figures of one model, by batch size."""
+    ways = contestants(model, stop, prompts_NP.device)
+    first = prompts_NP[:256]
+    expected = ways[PEER](first)
+    for name, answer in ways.items():
+        if answer(first) != expected:  # and whatever is imported, or compiled, at first use, is
+            sys.exit(f"{name} does not write what {PEER} writes")
+    figures = {}
+    for batch, problems in ((1, 64), (256, 1_024)):
+        timed = {
+            name: partial(rate, answer, prompts_NP[:problems], batch)
+            for name, answer in ways.items()
+        }
+        figures[f"batch {batch}"] = summary(alternate(timed, runs), PEER)
+    return figures
+
+
+def main() -> None:
+    """Run the benchmark and print its tables."""
+    parser = argparse.ArgumentParser(description="Time decoding against transformers.")
+    parser.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
+    parser.add_argument("--checkpoint", default="blog", help="one with a counterpart there")
+    parser.add_argument("--preset", default="llama", help="likewise; its weights are random")
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+
+    checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
+    tokenizer = checkpoint.tokenizer
+    lines = read_problems(arguments.data, 1_024)
+    prompts = [tokenizer.encode(line.prompt).tolist() for line in lines]
+    prompts_NP = torch.tensor(prompts, device=device)
+    torch.manual_seed(0)
+    preset = build_model(load_preset(arguments.preset), len(TOKENIZERS["arithmetic"](""))).eval()
+    stop = int(tokenizer.encode("$")[0])
+    figures = {
+        "environment": environment(device, "transformers", "onnxruntime"),
+        "runs": arguments.runs,
+        f"checkpoint {checkpoint.name}": compare(
+            checkpoint.model, stop, prompts_NP, arguments.runs
+        ),
+        f"preset {arguments.preset}": compare(preset, None, prompts_NP, arguments.runs),
+    }
+    for model, of in figures.items():
+        if model.startswith(("checkpoint", "preset")):
+            for batch, compared in of.items():
+                show(f"{model}, {batch}", compared, "problems")
+    write(arguments.json, figures)
+
+
+if __name__ == "__main__":
+    main()

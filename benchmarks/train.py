@@ -1,0 +1,94 @@
+"""How fast a Llama is trained: CalcGPT's against that of transformers, under the same loop.
+
+    python benchmarks/train.py [--json FILE]
+
+Both have the same shape (the blog's: 8 layers of 96, 8 heads, batches of 16 by 128 tokens) and the
+same weights, and the loop is CalcGPT's step: cross-entropy, backward, fused AdamW. Their losses
+must agree before they are timed. They take turns, and the medians are compared.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+# Run as a script, this file would have its neighbours stand in the way of the packages.
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from benchmarks.measure import alternate, environment, show, summary, write  # noqa: E402
+from calcgpt.config import TrainConfig  # noqa: E402
+from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
+from calcgpt.model import build_model  # noqa: E402
+from calcgpt.optim import OPTIMIZERS  # noqa: E402
+from calcgpt.recipe import load_preset  # noqa: E402
+
+PEER = "transformers"
+VOCABULARY, BATCH, STEPS = 21, 16, 4
+Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
+
+
+class Loop:
+    """Training steps on one batch; how the model is called is all that differs."""
+
+    def __init__(self, model: nn.Module, forward: Forward, batch: torch.Tensor) -> None:
+        self.forward, self.batch = forward, batch
+        [self.optimizer] = OPTIMIZERS["adamw"](model.train(), TrainConfig())
+
+    def step(self) -> torch.Tensor:
+        """One step; its loss."""
+        logits_BTV = self.forward(self.batch[:, :-1])
+        loss = F.cross_entropy(logits_BTV.flatten(0, 1), self.batch[:, 1:].flatten())
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def rate(self) -> float:
+        """Tokens per second over a few steps."""
+        start = time.perf_counter()
+        losses = [self.step() for _ in range(STEPS)]
+        float(losses[-1])  # waits for the device
+        return STEPS * self.batch[:, 1:].numel() / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(description="Time training against transformers.")
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+
+    torch.manual_seed(0)
+    config = load_preset("llama")
+    ours = build_model(config, VOCABULARY).to(device)
+    name, counterpart = counterpart_of(config)
+    theirs = counterpart.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    theirs = theirs.to(device)
+    batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
+    loops = {
+        "calcgpt": Loop(ours, ours, batch),
+        PEER: Loop(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, batch),
+    }
+    own, peers = ([float(loop.step()) for _ in range(3)] for loop in loops.values())
+    if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):
+        sys.exit(f"the losses are not the same: {own} and {peers}")
+    timed = {name: partial(Loop.rate, loop) for name, loop in loops.items()}
+    compared = summary(alternate(timed, arguments.runs), PEER)
+    show(f"training a {name}, medians of {arguments.runs} runs", compared, "tokens")
+    figures = {"environment": environment(device, "transformers"), "runs": arguments.runs}
+    write(arguments.json, {**figures, "parameters": ours.n_parameters(), **compared})
+
+
+if __name__ == "__main__":
+    main()
