@@ -126,7 +126,7 @@ def train(
 @click.argument("name", required=False)
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME."""
-    from calcgpt.recipe import load_recipe, recipe_names
+    from calcgpt.recipe import load_recipe, preset_names, recipe_names
 
     if name:
         click.echo(load_recipe(name).model_dump_json(indent=2))
@@ -134,6 +134,32 @@ def recipes(name: str | None) -> None:
     width = max(map(len, recipe_names()))
     for known in recipe_names():
         click.echo(f"{known:<{width}}  {load_recipe(known).description}")
+    click.echo(f"architectures, for --set model.preset=NAME: {', '.join(preset_names())}")
+
+
+@cli.command()
+@click.argument("checkpoint", required=False)
+@click.option("--recipe", help="Instead of a checkpoint: a recipe's name, or a TOML file.")
+@click.option("--set", "overrides", multiple=True, metavar="FIELD=VALUE",
+              help="With --recipe: override a field: model.preset=llama. Repeatable.")  # fmt: skip
+@click.option("--vocabulary", default=21, show_default=True, type=click.IntRange(min=1),
+              help="With --recipe: tokens, where the recipe leaves them to the data.")  # fmt: skip
+def info(
+    checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int
+) -> None:  # fmt: skip
+    """Show what CHECKPOINT, or a recipe, is made of, and its parameters as closed formulas."""
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.info import choices, parameter_table
+    from calcgpt.recipe import load_recipe
+
+    if (checkpoint is None) == (recipe is None):
+        raise click.UsageError("one of CHECKPOINT and --recipe is needed")
+    if checkpoint is not None:
+        loaded = Checkpoint.load(resolve(checkpoint))
+        model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
+    else:
+        model = load_recipe(str(recipe), overrides).model
+    click.echo(f"{choices(model)}\n\n{parameter_table(model, vocabulary)}")
 
 
 @cli.command(name="eval")
@@ -223,6 +249,24 @@ def publish(
 
 
 @cli.command()
+@click.argument("checkpoint")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--to", "target", required=True, help="What for: hf, the library transformers; onnx.")
+@click.option("--force", is_flag=True, help="Replace an earlier export at OUT.")
+def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
+    """Write CHECKPOINT to the folder OUT in a format of others.
+
+    What is written is read back and compared first: a wrong export is none.
+    """
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.export import EXPORTERS
+
+    write = EXPORTERS[target]
+    loaded = Checkpoint.load(resolve(checkpoint))
+    click.echo(f"{out}: {loaded.name} as {write(loaded, out, force)}")
+
+
+@cli.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 def report(folders: tuple[Path, ...]) -> None:
     """Print the scores in the metrics.json of FOLDERS as a Markdown table."""
@@ -267,6 +311,55 @@ def calc(expression: str, checkpoint: str, work: bool) -> None:
                    f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
     if not answer.verified:
         click.echo(f"wrong: {answer.expression} is {answer.exact}", err=True)
+
+
+@cli.command(name="inspect", context_settings={"ignore_unknown_options": True})  # -5+3 again
+@click.argument("checkpoint")
+@click.argument("expression")
+@click.option("--out", default="inspection", show_default=True, type=click.Path(path_type=Path),
+              help="The pictures' folder.")  # fmt: skip
+@click.option("--layer", type=int, help="Draw only this layer large, from 0.  [default: all]")
+@click.option("--head", type=int, help="Draw only this head large, from 0.  [default: all]")
+@click.option("--data", type=click.Path(path_type=Path),
+              help="Activations over this file of problems; default: drawn as the model's recipe "
+              "says, else as the blog.")  # fmt: skip
+@click.option("--n", default=256, show_default=True, type=click.IntRange(1, 100_000),
+              help="Problems: drawn, or the first of --data.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
+              help="Of the drawing.")  # fmt: skip
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the numbers.")
+def inspect_(
+    checkpoint: str, expression: str, out: Path, layer: int | None, head: int | None,
+    data: Path | None, n: int, seed: int, json_file: Path | None,
+) -> None:  # fmt: skip
+    """Draw where CHECKPOINT looks as it answers EXPRESSION, and what its activations do.
+
+    attention.png, attention-layer-N.png: how much each character that it read, its own output
+    included, looked at those before it. activations.png: each feed-forward network before and after
+    its nonlinearity, over many problems with their exact answers. A unit is dead if its input to
+    the nonlinearity is never above 0 on any token of them; a dead ReLU never fires. A mean after
+    the nonlinearity that is not 0 is the bias shift.
+    """
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.inspection import choose, inspect
+    from calcgpt.inspection_plots import draw_inspection
+    from datagen.files import write_json
+
+    if json_file and not json_file.parent.is_dir():
+        raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")
+    loaded = Checkpoint.load(resolve(checkpoint))
+    layers, heads = choose(loaded.recipe.model, layer, head)
+    found = inspect(loaded, expression, data, n, seed)
+    files = draw_inspection(out, found, layers, heads)
+    if json_file:
+        write_json(json_file, found.record())
+        files.append(json_file)
+    click.echo(found.answer.output if found.answer.result is None else found.answer.result)
+    for file in files:
+        click.echo(str(file))
+    click.echo(found.table())
+    if not found.answer.verified:
+        click.echo(f"wrong: {found.answer.expression} is {found.answer.exact}", err=True)
 
 
 @cli.command()

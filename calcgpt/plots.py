@@ -1,6 +1,6 @@
 """Pictures of what commands wrote.
 
-Matplotlib, of the extra `plots`, is imported where it is used. Colours are those of Okabe and Ito
+Matplotlib, of the extra `lab`, is imported where it is used. Colours are those of Okabe and Ito
 (2008), which people tell apart however they see colours; maps are in viridis.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,18 +43,31 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     NAME-reliability.png, NAME-lengths.png and, where there are steps, NAME-faults.png. Nothing is
     written unless all can be drawn; UserError, one line, says why one cannot.
     """
+
+    def figures() -> Iterator[tuple[str, Figure]]:
+        drawn = set()
+        for file in files:
+            for name, figure in draw(file).items():
+                if name in drawn:
+                    raise DataError(f"{file}: another file gives {name}.png as well")
+                drawn.add(name)
+                yield name, figure
+
+    return write_pictures(out, figures())
+
+
+def write_pictures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
+    """Draw NAME.png in the folder `out` for each (NAME, figure); returns the pictures' paths.
+
+    The figures are made as they are asked for, in our style. Nothing is written unless all can be
+    drawn; raises UserError where matplotlib is missing.
+    """
     try:
         import matplotlib
     except ImportError:
-        raise UserError("plots need matplotlib: pip install 'calcgpt[plots]'") from None
-    figures: dict[str, Figure] = {}
+        raise UserError("plots need matplotlib: pip install 'calcgpt[lab]'") from None
     with matplotlib.rc_context(STYLE):
-        for file in files:
-            for name, figure in draw(file).items():
-                if name in figures:
-                    raise DataError(f"{file}: another file gives {name}.png as well")
-                figures[name] = figure
-        pictures = {out / f"{name}.png": _png(figure) for name, figure in figures.items()}
+        pictures = {out / f"{name}.png": _png(figure) for name, figure in figures}
     out.mkdir(parents=True, exist_ok=True)
     for path, content in pictures.items():
         write_bytes(path, content)
@@ -80,7 +93,7 @@ def draw(file: Path) -> dict[str, Figure]:
 
 def draw_curves(curves: Curves, name: str) -> Figure:
     """Loss and, where it was measured, exact match on validation against tokens seen."""
-    figure = _figure(9, 7 if curves.exact_match else 4)
+    figure = new_figure(9, 7 if curves.exact_match else 4)
     panels = figure.subplots(2 if curves.exact_match else 1, sharex=True, squeeze=False)[:, 0]
     loss = panels[0]
     _line(loss, curves.loss, "training", color=COLOURS["+"], linewidth=1.5)
@@ -106,7 +119,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
 
 def draw_reliability(record: Record) -> Figure:
     """The accuracy of each bin of confidence, and below it how many problems are in the bin."""
-    figure = _figure(6.5, 7.5)
+    figure = new_figure(6.5, 7.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     full = [b for b in record.confidence.reliability.bins if b.n]
     x = [b.confidence or 0.0 for b in full]
@@ -147,7 +160,7 @@ def draw_lengths(record: Record) -> Figure:
     columns = min(2, len(tables))
     rows = math.ceil(len(tables) / columns)
     size = 1.2 + 0.52 * max(len(table.n) for table in tables.values())
-    figure = _figure(max(6.5, columns * size + 1), rows * size + 1)
+    figure = new_figure(max(6.5, columns * size + 1), rows * size + 1)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (operation, table) in zip(panels, tables.items(), strict=False):
         _map(axes, table)
@@ -187,7 +200,7 @@ def draw_faults(record: Record) -> Figure:
     faults = record.first_faults or {}
     totals = +sum((Counter(counts) for counts in faults.values()), Counter[str]())
     headings = [heading for heading, _ in reversed(totals.most_common())]
-    figure = _figure(8, 2 + 0.45 * max(3, len(headings)))
+    figure = new_figure(8, 2 + 0.45 * max(3, len(headings)))
     axes = figure.subplots()
     axes.set_title(f"{_title(record)}\n{sum(totals.values()):,} wrong answers, by the first wrong "
                    "step", parse_math=False)  # fmt: skip
@@ -212,7 +225,7 @@ def draw_faults(record: Record) -> Figure:
     return figure
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches; without pyplot, so that no window system is asked for."""
     from matplotlib.figure import Figure
 

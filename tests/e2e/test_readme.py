@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.model import FEEDFORWARDS, NORMS, POSITIONS
-from calcgpt.recipe import recipe_names
+from calcgpt.export import EXPORTERS
+from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, MODELS, NORMS, POSITIONS
+from calcgpt.recipe import preset_names, recipe_names
 from calcgpt.report import comparison_table
+from calcgpt.tokenizer import TOKENIZERS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -47,8 +49,11 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
 
 
 def test_the_names_that_can_be_chosen_are_all_there() -> None:
-    for name in [*POSITIONS, *FEEDFORWARDS, *NORMS]:
-        assert f"`{name}`" in README
+    variants = [*MODELS, *POSITIONS, *ATTENTIONS, *FEEDFORWARDS, *NORMS, *BLOCKS]
+    for name in [*variants, *TOKENIZERS, *preset_names()]:
+        assert f"`{name}`" in README, name
+    for target in EXPORTERS:
+        assert f"--to {target}" in README
 
 
 def test_the_short_walk_works_as_written(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ def test_without_matplotlib_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it raises
     ended = run_cli("plot", tmp_path / "out", run_file)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "error: plots need matplotlib: pip install 'calcgpt[plots]'\n"
+    assert ended.err == "error: plots need matplotlib: pip install 'calcgpt[lab]'\n"
 
 
 def test_a_picture_appears_whole_or_not_at_all(

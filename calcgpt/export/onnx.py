@@ -1,0 +1,227 @@
+"""ONNX: the decoder as one graph with a key/value cache, for prompts and for steps.
+
+Shapes: B sequences, T new tokens, P tokens before them, S = P + T, L layers, G key/value heads,
+D head width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.export.base import EXPORTERS, missing, new_export
+from calcgpt.export.onnx_card import onnx_card
+from calcgpt.model import GPT, KVCache, LanguageModel, build_model
+from datagen.files import write_bytes, write_text
+
+if TYPE_CHECKING:
+    import onnx
+
+GRAPH = "model.onnx"
+INPUTS = ("tokens", "past_tokens", "past_k", "past_v")
+OUTPUTS = ("logits", "present_tokens", "present_k", "present_v")
+OPSET = 18  # version of ONNX's operators: the one that torch's exporter is written in
+TOLERANCE = 1e-4  # of logits, relative to the largest
+
+
+@EXPORTERS.register("onnx")
+def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
+    """model.onnx, tokenizer.json, and a README.md that says how to run them; see `Exporter`."""
+    for library in ("onnxruntime", "onnx", "onnxscript"):
+        try:
+            import_module(library)
+        except ImportError:
+            raise missing("onnx", library) from None
+    with new_export(out, force, GRAPH) as staging:
+        write_bytes(staging / GRAPH, to_onnx(checkpoint.model).SerializeToString())
+        check(checkpoint.model, staging / GRAPH)
+        write_text(staging / TOKENIZER, checkpoint.tokenizer.to_json())
+        write_text(staging / CARD, onnx_card(out.name, checkpoint))
+    return "an ONNX graph with a key/value cache"
+
+
+class GraphCache(KVCache):
+    """A cache that concatenates instead of writing in place, so that a graph can be traced.
+
+    It begins with the past, tokens (B, P), keys and values (L, B, G, P, D); with what the model
+    appends it is the present, of the same shapes with S for P.
+    """
+
+    def __init__(self, tokens: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
+        self.tokens, self.k, self.v = tokens, list(k), list(v)
+        self.length = tokens.size(1)
+
+    def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
+        self.tokens = torch.cat((self.tokens, tokens_BT), dim=1)
+        return self.tokens
+
+    def append(
+        self, layer: int, k_BGTD: torch.Tensor, v_BGTD: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self.k[layer] = torch.cat((self.k[layer], k_BGTD), dim=2)
+        self.v[layer] = torch.cat((self.v[layer], v_BGTD), dim=2)
+        return self.k[layer], self.v[layer]
+
+
+class Graph(nn.Module):
+    """The model with its cache as inputs and outputs."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        past_tokens: torch.Tensor,
+        past_k: torch.Tensor,
+        past_v: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Logits (B, T, V) of the new tokens, and the cache with them in it."""
+        cache = GraphCache(past_tokens, past_k, past_v)
+        logits_BTV = self.model(tokens, cache)
+        return logits_BTV, cache.tokens, torch.stack(cache.k), torch.stack(cache.v)
+
+
+def empty_past(model: LanguageModel, batch: int, length: int = 0) -> tuple[torch.Tensor, ...]:
+    """The last three inputs for `length` tokens before the first, all zeros."""
+    config = model.config
+    shape = (config.n_layer, batch, config.kv_heads, length, config.head_dim)
+    return torch.zeros(batch, length, dtype=torch.int64), torch.zeros(shape), torch.zeros(shape)
+
+
+def to_onnx(model: LanguageModel) -> onnx.ModelProto:
+    """The graph of a model, in float32; raises ConfigError for what no graph can hold."""
+    if not isinstance(model, GPT):
+        raise ConfigError("export to onnx is for architecture 'gpt', which has keys and values")
+    if model.scheme.n_token:
+        raise ConfigError(
+            f"export to onnx does not know attention {model.config.attention!r}, which puts tokens "
+            "of its own into the text"
+        )
+    if model.config.block_size < 4:  # what the example below takes
+        raise ConfigError("export to onnx needs a block_size of 4 or more")
+    # The formula, step by step: how the fused kernel is called depends on T and S, and a graph that
+    # was traced at one T and S does not branch.
+    config = model.config.model_copy(update={"attention_kernel": "plain"})
+    plain = build_model(config, model.vocab_size)
+    plain.load_state_dict(model.state_dict())
+    # A size of 0 or 1 would be taken for a constant; 2 stands for any size, 0 and 1 included, as
+    # `check` makes sure.
+    example = (torch.zeros(2, 2, dtype=torch.int64), *empty_past(model, batch=2, length=2))
+    sizes = {"B": "batch", "T": "new", "P": "past"}
+    axes = [{0: "B", 1: "T"}, {0: "B", 1: "P"}, {1: "B", 3: "P"}, {1: "B", 3: "P"}]
+    shapes = tuple({axis: sizes[size] for axis, size in named.items()} for named in axes)
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                Graph(plain).eval(), example, dynamo=True, dynamic_shapes=shapes, verbose=False,
+                input_names=INPUTS, output_names=OUTPUTS, opset_version=OPSET,
+                custom_translation_table=_translations(config.block_size),
+            )  # fmt: skip
+        except torch.onnx.OnnxExporterError as error:
+            raise ConfigError(f"export to onnx: {_reason(error)}") from None
+    assert program is not None
+    return _without_notes(program.model_proto)
+
+
+def check(model: LanguageModel, path: Path) -> None:
+    """Raise CheckpointError unless `path` is valid ONNX by which onnxruntime, on the CPU, gives the
+    logits of `model` for random sequences: whole, in parts, token by token, alone and in batches.
+    """
+    import onnx
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3  # errors
+    try:
+        onnx.checker.check_model(path, full_check=True)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        error = float(np.max([*_errors(model, session)]))  # unlike Python's, NaN if one is
+    except Exception as raised:  # each library has its own types, onnxruntime a dozen
+        raise CheckpointError(f"{path.name} does not run: {_reason(raised)}") from None
+    if not error <= TOLERANCE:  # nor where it is not a number
+        raise CheckpointError(
+            f"{path.name}: onnxruntime's logits differ from the model's by {error:.1e}, relative"
+        )
+
+
+def _errors(model: LanguageModel, session: Any) -> Iterator[float]:
+    """The largest difference of logits in each of several batches, over the largest logit."""
+    room = model.config.block_size
+    rng = torch.Generator().manual_seed(0)
+    batches = [(1, [room]), (2, [1] * min(room, 8)), (3, [room // 2, 1, (room - 1) // 2])]
+    for batch, lengths in batches:
+        parts = [torch.randint(model.vocab_size, (batch, n), generator=rng) for n in lengths]
+        with torch.inference_mode():
+            tokens_BT = torch.cat(parts, dim=1).to(next(model.parameters()).device)
+            expected_BTV = model(tokens_BT).float().cpu().numpy()
+        past, logits = [part.numpy() for part in empty_past(model, batch)], []
+        for part in parts:
+            feed = dict(zip(INPUTS, (part.numpy(), *past), strict=True))
+            logits_BTV, *past = session.run(OUTPUTS, feed)
+            logits.append(logits_BTV)
+        difference_BTV = np.concatenate(logits, axis=1) - expected_BTV
+        error = float(np.abs(difference_BTV).max())
+        yield error and error / float(np.abs(expected_BTV).max())
+
+
+def _translations(block_size: int) -> dict[Any, Any]:
+    """torch's operators that the exporter lacks, as functions that write ONNX's."""
+    import onnxscript
+
+    op: Any = onnxscript.opset18  # its types know no Python numbers, which it takes
+
+    def cummax(x_BS: Any, dim: int) -> Any:
+        """Of int64, along the last of two axes, by doubling: after the step of 2^i, each element is
+        the maximum of the 2^(i + 1) that end with it. The second output, the indices, is not made.
+        """
+        length = op.Shape(x_BS, start=1)
+        for i in range((block_size - 1).bit_length()):
+            least = op.Constant(value_int=np.iinfo(np.int64).min)
+            moved_BS = op.Pad(x_BS, [0, 2**i, 0, 0], least)
+            x_BS = op.Max(x_BS, op.Slice(moved_BS, [0], length, [1]))
+        return x_BS, x_BS
+
+    return {torch.ops.aten.cummax.default: cummax}
+
+
+def _without_notes(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The same without the exporter's notes: paths on this machine, and most of the bytes."""
+    graph = proto.graph
+    for part in (*graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")
+    graph.ClearField("metadata_props")
+    return proto
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's warnings and log lines, which are about its own insides."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _reason(error: BaseException) -> str:
+    """What began it, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(error).split())

@@ -1,0 +1,149 @@
+"""Against parts of `transformers` that are no model: ALiBi against the attention of BLOOM, T5's
+relative bias against T5's decoder, which has an encoder to look at wherever it has a head."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from parity.variants import VOCAB, build, random_tokens
+from transformers import BloomConfig, T5Config
+from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
+from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
+
+from calcgpt.config import ModelConfig
+from calcgpt.model import LanguageModel
+from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
+from calcgpt.model.positions import POSITIONS
+from calcgpt.model.positions.t5 import t5_buckets
+from calcgpt.recipe import load_preset
+
+LENGTH = 40
+Compare = Callable[..., None]
+
+
+def alibi_of_bloom(n_head: int) -> torch.Tensor:
+    """(H, 1, S), in float64."""
+    return build_alibi_tensor(torch.ones(1, LENGTH), n_head, torch.float64)
+
+
+@pytest.mark.parametrize("n_head", range(1, 18))
+def test_alibi_is_blooms(compare: Compare, n_head: int) -> None:
+    """Up to a shift of all scores of a query, which a softmax does not see."""
+    config = ModelConfig(position="alibi", n_head=n_head, n_embd=n_head, block_size=LENGTH)
+    ours_HTS = POSITIONS["alibi"](config, LENGTH).bias(LENGTH, 0)
+    theirs_HS = alibi_of_bloom(n_head).squeeze(1)
+    theirs_HTS = theirs_HS[:, None, :] - theirs_HS[:, :, None]  # 0 for the query's own place
+    compare(ours_HTS.tril(), theirs_HTS.tril(), "ALiBi, 1 to 17 heads vs BLOOM's alibi")
+
+
+@pytest.mark.parametrize("n_head", range(1, 18))
+def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
+    C, D = 8 * n_head, 8
+    config = ModelConfig(
+        position="alibi", n_head=n_head, n_embd=C, block_size=LENGTH, qkv_bias=True
+    )
+    torch.manual_seed(0)
+    ours = CausalSelfAttention(config, layer=0).double()
+    theirs = BloomAttention(
+        BloomConfig(hidden_size=C, n_head=n_head, hidden_dropout=0.0, attention_dropout=0.0), 0
+    ).double()
+    # Ours: all queries, all keys, all values; BLOOM's: the three of one head, of the next, ...
+    by_head = {
+        kind: getattr(ours.qkv, kind).view(3, n_head, D, -1).transpose(0, 1)
+        for kind in ("weight", "bias")
+    }
+    theirs.load_state_dict(
+        {
+            "query_key_value.weight": by_head["weight"].reshape(3 * C, C),
+            "query_key_value.bias": by_head["bias"].reshape(3 * C),
+            "dense.weight": ours.out.weight,
+            "dense.bias": ours.out.bias,
+        }
+    )
+    x_BTC = torch.randn(2, LENGTH, C, dtype=torch.float64)
+    future = torch.full((LENGTH, LENGTH), -1e9, dtype=torch.float64).triu(1)
+    context = Context.of(
+        POSITIONS["alibi"](config, LENGTH), AttentionScheme(config, VOCAB), LENGTH, None,
+        torch.device("cpu"),
+    )  # fmt: skip
+    with torch.no_grad():
+        expected, _ = theirs.eval()(
+            x_BTC, torch.zeros_like(x_BTC), alibi_of_bloom(n_head).repeat(2, 1, 1), future
+        )
+        compare(ours(x_BTC, context), expected, "attention, ALiBi, 1 to 17 heads vs BloomAttention")
+
+
+BUCKETS = [(32, 128), (32, 17), (2, 3), (3, 50), (8, 20), (33, 100), (64, 1_000), (128, 4_000)]
+
+
+@pytest.mark.parametrize(("n_bucket", "max_distance"), BUCKETS)
+def test_buckets_are_t5s(compare: Compare, n_bucket: int, max_distance: int) -> None:
+    expected = T5Attention._relative_position_bucket(
+        -torch.arange(5_001), bidirectional=False, num_buckets=n_bucket, max_distance=max_distance
+    )
+    actual = t5_buckets(5_001, n_bucket, max_distance)
+    assert actual.max() == n_bucket - 1
+    compare(actual, expected, "T5's buckets of distances up to 5000", rtol=0)
+
+
+@pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+@pytest.mark.parametrize(("n_bucket", "max_distance"), BUCKETS[:5])
+@pytest.mark.parametrize("feedforward", ["relu", "geglu"])
+def test_t5_decoder(
+    compare: Compare, feedforward: str, n_bucket: int, max_distance: int, kernel: str
+) -> None:
+    changes = {"n_layer": 2, "n_embd": 32, "n_head": 4, "block_size": LENGTH}
+    changes |= {"feedforward": feedforward, "n_bucket": n_bucket, "max_distance": max_distance}
+    ours = build(ModelConfig(**load_preset("t5-decoder").model_dump() | changes))
+    theirs = t5_stack(ours, kernel)
+    tokens = random_tokens(3, LENGTH)
+    with torch.no_grad():
+        expected = ours.head(theirs(tokens).last_hidden_state)  # T5Stack has no head
+        compare(ours(tokens), expected, f"t5-decoder, {feedforward} vs T5Stack, {kernel}")
+
+
+def t5_stack(model: LanguageModel, kernel: str) -> Any:
+    """T5's decoder with the weights of `model`."""
+    c = model.config
+    config = T5Config(
+        vocab_size=VOCAB, d_model=c.n_embd, d_kv=c.head_dim, num_heads=c.n_head,
+        num_layers=c.n_layer, d_ff=len(model.blocks[0].ff.down.weight.T), dropout_rate=0.0,
+        relative_attention_num_buckets=c.n_bucket, relative_attention_max_distance=c.max_distance,
+        layer_norm_epsilon=1e-6, is_decoder=True, is_encoder_decoder=False, use_cache=False,
+        feed_forward_proj="relu" if c.feedforward == "relu" else "gated-gelu",
+        attn_implementation=kernel,
+    )  # fmt: skip
+    if config.is_gated_act:
+        config.dense_act_fn = "gelu"  # exact; by "gated-gelu" T5 means the approximation
+    stack = T5Stack(config).double().eval()
+    weights = {
+        "embed_tokens.weight": model.token_embedding.weight,
+        "final_layer_norm.weight": model.norm.weight,
+        "block.0.layer.0.SelfAttention.relative_attention_bias.weight": model.positions.table.T,
+    }
+    for index, block in enumerate(model.blocks):
+        q, k, v = block.attn.qkv.weight.chunk(3)
+        layer = {
+            "0.layer_norm": block.attn_norm.weight,
+            "0.SelfAttention.q": q / math.sqrt(c.head_dim),  # T5 does not divide the scores
+            "0.SelfAttention.k": k,
+            "0.SelfAttention.v": v,
+            "0.SelfAttention.o": block.attn.out.weight,
+            "2.layer_norm": block.ff_norm.weight,
+            "2.DenseReluDense.wo": block.ff.down.weight,
+        }
+        if config.is_gated_act:
+            gate, up = block.ff.gate_up.weight.chunk(2)
+            layer |= {"2.DenseReluDense.wi_0": gate, "2.DenseReluDense.wi_1": up}
+        else:
+            layer["2.DenseReluDense.wi"] = block.ff.up.weight
+        weights |= {f"block.{index}.layer.{name}.weight": w for name, w in layer.items()}
+    missing, unexpected = stack.load_state_dict(weights, strict=False)
+    assert not unexpected
+    # Attention to an encoder, which is not run where there is none.
+    assert all(".layer.1." in name for name in missing)
+    return stack
