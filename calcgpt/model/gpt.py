@@ -91,8 +91,9 @@ class GPT(LanguageModel):
         x_BTC = self.scheme.remove(x_BTC, start)
         if last_only:
             x_BTC = x_BTC[:, -1:]
-        logits: torch.Tensor = self.head(self.norm(x_BTC))
-        return logits
+        logits_BTV: torch.Tensor = self.head(self.norm(x_BTC))
+        # A head tied to the embedding has rows for the attention scheme's tokens, too.
+        return logits_BTV[..., : self.vocab_size]
 
 
 INITS: Registry[Callable[[GPT], None]] = Registry("init")
