@@ -18,6 +18,9 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+TokenId = Annotated[int, Field(ge=0, lt=2**16)]
+
+
 class ModelConfig(Section):
     """The architecture. Each field is one choice; the defaults are the blog's baseline."""
 
@@ -31,7 +34,7 @@ class ModelConfig(Section):
     )
     position: str = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
-    row_marks: list[int] = Field([], description="coupled: ids of the tokens that begin a row")
+    row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that begin a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: places told apart in a row")
     place_offset: int = Field(
         0, ge=0, description="coupled: largest random offset of the places while training"

@@ -17,6 +17,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 from hypothesis import settings
+from parity_report import ParityReport
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -33,7 +34,17 @@ settings.register_profile("calcgpt", deadline=None, derandomize=True)
 settings.load_profile("calcgpt")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--parity-report",
+        metavar="FILE",
+        help="write the largest relative error of everything that tests/parity compares",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    report = ParityReport(config.getoption("--parity-report"))
+    config.pluginmanager.register(report, "parity-report")
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
 

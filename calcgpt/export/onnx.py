@@ -1,7 +1,7 @@
 """ONNX: the decoder as one graph with a key/value cache, for prompts and for steps.
 
-Shapes: B sequences, T new tokens, P tokens before them, S = P + T, L layers, G key/value heads,
-D head width, V vocabulary.
+Shapes: B sequences, T new tokens, P tokens before them, S = P + T, G key/value heads, D head width,
+V vocabulary.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import onnx
 
 GRAPH = "model.onnx"
-INPUTS = ("tokens", "past_tokens", "past_k", "past_v")
-OUTPUTS = ("logits", "present_tokens", "present_k", "present_v")
 OPSET = 18  # version of ONNX's operators: the one that torch's exporter is written in
 TOLERANCE = 1e-4  # of logits, relative to the largest
 
@@ -54,12 +52,12 @@ def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
 class GraphCache(KVCache):
     """A cache that concatenates instead of writing in place, so that a graph can be traced.
 
-    It begins with the past, tokens (B, P), keys and values (L, B, G, P, D); with what the model
-    appends it is the present, of the same shapes with S for P.
+    It begins with the past, tokens (B, P), keys and values (B, G, P, D) by layers; with what the
+    model appends it is the present, of the same shapes with S for P.
     """
 
-    def __init__(self, tokens: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
-        self.tokens, self.k, self.v = tokens, list(k), list(v)
+    def __init__(self, tokens: torch.Tensor, kv: list[torch.Tensor]) -> None:
+        self.tokens, self.k, self.v = tokens, kv[::2], kv[1::2]
         self.length = tokens.size(1)
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
@@ -82,23 +80,31 @@ class Graph(nn.Module):
         self.model = model
 
     def forward(
-        self,
-        tokens: torch.Tensor,
-        past_tokens: torch.Tensor,
-        past_k: torch.Tensor,
-        past_v: torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Logits (B, T, V) of the new tokens, and the cache with them in it."""
-        cache = GraphCache(past_tokens, past_k, past_v)
+        self, tokens: torch.Tensor, past_tokens: torch.Tensor, past: list[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Logits (B, T, V) of the new tokens, and the cache with them in it. `past`: keys and
+        values of each layer in turn."""
+        cache = GraphCache(past_tokens, past)
         logits_BTV = self.model(tokens, cache)
-        return logits_BTV, cache.tokens, torch.stack(cache.k), torch.stack(cache.v)
+        pairs = zip(cache.k, cache.v, strict=True)
+        return logits_BTV, cache.tokens, *(part for pair in pairs for part in pair)
 
 
-def empty_past(model: LanguageModel, batch: int, length: int = 0) -> tuple[torch.Tensor, ...]:
-    """The last three inputs for `length` tokens before the first, all zeros."""
+def names(model: LanguageModel) -> tuple[list[str], list[str]]:
+    """What the graph calls its inputs and its outputs, in their order: the tokens or the logits
+    first, then the cache, the present as the past is."""
+    layers = range(model.config.n_layer)
+    cache = ["tokens", *(f"{part}_{layer}" for layer in layers for part in "kv")]
+    past, present = ([f"{time}_{name}" for name in cache] for time in ("past", "present"))
+    return ["tokens", *past], ["logits", *present]
+
+
+def empty_past(model: LanguageModel, batch: int, length: int = 0) -> list[torch.Tensor]:
+    """All inputs but the first, for `length` tokens before it, all zeros."""
     config = model.config
-    shape = (config.n_layer, batch, config.kv_heads, length, config.head_dim)
-    return torch.zeros(batch, length, dtype=torch.int64), torch.zeros(shape), torch.zeros(shape)
+    shape = (batch, config.kv_heads, length, config.head_dim)
+    kv = [torch.zeros(shape) for _ in range(2 * config.n_layer)]
+    return [torch.zeros(batch, length, dtype=torch.int64), *kv]
 
 
 def to_onnx(model: LanguageModel) -> onnx.ModelProto:
@@ -119,15 +125,16 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
     plain.load_state_dict(model.state_dict())
     # A size of 0 or 1 would be taken for a constant; 2 stands for any size, 0 and 1 included, as
     # `check` makes sure.
-    example = (torch.zeros(2, 2, dtype=torch.int64), *empty_past(model, batch=2, length=2))
-    sizes = {"B": "batch", "T": "new", "P": "past"}
-    axes = [{0: "B", 1: "T"}, {0: "B", 1: "P"}, {1: "B", 3: "P"}, {1: "B", 3: "P"}]
-    shapes = tuple({axis: sizes[size] for axis, size in named.items()} for named in axes)
+    past_tokens, *past = empty_past(model, batch=2, length=2)
+    example = (torch.zeros(2, 2, dtype=torch.int64), past_tokens, past)
+    kv_axes = [{0: "batch", 2: "past"} for _ in past]
+    shapes = ({0: "batch", 1: "new"}, {0: "batch", 1: "past"}, kv_axes)
+    inputs, outputs = names(model)
     with _quiet():
         try:
             program = torch.onnx.export(
                 Graph(plain).eval(), example, dynamo=True, dynamic_shapes=shapes, verbose=False,
-                input_names=INPUTS, output_names=OUTPUTS, opset_version=OPSET,
+                input_names=inputs, output_names=outputs, opset_version=OPSET,
                 custom_translation_table=_translations(config.block_size),
             )  # fmt: skip
         except torch.onnx.OnnxExporterError as error:
@@ -169,9 +176,10 @@ def _errors(model: LanguageModel, session: Any) -> Iterator[float]:
             tokens_BT = torch.cat(parts, dim=1).to(next(model.parameters()).device)
             expected_BTV = model(tokens_BT).float().cpu().numpy()
         past, logits = [part.numpy() for part in empty_past(model, batch)], []
+        inputs, outputs = names(model)
         for part in parts:
-            feed = dict(zip(INPUTS, (part.numpy(), *past), strict=True))
-            logits_BTV, *past = session.run(OUTPUTS, feed)
+            feed = dict(zip(inputs, (part.numpy(), *past), strict=True))
+            logits_BTV, *past = session.run(outputs, feed)
             logits.append(logits_BTV)
         difference_BTV = np.concatenate(logits, axis=1) - expected_BTV
         error = float(np.abs(difference_BTV).max())

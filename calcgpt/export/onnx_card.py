@@ -22,16 +22,17 @@ The id of a token is its place in the `vocabulary` of `tokenizer.json`{tokens}.
 |---|---|---|---|
 | `tokens` | int64 | (B, T) | the next tokens |
 | `past_tokens` | int64 | (B, P) | those before them |
-| `past_k`, `past_v` | float32 | ({L}, B, {G}, P, {D}) | the keys and values of those before |
+| `past_k_0`, `past_v_0`, ... | float32 | (B, {G}, P, {D}) | their keys and values, by layers |
 
 | output | type | shape | |
 |---|---|---|---|
 | `logits` | float32 | (B, T, {V}) | over what follows each of `tokens` |
 | `present_tokens` | int64 | (B, P + T) | the next `past_tokens` |
-| `present_k`, `present_v` | float32 | ({L}, B, {G}, P + T, {D}) | the next `past_k`, `past_v` |
+| `present_k_0`, `present_v_0`, ... | float32 | (B, {G}, P + T, {D}) | the next `past_k_0`, ... |
 
-B sequences, T new tokens and P before them are free; P is 0 at first. P + T is at most {room},
-which the graph does not check. Greedy decoding with onnxruntime and NumPy, in this folder:
+Keys and values of the {L} layers alternate. B sequences, T new tokens and P before them are free; P
+is 0 at first. P + T is at most {room}, which the graph does not check. Greedy decoding with
+onnxruntime and NumPy, in this folder:
 
 ```python
 import json
@@ -41,14 +42,15 @@ import onnxruntime
 STOP = {stop!r}
 vocabulary = json.load(open("tokenizer.json", encoding="utf-8"))["vocabulary"]
 session = onnxruntime.InferenceSession("model.onnx")
+names = [part.name for part in session.get_inputs()]
 
 def complete(prompts):
     """What follows each prompt, {end}; prompts of one length."""
     tokens = np.array([[vocabulary.index(t) for t in prompt] for prompt in prompts], np.int64)
-    past = [tokens[:, :0]] + 2 * [np.zeros(({L}, len(prompts), {G}, 0, {D}), np.float32)]
+    past = [tokens[:, :0]] + 2 * {L} * [np.zeros((len(prompts), {G}, 0, {D}), np.float32)]
     outputs = [[] for _ in prompts]
     while past[0].shape[1] + tokens.shape[1] <= {room} and not all(STOP in o for o in outputs):
-        inputs = zip(["tokens", "past_tokens", "past_k", "past_v"], [tokens, *past])
+        inputs = zip(names, [tokens, *past])
         logits, *past = session.run(None, dict(inputs))
         tokens = logits[:, -1:].argmax(axis=2)
         for output, token in zip(outputs, tokens[:, 0]):

@@ -1,7 +1,7 @@
-"""A model as onnxruntime runs it, for decoding: on a CPU its steps cost a fraction of torch's, whose
-operators each take microseconds to call.
+"""A model as onnxruntime runs it, for decoding: on a CPU, calling its operators takes a fraction of
+the microseconds that torch's take.
 
-Shapes: B sequences, T new tokens, P tokens before them, L layers, G key/value heads, D head width.
+Shapes: B sequences, T new tokens, P tokens before them, G key/value heads, D head width.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import numpy.typing as npt
 import torch
 
 from calcgpt.export.base import missing
-from calcgpt.export.onnx import INPUTS, OUTPUTS, empty_past, to_onnx
+from calcgpt.export.onnx import empty_past, names, to_onnx
 from calcgpt.model import LanguageModel
 
 
 class OnnxCache:
-    """The cache as the graph wants and gives it: tokens (B, P), keys, values (L, B, G, P, D)."""
+    """The cache as the graph wants and gives it: tokens (B, P), keys and values (B, G, P, D) by
+    layers."""
 
     def __init__(self, past: Sequence[npt.NDArray[np.generic]]) -> None:
         self.past = list(past)
 
     def select(self, rows: torch.Tensor) -> None:
         """Keep only these rows of the batch, rows: (B',) indices, which may repeat."""
-        tokens, k, v = self.past
         index = rows.numpy()
-        self.past = [tokens[index], k[:, index], v[:, index]]
+        self.past = [part[index] for part in self.past]
 
 
 class OnnxDecoder:
@@ -43,12 +43,12 @@ class OnnxDecoder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors
-        graph = to_onnx(model).SerializeToString()
-        self.session = onnxruntime.InferenceSession(
-            graph, options, providers=["CPUExecutionProvider"]
-        )
         self.config = model.config
         self._model = model
+        self._inputs, self._outputs = names(model)
+        self._session = onnxruntime.InferenceSession(
+            to_onnx(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
 
     def new_cache(self, batch: int, n_token: int) -> OnnxCache:
         """An empty cache for `batch` sequences."""
@@ -58,6 +58,6 @@ class OnnxDecoder:
         self, tokens_BT: torch.Tensor, cache: OnnxCache, last_only: bool = False
     ) -> torch.Tensor:
         """Logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
-        feed = dict(zip(INPUTS, (tokens_BT.numpy(), *cache.past), strict=True))
-        logits_BTV, *cache.past = self.session.run(OUTPUTS, feed)
+        feed = dict(zip(self._inputs, (tokens_BT.numpy(), *cache.past), strict=True))
+        logits_BTV, *cache.past = self._session.run(self._outputs, feed)
         return torch.from_numpy(logits_BTV[:, -1:] if last_only else logits_BTV)

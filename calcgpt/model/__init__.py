@@ -36,4 +36,7 @@ def build_model(config: ModelConfig, vocab_size: int) -> LanguageModel:
 
 def check_config(config: ModelConfig) -> None:
     """Raise ConfigError for a name that no registry has, or parts that do not fit together."""
+    # Also those that the architecture makes no use of: no name is ever just passed over.
+    _ = POSITIONS[config.position], ATTENTIONS[config.attention], BLOCKS[config.norm_position]
+    _ = FEEDFORWARDS[config.feedforward], NORMS[config.norm], INITS[config.init]
     MODELS[config.architecture].check(config)

@@ -49,8 +49,6 @@ class GPT(LanguageModel):
 
     @classmethod
     def check(cls, config: ModelConfig) -> None:
-        _ = FEEDFORWARDS[config.feedforward], NORMS[config.norm], INITS[config.init]
-        _ = BLOCKS[config.norm_position]
         POSITIONS[config.position].check(config)
         ATTENTIONS[config.attention].check(config)
 

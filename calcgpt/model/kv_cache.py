@@ -43,9 +43,9 @@ class KVCache:
 
     def select(self, rows: torch.Tensor) -> None:
         """Keep only these rows of the batch, rows: (B',) indices, which may repeat."""
-        self.k = [k[rows] for k in self.k]
-        self.v = [v[rows] for v in self.v]
-        self.tokens = self.tokens[rows]
+        self.k = [_select(k, rows, self.length, dim=2) for k in self.k]
+        self.v = [_select(v, rows, self.length, dim=2) for v in self.v]
+        self.tokens = _select(self.tokens, rows, self.length, dim=1)
 
 
 def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> torch.Tensor:
@@ -53,3 +53,10 @@ def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> to
     n_new = new.size(dim)
     store.narrow(dim, length, n_new).copy_(new)
     return store.narrow(dim, 0, length + n_new)
+
+
+def _select(store: torch.Tensor, rows: torch.Tensor, length: int, dim: int) -> torch.Tensor:
+    """These rows of `store`, of which only the first `length` along `dim` are filled."""
+    selected = store.new_empty((len(rows), *store.shape[1:]))
+    selected.narrow(dim, 0, length).copy_(store.narrow(dim, 0, length)[rows])
+    return selected

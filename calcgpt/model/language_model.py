@@ -46,7 +46,7 @@ class LanguageModel(nn.Module):
 
     @classmethod
     def check(cls, config: ModelConfig) -> None:
-        """Raise ConfigError for a name that no registry has, or parts that do not fit together."""
+        """Raise ConfigError for parts that do not fit together."""
 
     @classmethod
     def n_positions(cls, config: ModelConfig, n_token: int) -> int:

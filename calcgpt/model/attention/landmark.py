@@ -57,7 +57,7 @@ class LandmarkAttention(AttentionScheme):
         inside = inside.masked_fill(hidden, 0.0).softmax(dim=-1)
         gates = F.pad(top_BHTS, fill).view(shape)[..., self.block :]  # what each landmark got
         others_BHTS = F.pad(inside * gates, (0, 1)).flatten(-2)[..., :S]
-        return torch.where(own_TS, top_BHTS, others_BHTS).masked_fill(landmark_S, 0.0)
+        return torch.where(own_TS, top_BHTS, others_BHTS)
 
     def _is_landmark(self, position: torch.Tensor) -> torch.Tensor:
         return position % (self.block + 1) == self.block

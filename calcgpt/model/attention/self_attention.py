@@ -122,9 +122,10 @@ class CausalSelfAttention(nn.Module):
     ) -> torch.Tensor:
         """Through torch's kernel: a flash kernel where nothing is added to the scores."""
         T, S = q.size(2), k.size(2)
+        # SDPA's own causal flag aligns the mask to the first key: wrong after cached tokens. One
+        # query sees everything and needs no mask.
         by_flag = mask is None and T == S
         if mask is None and not by_flag and T > 1:
-            # SDPA's own causal flag aligns the mask to the first key: wrong after cached tokens.
             mask = causal(T, S, q.device)
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q.dtype)
@@ -134,7 +135,7 @@ class CausalSelfAttention(nn.Module):
             v,
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
-            is_causal=by_flag and T > 1,  # one query sees everything and needs no mask
+            is_causal=by_flag,
             enable_gqa=k.size(1) != q.size(1),
         )
 

@@ -41,9 +41,8 @@ class CoupledPositions(PositionalScheme):
     @classmethod
     def check(cls, config: ModelConfig) -> None:
         super().check(config)
-        marks = config.row_marks
-        if len(set(marks)) < len(marks) or min(marks, default=0) < 0:
-            raise ConfigError("row_marks must be different token ids, from 0 on")
+        if len(set(config.row_marks)) < len(config.row_marks):
+            raise ConfigError("row_marks must be different token ids")
         if config.place_offset >= config.n_place:
             raise ConfigError(
                 f"place_offset {config.place_offset} must be below n_place {config.n_place}"

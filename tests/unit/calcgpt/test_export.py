@@ -54,6 +54,7 @@ class TestWhatAClassCanBe:
     def test_presets(self, preset: str) -> None:
         classes = {
             "llama": "LlamaForCausalLM",
+            "nano": "LlamaForCausalLM",
             "gpt2": "GPT2LMHeadModel",
             "minigpt": "GPT2LMHeadModel",
             "mpt": "MptForCausalLM",

@@ -1,0 +1,382 @@
+"""The models a second time, slowly: written from the papers' formulas alone, in NumPy, one
+sequence, one head and one query at a time.
+
+Only weights and config come in: nothing of `calcgpt.model` is called. Each registry has its table
+here, and each registered name its line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from calcgpt.config import ModelConfig
+
+Vector = np.ndarray
+Vectors = list[Vector]  # one for each position
+Weights = dict[str, np.ndarray]
+
+
+def logits(w: Weights, config: ModelConfig, vocab_size: int, tokens: Sequence[int]) -> np.ndarray:
+    """(T, V), of one sequence. `w` is the model's `state_dict`, as float64 arrays."""
+    return np.array(MODELS[config.architecture](w, config, vocab_size, list(tokens)))
+
+
+def bigram(w: Weights, config: ModelConfig, vocab_size: int, tokens: list[int]) -> Vectors:
+    return [w["table.weight"][token] for token in tokens]
+
+
+def gpt(w: Weights, config: ModelConfig, vocab_size: int, tokens: list[int]) -> Vectors:
+    scheme, position = ATTENTIONS[config.attention], POSITIONS[config.position]
+    ids = scheme.insert(config, vocab_size, tokens)
+    x = [
+        w["token_embedding.weight"][token] + position.embed(w, config, ids, t)
+        for t, token in enumerate(ids)
+    ]
+    block = BLOCKS[config.norm_position]
+    for layer in range(config.n_layer):
+        x = block.run(w, config, f"blocks.{layer}", layer, x)
+    if block.final_norm:
+        x = [norm(w, "norm", config, x_t) for x_t in x]
+    if config.tie_embeddings:
+        y = [w["token_embedding.weight"][:vocab_size] @ x_t for x_t in x]
+    else:
+        y = [linear(w, "head", x_t, config.head_bias) for x_t in x]
+    return [y_t for y_t, token in zip(y, ids, strict=True) if token < vocab_size]
+
+
+MODELS = {"gpt": gpt, "bigram": bigram}
+
+
+def linear(w: Weights, name: str, x: Vector, bias: bool) -> Vector:
+    return w[f"{name}.weight"] @ x + (w[f"{name}.bias"] if bias else 0.0)
+
+
+# ------------------------------------------------------------------------------------- norms
+
+
+def layernorm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
+    """Ba et al. 2016, eqs. 3 and 4."""
+    mean = sum(x) / len(x)
+    variance = sum((x - mean) ** 2) / len(x)
+    y = (x - mean) / math.sqrt(variance + 1e-5) * w[f"{name}.weight"]
+    return y + w[f"{name}.bias"] if config.norm_bias else y
+
+
+def rmsnorm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
+    """Zhang & Sennrich 2019, eq. 4."""
+    return x / math.sqrt(sum(x**2) / len(x) + 1e-6) * w[f"{name}.weight"]
+
+
+NORMS = {"layernorm": layernorm, "rmsnorm": rmsnorm}
+
+
+def norm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
+    return NORMS[config.norm](w, name, config, x)
+
+
+# ------------------------------------------------------------------------------------ blocks
+
+
+def pre(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
+    """Xiong et al. 2020, table 1, right."""
+    read = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
+    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, read), strict=True)]
+    read = [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
+    return [x_t + feedforward(w, config, f"{name}.ff", r) for x_t, r in zip(x, read, strict=True)]
+
+
+def post(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
+    """Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))."""
+    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, x), strict=True)]
+    x = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
+    x = [x_t + feedforward(w, config, f"{name}.ff", x_t) for x_t in x]
+    return [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
+
+
+class Block(NamedTuple):
+    run: Callable[[Weights, ModelConfig, str, int, Vectors], Vectors]
+    final_norm: bool
+
+
+BLOCKS = {"pre": Block(pre, True), "post": Block(post, False)}
+
+
+# ------------------------------------------------------------------------------ feed-forward
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def gelu(x: float) -> float:
+    """x Phi(x) (Hendrycks & Gimpel 2016, section 2)."""
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def gelu_tanh(x: float) -> float:
+    """Ibid., the approximation."""
+    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def silu(x: float) -> float:
+    return x * sigmoid(x)
+
+
+# name -> (is there a gate, what is applied to each number)
+FEEDFORWARDS: dict[str, tuple[bool, Callable[[float], float]]] = {
+    "relu": (False, lambda x: max(x, 0.0)),
+    "relu2": (False, lambda x: max(x, 0.0) ** 2),  # So et al. 2021
+    "gelu": (False, gelu),
+    "gelu-tanh": (False, gelu_tanh),
+    "silu": (False, silu),
+    "glu": (True, sigmoid),  # Shazeer 2020, eqs. 4 to 6
+    "geglu": (True, gelu),
+    "swiglu": (True, silu),
+}
+
+
+def feedforward(w: Weights, config: ModelConfig, name: str, x: Vector) -> Vector:
+    gated, function = FEEDFORWARDS[config.feedforward]
+    if gated:
+        both = linear(w, f"{name}.gate_up", x, config.ff_bias)
+        gate, up = both[: len(both) // 2], both[len(both) // 2 :]
+        hidden = np.array([function(g) * u for g, u in zip(gate, up, strict=True)])
+    else:
+        hidden = np.array([function(u) for u in linear(w, f"{name}.up", x, config.ff_bias)])
+    return linear(w, f"{name}.down", hidden, config.ff_bias)
+
+
+# --------------------------------------------------------------------------------- attention
+
+
+def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors) -> Vectors:
+    """Vaswani et al. 2017, eq. 1, with the heads of Ainslie et al. 2023: query heads share
+    key/value heads in order."""
+    H, G, D = config.n_head, config.kv_heads, config.head_dim
+    scheme, position = ATTENTIONS[config.attention], POSITIONS[config.position]
+    name = f"blocks.{layer}.attn"
+    heads = [linear(w, f"{name}.qkv", x_t, config.qkv_bias).reshape(-1, D) for x_t in x]
+    y = [np.zeros((H, D)) for _ in x]
+    for h in range(H):
+        g = h // (H // G)
+        q, k, v = ([heads_t[n] for heads_t in heads] for n in (h, H + g, H + G + g))
+        if config.qk_norm:
+            q = [norm(w, f"{name}.q_norm", config, q_t) for q_t in q]
+            k = [norm(w, f"{name}.k_norm", config, k_t) for k_t in k]
+        q = [position.turn(config, q_t, t) for t, q_t in enumerate(q)]
+        k = [position.turn(config, k_t, t) for t, k_t in enumerate(k)]
+        for i in range(len(x)):
+            scores = [
+                q[i] @ k[j] / math.sqrt(D) + position.score(w, config, (layer, h), q[i], i, j)
+                for j in range(i + 1)
+            ]
+            for j, weight in enumerate(scheme.weights(config, scores)):
+                y[i][h] += weight * v[j]
+    return [linear(w, f"{name}.out", y_t.reshape(-1), config.attn_out_bias) for y_t in y]
+
+
+def softmax(scores: list[float]) -> list[float]:
+    total = sum(math.exp(score) for score in scores)
+    return [math.exp(score) / total for score in scores]
+
+
+def full(config: ModelConfig, scores: list[float]) -> list[float]:
+    return softmax(scores)
+
+
+def window(config: ModelConfig, scores: list[float]) -> list[float]:
+    """Jiang et al. 2023, section 2: the last `window` positions, the query's own included."""
+    seen = scores[-config.window :]
+    return [0.0] * (len(scores) - len(seen)) + softmax(seen)
+
+
+def landmark(config: ModelConfig, scores: list[float]) -> list[float]:
+    """Mohtashami & Jaggi 2023, eqs. 1 to 4. Query i is the last of `scores`."""
+    i, size = len(scores) - 1, config.landmark_block + 1
+    past = range(i + 1)
+    p = [j // size * size + config.landmark_block for j in past]  # where j's landmark stands
+    group = []
+    for j in past:
+        if p[j] != j:
+            group.append(p[j])  # a token of the text is in the group of its block
+        elif p[i] == j:
+            group.append(-1)  # a landmark that looks at itself: ignored
+        else:
+            group.append(p[i])  # the landmarks of other blocks: beside the query's own block
+    S = [
+        math.exp(scores[j]) / sum(math.exp(scores[k]) for k in past if group[k] == group[j])
+        for j in past
+    ]
+    weights = []
+    for j in past:
+        if p[j] == j:
+            weights.append(0.0)
+        elif group[j] == p[i]:
+            weights.append(S[j])
+        else:
+            weights.append(S[j] * S[p[j]])
+    return weights
+
+
+def only_text(config: ModelConfig, vocab_size: int, tokens: list[int]) -> list[int]:
+    return tokens
+
+
+def with_landmarks(config: ModelConfig, vocab_size: int, tokens: list[int]) -> list[int]:
+    ids = []
+    for count, token in enumerate(tokens, start=1):
+        ids.append(token)
+        if count % config.landmark_block == 0:
+            ids.append(vocab_size)
+    return ids
+
+
+class Scheme(NamedTuple):
+    weights: Callable[[ModelConfig, list[float]], list[float]]
+    insert: Callable[[ModelConfig, int, list[int]], list[int]] = only_text
+
+
+ATTENTIONS = {
+    "full": Scheme(full),
+    "window": Scheme(window),
+    "landmark": Scheme(landmark, with_landmarks),
+}
+
+
+# --------------------------------------------------------------------------------- positions
+
+
+def sinusoidal(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
+    """Vaswani et al. 2017, section 3.5."""
+    vector = np.zeros(config.n_embd)
+    for i in range(config.n_embd // 2):
+        angle = t / 10_000 ** (2 * i / config.n_embd)
+        vector[2 * i], vector[2 * i + 1] = math.sin(angle), math.cos(angle)
+    return vector
+
+
+def learned(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
+    return w["positions.table.weight"][t]
+
+
+def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
+    """The place counted on from the last mark up to t, and which mark that was."""
+    place, row = -1, 0
+    for token in ids[: t + 1]:
+        place += 1
+        if token in config.row_marks:
+            place, row = 0, 1 + config.row_marks.index(token)
+    place = min(place, config.n_place - 1)
+    return w["positions.places.weight"][place] + w["positions.rows.weight"][row]
+
+
+def rotate(config: ModelConfig, x: Vector, t: int) -> Vector:
+    """Su et al. 2021, eq. 34; channel i is paired with i + D/2."""
+    half = len(x) // 2
+    y = np.zeros(len(x))
+    for i in range(half):
+        angle = t * config.rope_base ** (-2 * i / len(x))
+        cos, sin = math.cos(angle), math.sin(angle)
+        y[i] = x[i] * cos - x[i + half] * sin
+        y[i + half] = x[i + half] * cos + x[i] * sin
+    return y
+
+
+Place = tuple[int, int]  # layer and query head
+
+
+def integrated(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    """q (k + p) / sqrt(D) is the score without p and this."""
+    layer, _ = at
+    return q @ w["positions.table"][layer, 0, j] / math.sqrt(config.head_dim)
+
+
+def integrated_per_head(
+    w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int
+) -> float:
+    layer, head = at
+    group = head // (config.n_head // config.kv_heads)
+    return q @ w["positions.table"][layer, group, j] / math.sqrt(config.head_dim)
+
+
+def shaw(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    """Shaw et al. 2018, eq. 5: x_i W^Q (a^K_ij)^T / sqrt(d_z), i - j clipped."""
+    layer, _ = at
+    distance = min(i - j, config.max_distance)
+    return q @ w["positions.table"][layer, distance] / math.sqrt(config.head_dim)
+
+
+def t5(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    """Raffel et al. 2020, section 2.1: a scalar added to the logit, for all layers."""
+    _, head = at
+    return w["positions.table"][head, i - j]
+
+
+def t5_bucket(distance: int, n_bucket: int, max_distance: int) -> int:
+    """`_relative_position_bucket` of mesh-tensorflow, not bidirectional."""
+    max_exact = n_bucket // 2
+    if distance < max_exact:
+        return distance
+    share = math.log(distance / max_exact) / math.log(max_distance / max_exact)
+    return min(max_exact + int(share * (n_bucket - max_exact)), n_bucket - 1)
+
+
+def t5_buckets(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    _, head = at
+    return w["positions.table"][head, t5_bucket(i - j, config.n_bucket, config.max_distance)]
+
+
+def alibi_slopes(n_head: int) -> list[float]:
+    """Press et al. 2022, section 3: a geometric sequence that starts at 2^(-8/n) with that ratio.
+    Where n is no power of two, as in the authors' `get_slopes`."""
+    power = 1
+    while 2 * power <= n_head:
+        power *= 2
+    slopes = [(2 ** (-8 / power)) ** (1 + i) for i in range(power)]
+    if power == n_head:
+        return slopes
+    return slopes + alibi_slopes(2 * power)[0::2][: n_head - power]
+
+
+def alibi(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    _, head = at
+    return -alibi_slopes(config.n_head)[head] * (i - j)
+
+
+def add_nothing(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
+    return np.zeros(config.n_embd)
+
+
+def turn_nothing(config: ModelConfig, x: Vector, t: int) -> Vector:
+    return x
+
+
+def score_nothing(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+    return 0.0
+
+
+class Position(NamedTuple):
+    embed: Callable[[Weights, ModelConfig, list[int], int], Vector] = add_nothing
+    turn: Callable[[ModelConfig, Vector, int], Vector] = turn_nothing
+    score: Callable[[Weights, ModelConfig, Place, Vector, int, int], float] = score_nothing
+
+
+POSITIONS = {
+    "none": Position(),
+    "sinusoidal": Position(embed=sinusoidal),
+    "learned": Position(embed=learned),
+    "integrated": Position(score=integrated),
+    "integrated-per-head": Position(score=integrated_per_head),
+    "shaw": Position(score=shaw),
+    "t5": Position(score=t5),
+    "t5-buckets": Position(score=t5_buckets),
+    "rope": Position(turn=rotate),
+    "alibi": Position(score=alibi),
+    "coupled": Position(embed=coupled),
+    "learned+rope": Position(embed=learned, turn=rotate),
+    "coupled+rope": Position(embed=coupled, turn=rotate),
+}

@@ -1,0 +1,146 @@
+"""What holds of every model, whatever it is made of: every combination of registered names."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+import torch
+from parity.variants import VOCAB, build, every_variant, like, random_tokens
+from torch.nn import functional as F
+
+from calcgpt.config import ModelConfig
+from calcgpt.model import LanguageModel
+from calcgpt.model.parameters import count, formulas, sizes
+
+Compare = Callable[..., None]
+EXACT = 1e-9  # float64, the same numbers summed in another order
+
+
+def decode(model: LanguageModel, tokens: torch.Tensor, chunks: list[int]) -> torch.Tensor:
+    """Logits of the tokens given in pieces, through a cache that has room for no more."""
+    cache = model.new_cache(*tokens.shape)
+    logits = torch.cat([model(piece, cache) for piece in tokens.split(chunks, dim=1)], dim=1)
+    assert cache.length == model.n_positions(model.config, tokens.size(1))
+    return logits
+
+
+def gradients(model: LanguageModel, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+    targets = tokens.roll(-1, dims=1)
+    F.cross_entropy(model(tokens).transpose(1, 2), targets).backward()
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+@every_variant
+class TestEveryVariant:
+    @pytest.mark.parametrize("chunks", [[6, 1, 3, 5], [1] * 15], ids=["pieces", "one by one"])
+    @torch.no_grad()
+    def test_cached_decoding_equals_a_full_forward(
+        self, config: ModelConfig, chunks: list[int], compare: Compare
+    ) -> None:
+        model = build(config)
+        tokens = random_tokens(3, 15)
+        what = f"cached decoding, {config.attention} attention"
+        compare(decode(model, tokens, chunks), model(tokens), what, EXACT)
+
+    @torch.no_grad()
+    def test_rows_left_in_the_cache_go_on_as_if_alone(
+        self, config: ModelConfig, compare: Compare
+    ) -> None:
+        model = build(config)
+        tokens, rows = random_tokens(4, 15), torch.tensor([3, 1, 3])
+        cache = model.new_cache(4, 15)
+        model(tokens[:, :9], cache)
+        cache.select(rows)
+        rest = model(tokens[rows, 9:], cache)
+        what = f"cached decoding of selected rows, {config.attention} attention"
+        compare(rest, model(tokens[rows])[:, 9:], what, EXACT)
+
+    @torch.no_grad()
+    def test_only_the_last_logits_are_the_last_of_all(
+        self, config: ModelConfig, compare: Compare
+    ) -> None:
+        model = build(config)
+        tokens = random_tokens(3, 16)  # with landmarks of 4, a landmark comes after the last
+        full = model(tokens)
+        assert full.shape == (3, 16, VOCAB)
+        compare(model(tokens, last_only=True), full[:, -1:], "last_only", EXACT)
+        cache = model.new_cache(3, 16)
+        model(tokens[:, :7], cache)
+        compare(model(tokens[:, 7:], cache, last_only=True), full[:, -1:], "last_only", EXACT)
+
+    def test_the_fused_kernel_equals_the_formula(
+        self, config: ModelConfig, compare: Compare
+    ) -> None:
+        first = build(config)
+        tokens = random_tokens(3, 17)
+        results = []
+        for kernel in ("sdpa", "plain"):
+            model = like(first, config.model_copy(update={"attention_kernel": kernel}))
+            results.append((model(tokens), gradients(model, tokens)))
+        (fused, fused_gradients), (plain, plain_gradients) = results
+        what = f"{config.attention} attention"
+        compare(fused, plain, f"fused kernel, {what}", EXACT)
+        assert fused_gradients.keys() == plain_gradients.keys()
+        for name, gradient in fused_gradients.items():
+            expected = plain_gradients[name]
+            compare(gradient, expected, f"gradients of the fused kernel, {what}", EXACT)
+
+    @torch.no_grad()
+    def test_a_token_changes_nothing_before_it(self, config: ModelConfig, compare: Compare) -> None:
+        model = build(config)
+        tokens = random_tokens(1, 16)
+        before = model(tokens)
+        for j in (0, 1, 3, 4, 7, 8, 15):
+            changed = tokens.clone()
+            changed[0, j] = (changed[0, j] + 1) % VOCAB
+            after = model(changed)
+            if j:
+                compare(after[:, :j], before[:, :j], "logits before a changed token", EXACT)
+            assert (after[0, j] - before[0, j]).abs().max() > 1e-3
+
+    @torch.no_grad()
+    def test_rows_of_a_batch_are_independent(self, config: ModelConfig, compare: Compare) -> None:
+        model = build(config)
+        tokens = random_tokens(4, 14)
+        alone = torch.cat([model(row[None]) for row in tokens])
+        compare(model(tokens), alone, "a batch, row by row", EXACT)
+
+    def test_gradients_reach_every_parameter(self, config: ModelConfig) -> None:
+        model = build(config).train()
+        every_token = (torch.arange(2 * config.block_size) % VOCAB).view(2, -1)
+        found = gradients(model, every_token)
+        for name, _ in model.named_parameters():
+            assert found[name].isfinite().all(), name
+            assert found[name].abs().max() > 1e-7, name
+
+    @torch.no_grad()
+    def test_bfloat16_is_as_close_as_it_can_be(self, config: ModelConfig) -> None:
+        exact = build(config)
+        tokens = random_tokens(2, 17)
+        expected = exact(tokens)
+        rough = exact.float()
+        with torch.autocast("cpu", torch.bfloat16):  # as a training step does on a GPU
+            results = [rough(tokens)]
+        rough = rough.bfloat16()
+        cache = rough.new_cache(2, 17)
+        results += [rough(tokens), torch.cat([rough(t, cache) for t in tokens.split(6, 1)], 1)]
+        for actual in results:  # a single rounding is up to 2^-8, or 0.004
+            assert ((actual - expected).abs().max() / expected.abs().max()) < 0.03
+
+    def test_parameters_are_counted_without_building(self, config: ModelConfig) -> None:
+        expected = build(config).n_parameters()
+        assert sum(count(config, VOCAB).values()) == expected
+        numbers = dataclasses.asdict(sizes(config, VOCAB))
+        assert sum(part.subs(numbers) for part in formulas(config).values()) == expected
+
+    @torch.no_grad()
+    def test_dropout_is_random_while_training_alone(self, config: ModelConfig) -> None:
+        model = build(config.model_copy(update={"dropout": 0.5}))
+        tokens = random_tokens(2, 13)
+        evaluated = model(tokens)
+        assert torch.equal(model(tokens), evaluated)
+        same = torch.allclose(model.train()(tokens), model(tokens))
+        assert same == (config.architecture == "bigram")  # one table: nothing to drop
+        assert torch.equal(model.eval()(tokens), evaluated)

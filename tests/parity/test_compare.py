@@ -1,0 +1,57 @@
+"""The comparison that the parity tests rest on can fail, and keeps what it measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from parity_report import ParityReport
+
+ONES = torch.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "message"),
+    [
+        (ONES + 2e-5, ONES, "this: relative error 2e-05, 1e-05 allowed"),
+        (ONES * 0.01, ONES * 0.0101, "this: relative error 0.0001"),  # small numbers: absolute
+        (ONES * 1000.1, ONES * 1000, "this: relative error 0.0001"),
+        (ONES * torch.nan, ONES, "this: relative error nan"),
+        (ONES * torch.inf, ONES, "this: relative error inf"),
+        (ONES[:2], ONES, "this: .*2.*, not .*3"),
+        (ONES[:0], ONES[:0], "this: nothing to compare"),
+    ],
+)
+def test_what_differs_is_refused(
+    actual: torch.Tensor, expected: torch.Tensor, message: str
+) -> None:
+    with pytest.raises(AssertionError, match=message):
+        ParityReport(None).compare(actual, expected, "this")
+
+
+def test_what_is_close_enough_passes() -> None:
+    report = ParityReport(None)
+    report.compare(ONES.float() + 5e-6, ONES.double(), "this")
+    report.compare(ONES * 1000.001, ONES * 1000, "this")
+    report.compare(ONES + 2e-5, ONES, "this", rtol=1e-4)
+
+
+def test_the_largest_error_is_kept_of_all_workers(tmp_path: Path) -> None:
+    parts = []
+    for error in (0.25, 0.5, 0.125):  # exact in binary
+        worker = ParityReport(None)
+        worker.compare(ONES + error, ONES, "this", rtol=1)
+        worker.compare(ONES + error / 2, ONES, "that", rtol=1)
+        session = SimpleNamespace(config=SimpleNamespace(workeroutput={}))
+        worker.pytest_sessionfinish(session)
+        parts.append(session.config)
+    crashed = SimpleNamespace()
+    whole = ParityReport(str(tmp_path / "new" / "report.json"))
+    for part in (*parts, crashed):
+        whole.pytest_testnodedown(part)
+    whole.pytest_sessionfinish(SimpleNamespace(config=SimpleNamespace()))
+    report = json.loads((tmp_path / "new" / "report.json").read_text())
+    assert list(report.items()) == [("that", 0.25), ("this", 0.5)]

@@ -1,0 +1,58 @@
+"""Every variant equals the naive implementation of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from parity import naive
+from parity.variants import VOCAB, build, every_variant, random_tokens
+
+from calcgpt import model
+from calcgpt.config import ModelConfig
+from calcgpt.model.positions.alibi import alibi_slopes
+from calcgpt.model.positions.t5 import t5_buckets
+
+
+@pytest.mark.parametrize(
+    "table", ["POSITIONS", "ATTENTIONS", "FEEDFORWARDS", "NORMS", "BLOCKS", "MODELS"]
+)
+def test_every_registered_name_has_its_naive_line(table: str) -> None:
+    registered, written = set(getattr(model, table)), set(getattr(naive, table))
+    missing, left = sorted(registered - written), sorted(written - registered)
+    assert not missing, f"write {missing} from the paper into {table} of tests/parity/naive.py"
+    assert not left, f"{left} in {table} of tests/parity/naive.py is registered no more"
+
+
+@every_variant
+def test_equals_the_naive_implementation(config: ModelConfig, compare: Callable[..., None]) -> None:
+    model = build(config)
+    tokens = random_tokens(2, 18)
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    expected = [naive.logits(weights, config, VOCAB, row.tolist()) for row in tokens]
+    with torch.no_grad():
+        actual = model(tokens)
+    # 1e-5 in float64: the tables of angles and slopes are float32.
+    compare(actual, torch.from_numpy(np.stack(expected)), f"naive implementation: {parts(config)}")
+
+
+def parts(config: ModelConfig) -> str:
+    """What the report tells apart."""
+    if config.architecture != "gpt":
+        return config.architecture
+    names = (config.position, config.attention, config.feedforward, config.norm)
+    return f"{', '.join(names)}, {config.norm_position}-norm"
+
+
+@pytest.mark.parametrize("n_head", range(1, 41))
+def test_slopes_equal_the_authors(n_head: int) -> None:
+    assert alibi_slopes(n_head) == pytest.approx(naive.alibi_slopes(n_head), rel=1e-12)
+
+
+@pytest.mark.parametrize("max_distance", [17, 20, 100, 127, 128, 1000])
+@pytest.mark.parametrize("n_bucket", [2, 3, 7, 31, 32])
+def test_buckets_equal_mesh_tensorflows(n_bucket: int, max_distance: int) -> None:
+    expected = [naive.t5_bucket(d, n_bucket, max_distance) for d in range(300)]
+    assert t5_buckets(300, n_bucket, max_distance).tolist() == expected

@@ -1,0 +1,116 @@
+"""Parameters counted without building: by part, as numbers and as formulas."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from calcgpt.config import ModelConfig
+from calcgpt.model import build_model
+from calcgpt.model.parameters import count, formulas, sizes
+from calcgpt.model.sizes import Sizes
+from calcgpt.recipe import load_preset
+
+VOCAB = 21
+CONFIGS = [
+    ModelConfig(),
+    ModelConfig(position="shaw", attention="landmark", n_kv_head=2, qk_norm=True),
+    ModelConfig(position="coupled", row_marks=[3, 4], feedforward="swiglu", norm="rmsnorm"),
+    ModelConfig(norm_position="post", norm_bias=False, qkv_bias=True, ff_bias=True),
+    ModelConfig(tie_embeddings=True, head_bias=False, position="t5-buckets"),
+    ModelConfig(architecture="bigram"),
+]
+# Which parameters belong to a part, by a piece of their names.
+PARTS = {
+    "token embedding": ("token_embedding.",),
+    "positions": ("positions.",),
+    "attention": (".attn.",),
+    "feed-forward": (".ff.",),
+    "norms": (".attn_norm.", ".ff_norm.", "norm."),
+    "head": ("head.",),
+    "table of logits": ("table.",),
+}
+
+
+def part_of(name: str) -> str:
+    return next(part for part, pieces in PARTS.items() if any(piece in name for piece in pieces))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_every_part_is_counted_as_it_is_built(config: ModelConfig) -> None:
+    counted = count(config, VOCAB)
+    built = dict.fromkeys(counted, 0)
+    for name, parameter in build_model(config, VOCAB).named_parameters():
+        built[part_of(name)] += parameter.numel()
+    assert counted == built
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
+def test_the_formulas_are_the_counts(config: ModelConfig) -> None:
+    numbers = dataclasses.asdict(sizes(config, VOCAB))
+    for part, formula in formulas(config).items():
+        assert {symbol.name for symbol in formula.free_symbols} <= set(numbers)
+        assert formula.subs(numbers) == count(config, VOCAB)[part], part
+
+
+def test_the_formulas_of_the_blogs_baseline() -> None:
+    C, D, F, G, H, L, N, V = (
+        next(s for s in sum(formulas(ModelConfig()).values()).free_symbols if s.name == name)
+        for name in "CDFGHLNV"
+    )
+    expected = {
+        "token embedding": V * C,
+        "positions": N * C,
+        "attention": L * (C * (H + 2 * G) * D + C * C + C),
+        "feed-forward": L * 2 * C * F,
+        "norms": L * 4 * C + 2 * C,
+        "head": C * V + V,
+    }
+    for part, formula in formulas(ModelConfig()).items():
+        assert (formula - expected[part]).expand() == 0, part
+
+
+@pytest.mark.parametrize(
+    ("preset", "shape", "vocab_size", "published"),
+    [
+        (
+            "gpt2",
+            {"n_layer": 12, "n_embd": 768, "n_head": 12, "block_size": 1024},
+            50_257,
+            124_439_808,
+        ),
+        (
+            "gpt2",  # GPT-2 XL
+            {"n_layer": 48, "n_embd": 1600, "n_head": 25, "block_size": 1024},
+            50_257,
+            1_557_611_200,
+        ),
+        (
+            "llama",  # Llama 2 7B
+            {"n_layer": 32, "n_embd": 4096, "n_head": 32, "ff_hidden": 11_008},
+            32_000,
+            6_738_415_616,
+        ),
+        (
+            "llama",  # Mistral 7B
+            {"n_layer": 32, "n_embd": 4096, "n_head": 32, "n_kv_head": 8, "ff_hidden": 14_336},
+            32_000,
+            7_241_732_096,
+        ),
+        ("mpt", {"n_layer": 32, "n_embd": 4096, "n_head": 32}, 50_432, 6_649_286_656),
+    ],
+    ids=["GPT-2", "GPT-2 XL", "Llama 2 7B", "Mistral 7B", "MPT 7B"],
+)
+def test_presets_in_their_published_sizes_have_the_published_parameters(
+    preset: str, shape: dict[str, int], vocab_size: int, published: int
+) -> None:
+    config = ModelConfig(**load_preset(preset).model_dump(exclude_unset=True) | shape)
+    assert sum(count(config, vocab_size).values()) == published
+    with torch.device("meta"):  # nothing is allocated
+        assert build_model(config, vocab_size).n_parameters() == published
+
+
+def test_all_sizes_have_a_name_of_one_letter() -> None:
+    assert all(len(field.name) == 1 for field in dataclasses.fields(Sizes))
