@@ -22,7 +22,7 @@ from calcgpt.tokenizer import arithmetic_tokenizer
 REPOSITORY = Path(__file__).parents[2]
 OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}
 
-# Every class that we have, from a preset; `nano` has a bias on its head, which Llama has not.
+# Every class that we have, from a preset.
 EXPORTABLE = {
     "LlamaForCausalLM": ["preset=llama", "n_kv_head=2", "rope_base=500.0"],
     "GPT2LMHeadModel": ["preset=gpt2"],

@@ -32,7 +32,8 @@ class Context:
     start: int
     cache: KVCache | None
     # (T, S), True where a query may look, or (H or 1, T, S), what the positions add to the scores,
-    # minus infinity where it may not; None: all of the past, to which nothing is added.
+    # minus infinity where it may not. None: all of the past, to which nothing is added, and either
+    # T is 1 or there is nothing in the cache.
     mask: torch.Tensor | None
 
     @classmethod
@@ -49,10 +50,13 @@ class Context:
         n_key = start + n_query
         visible_TS = scheme.visible(n_query, n_key, device)
         bias_HTS = positions.bias(n_query, start)
-        mask = visible_TS
-        if bias_HTS is not None:
-            seen_TS = causal(n_query, n_key, device) if visible_TS is None else visible_TS
-            mask = bias_HTS.masked_fill(~seen_TS, float("-inf"))
+        simple = n_query in (1, n_key) and bias_HTS is None
+        if visible_TS is None and not simple:
+            visible_TS = causal(n_query, n_key, device)
+        if visible_TS is None or bias_HTS is None:
+            mask = visible_TS
+        else:
+            mask = bias_HTS.masked_fill(~visible_TS, float("-inf"))
         return cls(positions, scheme, start, cache, mask)
 
 
@@ -94,13 +98,13 @@ class CausalSelfAttention(nn.Module):
         B, T, C = x_BTC.shape
         positions, start = context.positions, context.start
         heads_BHTD = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
-        qk, v = heads_BHTD.split((self.n_head + self.n_kv_head, self.n_kv_head), dim=1)
+        H, G = self.n_head, self.n_kv_head
+        qk, v = heads_BHTD.split_with_sizes((H + G, G), dim=1)
         if self.qk_norm:
-            q, k = qk.split((self.n_head, self.n_kv_head), dim=1)
+            q, k = qk.split_with_sizes((H, G), dim=1)
             qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
         # Queries and keys are turned alike: together, in half as many operations.
-        qk = positions.rotate(qk, start)
-        q, k = torch.split(qk, [self.n_head, self.n_kv_head], dim=1)
+        q, k = positions.rotate(qk, start).split_with_sizes((H, G), dim=1)
         k = positions.keys(k, start, self.layer)
         if context.cache is not None:
             k, v = context.cache.append(self.layer, k, v)  # (B,G,S,D)
@@ -121,12 +125,6 @@ class CausalSelfAttention(nn.Module):
         scheme: AttentionScheme,
     ) -> torch.Tensor:
         """Through torch's kernel: a flash kernel where nothing is added to the scores."""
-        T, S = q.size(2), k.size(2)
-        # SDPA's own causal flag aligns the mask to the first key: wrong after cached tokens. One
-        # query sees everything and needs no mask.
-        by_flag = mask is None and T == S
-        if mask is None and not by_flag and T > 1:
-            mask = causal(T, S, q.device)
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q.dtype)
         return F.scaled_dot_product_attention(
@@ -135,7 +133,8 @@ class CausalSelfAttention(nn.Module):
             v,
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
-            is_causal=by_flag,
+            # One query sees all there is; more than one, without a mask, begin at the first key.
+            is_causal=mask is None and q.size(2) > 1,
             enable_gqa=k.size(1) != q.size(1),
         )
 
@@ -150,7 +149,8 @@ class CausalSelfAttention(nn.Module):
         """The formula, step by step: what the fused kernel is compared with, what draws the
         attention maps, and the way of schemes whose weights are no plain softmax."""
         group = q.size(1) // k.size(1)
-        k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B,H,S,D)
+        if group > 1:
+            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B,H,S,D)
         scores_BHTS = add_scores(q @ k.transpose(2, 3) / math.sqrt(self.head_dim), mask)
         weights_BHTS = self.weights_dropout(scheme.weights(scores_BHTS))
         y_BHTD: torch.Tensor = weights_BHTS.to(v.dtype) @ v
