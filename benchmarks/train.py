@@ -2,17 +2,18 @@
 
     python benchmarks/train.py [--json FILE]
 
-Both have the same shape (the blog's: 8 layers of 96, 8 heads, batches of 16 by 128 tokens) and the
-same weights, and the loop is CalcGPT's step: cross-entropy, backward, fused AdamW. Their losses
-must agree before they are timed. They take turns, and the medians are compared.
+Both have the same shape and weights, and the loop is CalcGPT's step: cross-entropy, backward,
+fused AdamW. Two shapes: the blog's, 8 layers of 96 and batches of 16 by 128 tokens, where products
+of matrices take the time, and `nano`, 2 layers of 32 and 16 by 64 tokens, where calls do. Their
+losses must agree before they are timed. They take turns, and the medians are compared.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 # Run as a script, this file would have its neighbours stand in the way of the packages.
 sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
@@ -23,14 +24,14 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from benchmarks.measure import alternate, environment, show, summary, write  # noqa: E402
-from calcgpt.config import TrainConfig  # noqa: E402
+from calcgpt.config import ModelConfig, TrainConfig  # noqa: E402
 from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
 from calcgpt.model import build_model  # noqa: E402
 from calcgpt.optim import OPTIMIZERS  # noqa: E402
 from calcgpt.recipe import load_preset  # noqa: E402
 
 PEER = "transformers"
-VOCABULARY, BATCH, STEPS = 21, 16, 4
+VOCABULARY, BATCH, STEPS = 21, 16, 8
 Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
 
 
@@ -58,21 +59,11 @@ class Loop:
         return STEPS * self.batch[:, 1:].numel() / (time.perf_counter() - start)
 
 
-def main() -> None:
-    """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description="Time training against transformers.")
-    parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
-    device = torch.device(arguments.device)
-
+def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, Any]:
+    """The figures of one shape."""
     torch.manual_seed(0)
-    config = load_preset("llama")
     ours = build_model(config, VOCABULARY).to(device)
-    name, counterpart = counterpart_of(config)
+    _, counterpart = counterpart_of(config)
     theirs = counterpart.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
     theirs = theirs.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
@@ -83,11 +74,27 @@ def main() -> None:
     own, peers = ([float(loop.step()) for _ in range(3)] for loop in loops.values())
     if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):
         sys.exit(f"the losses are not the same: {own} and {peers}")
-    timed = {name: partial(Loop.rate, loop) for name, loop in loops.items()}
-    compared = summary(alternate(timed, arguments.runs), PEER)
-    show(f"training a {name}, medians of {arguments.runs} runs", compared, "tokens")
-    figures = {"environment": environment(device, "transformers"), "runs": arguments.runs}
-    write(arguments.json, {**figures, "parameters": ours.n_parameters(), **compared})
+    timed = {name: loop.rate for name, loop in loops.items()}
+    return {"parameters": ours.n_parameters(), **summary(alternate(timed, runs), PEER)}
+
+
+def main() -> None:
+    """Run the benchmark and print its tables."""
+    parser = argparse.ArgumentParser(description="Time training against transformers.")
+    parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    device = torch.device(arguments.device)
+
+    figures = {}
+    for preset in ("llama", "nano"):
+        figures[preset] = compare(load_preset(preset), device, arguments.runs)
+        show(f"training, preset {preset}", figures[preset], "tokens")
+    used = environment(device, "transformers")
+    write(arguments.json, {"environment": used, "runs": arguments.runs, **figures})
 
 
 if __name__ == "__main__":

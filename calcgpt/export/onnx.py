@@ -187,7 +187,8 @@ def _errors(model: LanguageModel, session: Any) -> Iterator[float]:
 
 
 def _translations(block_size: int) -> dict[Any, Any]:
-    """torch's operators that the exporter lacks, as functions that write ONNX's."""
+    """torch's operators that the exporter lacks, or writes in a way that onnxruntime does not know
+    again, as functions that write ONNX's."""
     import onnxscript
 
     op: Any = onnxscript.opset18  # its types know no Python numbers, which it takes
@@ -203,7 +204,14 @@ def _translations(block_size: int) -> dict[Any, Any]:
             x_BS = op.Max(x_BS, op.Slice(moved_BS, [0], length, [1]))
         return x_BS, x_BS
 
-    return {torch.ops.aten.cummax.default: cummax}
+    def rms_norm(x: Any, shape: Any, weight: Any, eps: float) -> Any:
+        """With a division, which onnxruntime makes one operator of; torch's exporter, with a
+        reciprocal and a product, gives seven that stay."""
+        mean = op.ReduceMean(op.Pow(x, 2.0), [-1], keepdims=1)
+        return op.Mul(op.Div(x, op.Sqrt(op.Add(mean, eps))), weight)
+
+    aten = torch.ops.aten
+    return {aten.cummax.default: cummax, aten.rms_norm.default: rms_norm}
 
 
 def _without_notes(proto: onnx.ModelProto) -> onnx.ModelProto:
