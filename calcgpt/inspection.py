@@ -176,20 +176,12 @@ def attention_maps(model: GPT, tokenizer: CharTokenizer, text: str) -> Attention
 @torch.inference_mode()
 def attention_weights(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
     """The weights of every head in one forward pass, (L,H,S,S)."""
-    plain = with_plain_attention(model)
+    plain = model.with_plain_attention()
     seen: list[torch.Tensor] = []
     parts = [block.attn.weights_dropout for block in _blocks(plain)]
     with hooked(parts, lambda _, weights_BHSS, __: seen.append(weights_BHSS[0])):
         plain(tokens_T[None])
     return torch.stack(seen)
-
-
-def with_plain_attention(model: GPT) -> GPT:
-    """The same model with the formula step by step: a fused kernel never holds all weights."""
-    config = model.config.model_copy(update={"attention_kernel": "plain"})
-    plain = GPT(config, model.vocab_size).eval()
-    plain.load_state_dict(model.state_dict())
-    return plain
 
 
 def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:

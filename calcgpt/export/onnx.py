@@ -22,7 +22,7 @@ from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export.base import EXPORTERS, missing, new_export
 from calcgpt.export.onnx_card import onnx_card
-from calcgpt.model import GPT, KVCache, LanguageModel, build_model
+from calcgpt.model import GPT, KVCache, LanguageModel
 from datagen.files import write_bytes, write_text
 
 if TYPE_CHECKING:
@@ -118,11 +118,6 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
         )
     if model.config.block_size < 4:  # what the example below takes
         raise ConfigError("export to onnx needs a block_size of 4 or more")
-    # The formula, step by step: how the fused kernel is called depends on T and S, and a graph that
-    # was traced at one T and S does not branch.
-    config = model.config.model_copy(update={"attention_kernel": "plain"})
-    plain = build_model(config, model.vocab_size)
-    plain.load_state_dict(model.state_dict())
     # A size of 0 or 1 would be taken for a constant; 2 stands for any size, 0 and 1 included, as
     # `check` makes sure.
     past_tokens, *past = empty_past(model, batch=2, length=2)
@@ -130,12 +125,13 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
     kv_axes = [{0: "batch", 2: "past"} for _ in past]
     shapes = ({0: "batch", 1: "new"}, {0: "batch", 1: "past"}, kv_axes)
     inputs, outputs = names(model)
+    graph = Graph(model.with_plain_attention()).eval()
     with _quiet():
         try:
             program = torch.onnx.export(
-                Graph(plain).eval(), example, dynamo=True, dynamic_shapes=shapes, verbose=False,
+                graph, example, dynamo=True, dynamic_shapes=shapes, verbose=False,
                 input_names=inputs, output_names=outputs, opset_version=OPSET,
-                custom_translation_table=_translations(config.block_size),
+                custom_translation_table=_translations(model.config.block_size),
             )  # fmt: skip
         except torch.onnx.OnnxExporterError as error:
             raise ConfigError(f"export to onnx: {_reason(error)}") from None

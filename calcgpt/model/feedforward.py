@@ -13,6 +13,7 @@ from torch import nn
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.dropout import dropout
+from calcgpt.model.linear import Linear
 from calcgpt.model.sizes import Sizes
 from calcgpt.registry import Registry
 
@@ -23,9 +24,9 @@ class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig, activation: nn.Module) -> None:
         super().__init__()
         hidden = self.hidden(config)
-        self.up = nn.Linear(config.n_embd, hidden, bias=config.ff_bias)
+        self.up = Linear(config.n_embd, hidden, bias=config.ff_bias)
         self.activation = activation
-        self.down = nn.Linear(hidden, config.n_embd, bias=config.ff_bias)
+        self.down = Linear(hidden, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
 
     @staticmethod
@@ -54,9 +55,9 @@ class GatedFeedForward(FeedForward):
         nn.Module.__init__(self)
         hidden = self.hidden(config)
         # W and V in one matrix: one larger product is faster than two.
-        self.gate_up = nn.Linear(config.n_embd, 2 * hidden, bias=config.ff_bias)
+        self.gate_up = Linear(config.n_embd, 2 * hidden, bias=config.ff_bias)
         self.activation = activation
-        self.down = nn.Linear(hidden, config.n_embd, bias=config.ff_bias)
+        self.down = Linear(hidden, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
 
     @staticmethod

@@ -19,6 +19,7 @@ from calcgpt.model.dropout import dropout
 from calcgpt.model.feedforward import FEEDFORWARDS
 from calcgpt.model.kv_cache import KVCache
 from calcgpt.model.language_model import MODELS, LanguageModel
+from calcgpt.model.linear import Linear
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.model.sizes import Sizes
@@ -42,7 +43,7 @@ class GPT(LanguageModel):
         self.norm: nn.Module = nn.Identity()
         if block.final_norm:
             self.norm = NORMS[config.norm](config.n_embd, config.norm_bias)
-        self.head = nn.Linear(config.n_embd, vocab_size, bias=config.head_bias)
+        self.head = Linear(config.n_embd, vocab_size, bias=config.head_bias)
         if config.tie_embeddings:
             self.head.weight = self.token_embedding.weight
         INITS[config.init](self)
@@ -70,6 +71,13 @@ class GPT(LanguageModel):
             "norms": s.L * 2 * norm + final,
             "head": head,
         }
+
+    def with_plain_attention(self) -> GPT:
+        """A copy with the same weights that computes attention step by step: a fused kernel never
+        holds all its weights, and is called in ways that no graph can hold."""
+        plain = GPT(self.config.model_copy(update={"attention_kernel": "plain"}), self.vocab_size)
+        plain.load_state_dict(self.state_dict())
+        return plain.eval()
 
     def forward(
         self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False

@@ -59,7 +59,7 @@ class BytePairTokenizer(Tokenizer):
                 raise ValueError(f"token {place} is not made of the two tokens that its merge says")
         self.vocabulary = tuple(vocabulary)
         self.merges = tuple(merges)
-        self._pipeline = _pipeline(ids, list(merges))
+        self.pipeline = _pipeline(ids, list(merges))  # the same, in the library
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -77,13 +77,13 @@ class BytePairTokenizer(Tokenizer):
                 f"character {text[at]!r} at position {at} is a lone surrogate"
             ) from None
         # Piece by piece, for the library keeps some 200 bytes a character.
-        ids = (self._pipeline.encode(piece).ids for piece in _CUT.split(text))
+        ids = (self.pipeline.encode(piece).ids for piece in _CUT.split(text))
         return np.fromiter(chain.from_iterable(ids), self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
         """The text of `ids`; bytes that are not UTF-8, as where a character was cut, give `�`."""
         tokens = [self.vocabulary[i] for i in np.asarray(ids).tolist()]
-        return str(self._pipeline.decoder.decode(tokens))
+        return str(self.pipeline.decoder.decode(tokens))
 
     def to_json(self) -> str:
         """The content of `tokenizer.json`; a merge is its two tokens with a space between."""

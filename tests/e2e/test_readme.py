@@ -1,5 +1,6 @@
 """What the README says is so."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -54,6 +55,27 @@ def test_the_names_that_can_be_chosen_are_all_there() -> None:
         assert f"`{name}`" in README, name
     for target in EXPORTERS:
         assert f"--to {target}" in README
+
+
+def test_the_table_of_variants_is_the_benchmarks() -> None:
+    table = (ROOT / "docs" / "results" / "variants.md").read_text("utf-8")
+    assert table in RESULTS
+
+
+@pytest.mark.parametrize("threads", ["1-thread", "2-threads"])
+def test_the_speeds_are_the_benchmarks(threads: str) -> None:
+    rows = []
+    for kind in ("decode", "train"):
+        figures = json.loads((ROOT / f"docs/results/{kind}-{threads}.json").read_text("utf-8"))
+        for model, of in figures.items():
+            if model.startswith(("checkpoint ", "preset ", "llama", "nano")):
+                rows += [(model, part) for part in (of.values() if kind == "decode" else [of])]
+    assert len(rows) == 6
+    for model, compared in rows:
+        for contestant, ratio in compared["ratio"].items():
+            if contestant != "transformers":
+                median = f"{compared['median_per_second'][contestant]:,.0f}"
+                assert f"{median} ({ratio:.2f})" in RESULTS, (threads, model, contestant)
 
 
 def test_the_short_walk_works_as_written(tmp_path: Path) -> None:

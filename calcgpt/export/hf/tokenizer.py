@@ -37,13 +37,7 @@ def _(tokenizer: CharTokenizer) -> tokenizers.Tokenizer:
 
 @backend.register(BytePairTokenizer)
 def _(tokenizer: BytePairTokenizer) -> tokenizers.Tokenizer:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    vocabulary = {token: i for i, token in enumerate(tokenizer.vocabulary)}
-    theirs = Tokenizer(models.BPE(vocabulary, list(tokenizer.merges)))
-    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    theirs.decoder = decoders.ByteLevel()
-    return theirs
+    return tokenizer.pipeline
 
 
 def tokenizer_config(tokenizer: Tokenizer, block_size: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.attention.base import AttentionScheme, causal
 from calcgpt.model.dropout import dropout
 from calcgpt.model.kv_cache import KVCache
+from calcgpt.model.linear import Linear
 from calcgpt.model.norms import NORMS
 from calcgpt.model.positions import PositionalScheme
 from calcgpt.model.sizes import Sizes
@@ -74,10 +75,10 @@ class CausalSelfAttention(nn.Module):
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.head_dim = config.head_dim
         self.fused = config.attention_kernel == "sdpa"
-        self.qkv = nn.Linear(
+        self.qkv = Linear(
             config.n_embd, (self.n_head + 2 * self.n_kv_head) * self.head_dim, bias=config.qkv_bias
         )
-        self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
+        self.out = Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
         self.dropout = config.dropout
         self.weights_dropout = dropout(config.dropout)
         self.out_dropout = dropout(config.dropout)

@@ -24,7 +24,6 @@ from calcgpt.inspection import (
     drawn_problems,
     hooked,
     inspect,
-    with_plain_attention,
 )
 from calcgpt.model import GPT, build_model
 from calcgpt.recipe import Recipe
@@ -98,7 +97,7 @@ def test_weights_sum_to_1_and_look_at_no_future(name: str) -> None:
 @torch.inference_mode()
 def test_the_model_that_is_inspected_says_what_the_model_says(name: str) -> None:
     model = build(**VARIANTS[name])
-    plain = with_plain_attention(model)
+    plain = model.with_plain_attention()
     assert (model.config.attention_kernel, plain.config.attention_kernel) == ("sdpa", "plain")
     torch.testing.assert_close(plain(ids(TEXT)[None]), model(ids(TEXT)[None]))
 
