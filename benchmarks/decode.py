@@ -9,7 +9,6 @@ as an answer has. All must write the same before they are timed. They take turns
 are compared.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 import torch  # noqa: E402
 from transformers import PreTrainedModel  # noqa: E402
 
-from benchmarks.measure import alternate, environment, show, summary, write  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, show, summary, write  # noqa: E402
 from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
 from calcgpt.evaluate import read_problems  # noqa: E402
 from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
@@ -103,15 +102,12 @@ def compare(
 
 def main() -> None:
     """Run the benchmark and print its tables."""
-    parser = argparse.ArgumentParser(description="Time decoding against transformers.")
-    parser.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
-    parser.add_argument("--checkpoint", default="blog", help="one with a counterpart there")
-    parser.add_argument("--preset", default="llama", help="likewise; its weights are random")
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    arguments = parser.parse_args()
+    options = parser("Time decoding against transformers.", runs=9)
+    options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
+    options.add_argument("--checkpoint", default="blog", help="one with a counterpart there")
+    options.add_argument("--preset", default="llama", help="likewise; its weights are random")
+    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
 

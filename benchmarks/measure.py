@@ -1,5 +1,6 @@
 """What the benchmarks that compare share: alternating runs, medians, the machine they ran on."""
 
+import argparse
 import json
 import os
 import platform
@@ -12,6 +13,15 @@ from typing import Any
 import torch
 
 from benchmarks.datagen import processor
+
+
+def parser(description: str, runs: int) -> argparse.ArgumentParser:
+    """The options that all of them have; `runs` is the default."""
+    options = argparse.ArgumentParser(description=description)
+    options.add_argument("--runs", type=int, default=runs)
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options.add_argument("--json", type=Path, help="write the figures to this file, too")
+    return options
 
 
 def alternate(contestants: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:

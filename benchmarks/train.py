@@ -8,7 +8,6 @@ of matrices take the time, and `nano`, 2 layers of 32 and 16 by 64 tokens, where
 losses must agree before they are timed. They take turns, and the medians are compared.
 """
 
-import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from benchmarks.measure import alternate, environment, show, summary, write  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, show, summary, write  # noqa: E402
 from calcgpt.config import ModelConfig, TrainConfig  # noqa: E402
 from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
 from calcgpt.model import build_model  # noqa: E402
@@ -80,12 +79,9 @@ def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, A
 
 def main() -> None:
     """Run the benchmark and print its tables."""
-    parser = argparse.ArgumentParser(description="Time training against transformers.")
-    parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    arguments = parser.parse_args()
+    options = parser("Time training against transformers.", runs=15)
+    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
 

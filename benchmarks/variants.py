@@ -10,7 +10,6 @@ medians are given over the baseline's. Differences are the largest of all compar
 variant took part, over the largest logit.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -25,7 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 import torch  # noqa: E402
 
-from benchmarks.measure import alternate, environment, summary, write  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, summary, write  # noqa: E402
 from benchmarks.train import Loop  # noqa: E402
 from calcgpt.config import ModelConfig  # noqa: E402
 from calcgpt.generate import generate  # noqa: E402
@@ -165,13 +164,10 @@ def markdown(rows: dict[str, Fields]) -> str:
 
 def main() -> None:
     """Run the benchmark and print the table."""
-    parser = argparse.ArgumentParser(description="Measure every variant.")
-    parser.add_argument("--parity", type=Path, required=True, help="what --parity-report wrote")
-    parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
-    parser.add_argument("--markdown", type=Path, help="write the table to this file, too")
-    arguments = parser.parse_args()
+    options = parser("Measure every variant.", runs=7)
+    options.add_argument("--parity", type=Path, required=True, help="what --parity-report wrote")
+    options.add_argument("--markdown", type=Path, help="write the table to this file, too")
+    arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
 
     configs = variants()

@@ -5,6 +5,8 @@ Shapes: B batch, T tokens, C n_embd.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import nn
 
@@ -15,7 +17,7 @@ from calcgpt.model.norms import NORMS
 from calcgpt.registry import Registry
 
 
-class Block(nn.Module):
+class Block(nn.Module, ABC):
     """The parts of a block."""
 
     final_norm: bool  # whether the last block's output is still to be normalised
@@ -27,8 +29,9 @@ class Block(nn.Module):
         self.ff_norm = NORMS[config.norm](config.n_embd, config.norm_bias)
         self.ff = feed_forward(config)
 
+    @abstractmethod
     def forward(self, x_BTC: torch.Tensor, context: Context) -> torch.Tensor:
-        raise NotImplementedError
+        """(B, T, C) -> (B, T, C)."""
 
 
 BLOCKS: Registry[type[Block]] = Registry("norm_position")

@@ -5,6 +5,7 @@ Shapes: B batch, T tokens, V vocabulary.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from calcgpt.model.sizes import Sizes
 from calcgpt.registry import Registry
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(nn.Module, ABC):
     """Predicts the next token from those before it."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
@@ -24,6 +25,7 @@ class LanguageModel(nn.Module):
         self.config = config
         self.vocab_size = vocab_size
 
+    @abstractmethod
     def forward(
         self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
     ) -> torch.Tensor:
@@ -32,7 +34,6 @@ class LanguageModel(nn.Module):
         With a cache, `tokens_BT` are the tokens after those it holds, and it holds them afterwards.
         Raises ValueError beyond `block_size` tokens.
         """
-        raise NotImplementedError
 
     def new_cache(self, batch: int, n_token: int) -> KVCache:
         """An empty key/value cache for `batch` sequences of at most `n_token` tokens."""
@@ -54,9 +55,9 @@ class LanguageModel(nn.Module):
         return n_token
 
     @classmethod
+    @abstractmethod
     def count(cls, config: ModelConfig, s: Sizes) -> dict[str, Any]:
         """The parameters of each part, as arithmetic over `s`."""
-        raise NotImplementedError
 
     def _check_room(self, n_position: int) -> None:
         room = self.n_positions(self.config, self.config.block_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Weights = dict[str, torch.Tensor]
 
 
-class Counterpart:
+class Counterpart(ABC):
     """A class of `transformers`, registered under its name, that computes what a `GPT` does."""
 
     model_type: str  # the name of its config in `transformers`
@@ -36,14 +37,14 @@ class Counterpart:
         }
 
     @classmethod
+    @abstractmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
         """The fields of the config of `transformers`, without the vocabulary."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def weights(cls, model: GPT) -> Weights:
         """Our weights, by the names that they have there; ConfigError for those it cannot hold."""
-        raise NotImplementedError
 
     @classmethod
     def build(cls, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:

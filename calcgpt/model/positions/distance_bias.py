@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 
 from calcgpt.model.positions.base import PositionalScheme
 
 
-class DistanceBias(PositionalScheme):
+class DistanceBias(PositionalScheme, ABC):
     """A number for each head and distance, added to the scores of every layer."""
 
+    @abstractmethod
     def by_distance(self) -> torch.Tensor:
         """(H, N): the bias at distance 0 (the token itself), 1, ..."""
-        raise NotImplementedError
 
     def bias(self, n_query: int, start: int) -> torch.Tensor | None:
         bias_HN = self.by_distance()
