@@ -26,6 +26,7 @@ from benchmarks.measure import alternate, environment, parser, show, summary, wr
 from calcgpt.config import ModelConfig, TrainConfig  # noqa: E402
 from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
 from calcgpt.model import build_model  # noqa: E402
+from calcgpt.model.parameters import count  # noqa: E402
 from calcgpt.optim import OPTIMIZERS  # noqa: E402
 from calcgpt.recipe import load_preset  # noqa: E402
 
@@ -58,23 +59,29 @@ class Loop:
         return STEPS * self.batch[:, 1:].numel() / (time.perf_counter() - start)
 
 
-def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, Any]:
-    """The figures of one shape."""
+def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
+    """CalcGPT's and the peer's, of the same weights; exits where their losses are not the same."""
     torch.manual_seed(0)
     ours = build_model(config, VOCABULARY).to(device)
     _, counterpart = counterpart_of(config)
     theirs = counterpart.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
     theirs = theirs.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
-    loops = {
+    both = {
         "calcgpt": Loop(ours, ours, batch),
         PEER: Loop(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, batch),
     }
-    own, peers = ([float(loop.step()) for _ in range(3)] for loop in loops.values())
+    own, peers = ([float(loop.step()) for _ in range(3)] for loop in both.values())
     if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):
         sys.exit(f"the losses are not the same: {own} and {peers}")
-    timed = {name: loop.rate for name, loop in loops.items()}
-    return {"parameters": ours.n_parameters(), **summary(alternate(timed, runs), PEER)}
+    return both
+
+
+def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, Any]:
+    """The figures of one shape."""
+    timed = {name: loop.rate for name, loop in loops(config, device).items()}
+    parameters = sum(count(config, VOCABULARY).values())
+    return {"parameters": parameters, **summary(alternate(timed, runs), PEER)}
 
 
 def main() -> None:

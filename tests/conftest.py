@@ -56,6 +56,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(kind)
 
 
+@pytest.fixture
+def recipe_file(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a recipe, returns its path."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "mine.toml"
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of 200 training, 40 validation and 40 test problems. Not to be changed."""

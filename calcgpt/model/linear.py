@@ -22,15 +22,15 @@ class Linear(nn.Linear):
     """y = x W^T + b, (..., in) -> (..., out)."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not _by_onednn(x, self.weight):
+        if not _goes_by_onednn(x, self.weight):
             return F.linear(x, self.weight, self.bias)
         if torch.is_grad_enabled():
             y: torch.Tensor = _Product.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
             return y
-        return _product(x.contiguous(), self.weight, self.bias)
+        return by_onednn(x.contiguous(), self.weight, self.bias)
 
 
-def _by_onednn(x: torch.Tensor, weight: torch.Tensor) -> bool:
+def _goes_by_onednn(x: torch.Tensor, weight: torch.Tensor) -> bool:
     return (
         AVAILABLE
         and not torch.compiler.is_compiling()  # nor exported: sizes are symbols then
@@ -41,7 +41,7 @@ def _by_onednn(x: torch.Tensor, weight: torch.Tensor) -> bool:
     )
 
 
-def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def by_onednn(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     """x W^T + b, for x without gaps; a matrix may be a transposed one."""
     y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return y
@@ -56,7 +56,7 @@ class _Product(torch.autograd.Function):
     ) -> torch.Tensor:
         x = x.contiguous()
         ctx.save_for_backward(x, weight)
-        return _product(x, weight, bias)
+        return by_onednn(x, weight, bias)
 
     @staticmethod
     @once_differentiable
@@ -66,7 +66,7 @@ class _Product(torch.autograd.Function):
         of_x, of_weight, of_bias = ctx.needs_input_grad
         rows = grad.flatten(0, -2)
         return (
-            _product(grad, weight.t(), None) if of_x else None,
-            _product(rows.t(), x.flatten(0, -2).t(), None) if of_weight else None,
+            by_onednn(grad, weight.t(), None) if of_x else None,
+            by_onednn(rows.t(), x.flatten(0, -2).t(), None) if of_weight else None,
             rows.sum(dim=0) if of_bias else None,
         )

@@ -40,7 +40,7 @@ def test_values_and_gradients_are_torchs(
         else torch.randn(batch, rows, n_in)
     )
     x.requires_grad_()
-    assert linear._by_onednn(x, layer.weight)
+    assert linear._goes_by_onednn(x, layer.weight)
     parameters = [x, *layer.parameters()]
     results = []
     for y in (layer(x), F.linear(x, layer.weight, layer.bias)):
@@ -65,7 +65,7 @@ def test_what_does_not_learn_gets_no_gradient() -> None:
 def test_all_else_is_torchs_own() -> None:
     weight = torch.randn(4, 8)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not linear._by_onednn(torch.randn(3, 8), weight)
-    assert not linear._by_onednn(torch.randn(3, 8).double(), weight.double())
-    assert not linear._by_onednn(torch.randn(0, 8), weight)
-    assert not linear._by_onednn(torch.randn(3, 8, device="meta"), weight)
+        assert not linear._goes_by_onednn(torch.randn(3, 8), weight)
+    assert not linear._goes_by_onednn(torch.randn(3, 8).double(), weight.double())
+    assert not linear._goes_by_onednn(torch.randn(0, 8), weight)
+    assert not linear._goes_by_onednn(torch.randn(3, 8, device="meta"), weight)

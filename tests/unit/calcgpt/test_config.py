@@ -13,18 +13,6 @@ from calcgpt.errors import ConfigError
 from calcgpt.recipe import Recipe, load_recipe
 
 
-@pytest.fixture
-def recipe_file(tmp_path: Path) -> Callable[[str], str]:
-    """Writes a recipe, returns its path."""
-
-    def write(text: str) -> str:
-        path = tmp_path / "mine.toml"
-        path.write_text(text, "utf-8")
-        return str(path)
-
-    return write
-
-
 def refusal(name: str, *overrides: str) -> str:
     """The message with which a recipe is refused."""
     with pytest.raises(ConfigError) as caught:

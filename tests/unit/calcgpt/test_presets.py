@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,18 +11,6 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.model import build_model
 from calcgpt.recipe import load_preset, load_recipe, preset_names, recipe_names
-
-
-@pytest.fixture
-def recipe_file(tmp_path: Path) -> Callable[[str], str]:
-    """Writes a recipe, returns its path."""
-
-    def write(text: str) -> str:
-        path = tmp_path / "mine.toml"
-        path.write_text(text, "utf-8")
-        return str(path)
-
-    return write
 
 
 def test_the_presets_of_the_posts_are_there() -> None:

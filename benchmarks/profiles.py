@@ -1,0 +1,121 @@
+"""Where the time goes, in CalcGPT and in transformers, and how fast products of matrices are.
+
+    python benchmarks/profiles.py [--json FILE]
+
+How long it takes to answer 256 problems with the blog's model, and to train a Llama of its size for
+a step, and how much of that are products of matrices and attention; and products of the sizes that
+occur there by MKL, which torch takes by itself, and by oneDNN, which `calcgpt.model.linear` takes.
+On one thread.
+"""
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+# Run as a script, this file would have its neighbours stand in the way of the packages.
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import torch  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.profiler import ProfilerActivity, profile  # noqa: E402
+
+from benchmarks.decode import contestants  # noqa: E402
+from benchmarks.measure import environment, parser, write  # noqa: E402
+from benchmarks.train import loops  # noqa: E402
+from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
+from calcgpt.evaluate import read_problems  # noqa: E402
+from calcgpt.model import linear  # noqa: E402
+from calcgpt.recipe import load_preset  # noqa: E402
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise")
+SIZES = ((6_400, 96, 288), (6_400, 96, 384), (6_400, 384, 96), (256, 96, 384), (1, 96, 384))
+
+
+def milliseconds(work: Callable[[], object], runs: int) -> dict[str, float]:
+    """Of one run, after one to warm up: all of it, and, by the profiler, products and attention.
+
+    The rest is not given: the profiler itself, and memory it makes torch ask for, are in it.
+    """
+    work()
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        for _ in range(runs):
+            work()
+    spent = {"all": statistics.median(seconds) * 1e3, "products": 0.0, "attention": 0.0}
+    for event in profiler.key_averages():
+        each = event.self_cpu_time_total / 1e3 / runs
+        if event.key in PRODUCTS:
+            spent["products"] += each
+        elif "scaled_dot_product" in event.key:
+            spent["attention"] += each
+    return {kind: round(time_spent, 1) for kind, time_spent in spent.items()}
+
+
+def gflops(product: Callable[[], object], operations: int, runs: int) -> float:
+    """Median of a product's rate, in 10^9 operations a second."""
+    seconds = []
+    for _ in range(runs + 3):
+        start = time.perf_counter()
+        product()
+        seconds.append(time.perf_counter() - start)
+    return round(operations / statistics.median(seconds[3:]) / 1e9, 1)
+
+
+@torch.inference_mode()
+def product_rates(runs: int) -> dict[str, dict[str, float]]:
+    """Rows x in x out -> the rates of both libraries."""
+    rates = {}
+    for rows, n_in, n_out in SIZES:
+        x, weight = torch.randn(rows, n_in), torch.randn(n_out, n_in)
+        ways = {"MKL": partial(F.linear, x, weight)}
+        if linear.AVAILABLE:
+            ways["oneDNN"] = partial(linear.by_onednn, x, weight, None)
+        rates[f"{rows} x {n_in} x {n_out}"] = {
+            name: gflops(product, 2 * rows * n_in * n_out, runs) for name, product in ways.items()
+        }
+    return rates
+
+
+def main() -> None:
+    """Run the profiles and print them."""
+    options = parser("Profile decoding and training.", runs=15)
+    options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
+    arguments = options.parse_args()
+    torch.set_num_threads(1)
+    cpu = torch.device("cpu")
+
+    checkpoint = Checkpoint.load(resolve("blog"))
+    encode = checkpoint.tokenizer.encode
+    prompts = [encode(line.prompt).tolist() for line in read_problems(arguments.data, 256)]
+    ways = contestants(checkpoint.model, int(encode("$")[0]), cpu)
+    steps = loops(load_preset("llama"), cpu)
+    figures: dict[str, Any] = {
+        "environment": environment(cpu, "transformers"),
+        "answering 256 problems, ms": {
+            name: milliseconds(partial(answer, torch.tensor(prompts)), arguments.runs)
+            for name, answer in ways.items()
+            if "onnxruntime" not in name  # which torch's profiler does not see into
+        },
+        "a training step, ms": {
+            name: milliseconds(loop.step, arguments.runs) for name, loop in steps.items()
+        },
+        "products, 10^9 operations a second": product_rates(arguments.runs),
+    }
+    for title in list(figures)[1:]:
+        print(f"{title}:")
+        for name, of in figures[title].items():
+            print(f"  {name:<18}", ", ".join(f"{kind} {value}" for kind, value in of.items()))
+    write(arguments.json, figures)
+
+
+if __name__ == "__main__":
+    main()
