@@ -6,6 +6,7 @@ Shapes: B sequences, P prompt tokens, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -57,7 +58,77 @@ class Completion:
     probabilities: list[float] = field(default_factory=list)
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class Step:
+    """What one forward pass added: a token to each of B open rows."""
+
+    rows: list[int]  # which of the prompts, in ascending order
+    ids: list[int]
+    probabilities: list[float]
+    logits_BV: torch.Tensor  # what they were chosen from
+
+
+class Generation:
+    """A batch of prompts in the course of being continued, a token a step.
+
+    All prompts have the same length, P >= 1. A row ends with `stop_token`, after `max_new_tokens`,
+    or where the model's context is full. Deterministic under `sampling.seed` for a given batch.
+    """
+
+    def __init__(
+        self,
+        model: Decoder,
+        prompts_BP: torch.Tensor,
+        stop_token: int,
+        max_new_tokens: int | None = None,
+        sampling: Sampling | None = None,
+    ) -> None:
+        batch, length = prompts_BP.shape
+        room = model.config.block_size - length + 1  # the last token need not be read again
+        self._left = room if max_new_tokens is None else min(room, max_new_tokens)
+        self.rows = list(range(batch)) if self._left > 0 else []  # still open
+        self._model = model
+        self._stop_token = stop_token
+        self._sampling = sampling or Sampling()
+        self._rng = torch.Generator(device=prompts_BP.device).manual_seed(self._sampling.seed)
+        self._tokens = prompts_BP
+        if self.rows:
+            self._n_shared = _shared_prefix(prompts_BP) if batch > 1 else 0
+            self._cache = model.new_cache(1 if self._n_shared else batch, length + self._left - 1)
+
+    @torch.inference_mode()
+    def step(self) -> Step:
+        """Add a token to every open row, of which there must be one."""
+        if self._n_shared:  # what all prompts begin with is read once
+            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
+            self._cache.select(
+                torch.zeros(len(self.rows), dtype=torch.int64, device=self._tokens.device)
+            )
+            self._tokens = self._tokens[:, self._n_shared :]
+            self._n_shared = 0
+        logits_BV = self._model(self._tokens, self._cache, True)[:, -1].float()
+        next_B = choose(logits_BV, self._sampling, self._rng)
+        probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
+        added = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
+        self._left -= 1
+        self._tokens = next_B[:, None]
+        ended = zip(added.rows, added.ids, strict=True)
+        self.drop({row for row, token in ended if token == self._stop_token or self._left == 0})
+        return added
+
+    def drop(self, rows: Collection[int]) -> None:
+        """Close these rows, if they are open: they leave the batch."""
+        keep = [place for place, row in enumerate(self.rows) if row not in rows]
+        if len(keep) == len(self.rows):
+            return
+        self.rows = [self.rows[place] for place in keep]
+        if self.rows:
+            index = torch.tensor(keep, device=self._tokens.device)
+            self._tokens = self._tokens[index]
+            if not self._n_shared:  # else the cache has one row so far, which all need
+                self._cache.select(index)
+
+
 def generate(
     model: Decoder,
     prompts_BP: torch.Tensor,
@@ -65,43 +136,15 @@ def generate(
     max_new_tokens: int | None = None,
     sampling: Sampling | None = None,
 ) -> list[Completion]:
-    """What follows each prompt, up to and including `stop_token`, one completion a row.
-
-    All prompts have the same length, P >= 1. A row ends after `max_new_tokens`, or where the
-    model's context is full. Deterministic under `sampling.seed` for a given batch.
-    """
-    sampling = sampling or Sampling()
-    batch, length = prompts_BP.shape
-    room = model.config.block_size - length + 1  # the last token need not be read again
-    limit = room if max_new_tokens is None else min(room, max_new_tokens)
-    outputs = [Completion() for _ in range(batch)]
-    if batch == 0 or limit <= 0:
-        return outputs
-    rng = torch.Generator(device=prompts_BP.device).manual_seed(sampling.seed)
-    rows = torch.arange(batch, device=prompts_BP.device)  # rows still open -> rows of the output
-    n_shared = _shared_prefix(prompts_BP) if batch > 1 else 0
-    cache = model.new_cache(1 if n_shared else batch, length + limit - 1)
-    if n_shared:  # what all prompts begin with is read once
-        model(prompts_BP[:1, :n_shared], cache, True)
-        cache.select(torch.zeros_like(rows))
-    tokens = prompts_BP[:, n_shared:]
-    for _ in range(limit):
-        logits_BV = model(tokens, cache, True)[:, -1].float()
-        next_B = choose(logits_BV, sampling, rng)
-        probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
-        for row, token, probability in zip(
-            rows.tolist(), next_B.tolist(), probs_B.tolist(), strict=True
-        ):
+    """What follows each prompt, up to and including `stop_token`, one completion a row; see
+    `Generation`."""
+    generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
+    outputs = [Completion() for _ in prompts_BP]
+    while generation.rows:
+        step = generation.step()
+        for row, token, probability in zip(step.rows, step.ids, step.probabilities, strict=True):
             outputs[row].ids.append(token)
             outputs[row].probabilities.append(probability)
-        open_B = next_B != stop_token
-        if not open_B.all():  # finished rows leave the batch
-            keep = open_B.nonzero().squeeze(1)
-            if not len(keep):
-                break
-            rows, next_B = rows[keep], next_B[keep]
-            cache.select(keep)
-        tokens = next_B[:, None]
     return outputs
 
 
