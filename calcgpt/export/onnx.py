@@ -36,17 +36,22 @@ TOLERANCE = 1e-4  # of logits, relative to the largest
 @EXPORTERS.register("onnx")
 def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """model.onnx, tokenizer.json, and a README.md that says how to run them; see `Exporter`."""
-    for library in ("onnxruntime", "onnx", "onnxscript"):
+    require("onnxruntime", "onnx", "onnxscript")
+    with new_export(out, force, GRAPH) as staging:
+        write_bytes(staging / GRAPH, to_onnx(checkpoint.model).SerializeToString())
+        check(checkpoint.model, (staging / GRAPH).read_bytes())
+        write_text(staging / TOKENIZER, checkpoint.tokenizer.to_json())
+        write_text(staging / CARD, onnx_card(out.name, checkpoint))
+    return "an ONNX graph with a key/value cache"
+
+
+def require(*libraries: str) -> None:
+    """Raise UserError, naming the extra, unless all of these can be imported."""
+    for library in libraries:
         try:
             import_module(library)
         except ImportError:
             raise missing("onnx", library) from None
-    with new_export(out, force, GRAPH) as staging:
-        write_bytes(staging / GRAPH, to_onnx(checkpoint.model).SerializeToString())
-        check(checkpoint.model, staging / GRAPH)
-        write_text(staging / TOKENIZER, checkpoint.tokenizer.to_json())
-        write_text(staging / CARD, onnx_card(out.name, checkpoint))
-    return "an ONNX graph with a key/value cache"
 
 
 class GraphCache(KVCache):
@@ -139,9 +144,10 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
     return _without_notes(program.model_proto)
 
 
-def check(model: LanguageModel, path: Path) -> None:
-    """Raise CheckpointError unless `path` is valid ONNX by which onnxruntime, on the CPU, gives the
-    logits of `model` for random sequences: whole, in parts, token by token, alone and in batches.
+def check(model: LanguageModel, graph: bytes) -> None:
+    """Raise CheckpointError unless `graph` is valid ONNX by which onnxruntime, on the CPU, gives
+    the logits of `model` for random sequences: whole, in parts, token by token, alone and in
+    batches.
     """
     import onnx
     import onnxruntime
@@ -150,14 +156,14 @@ def check(model: LanguageModel, path: Path) -> None:
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors
     try:
-        onnx.checker.check_model(path, full_check=True)
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        onnx.checker.check_model(graph, full_check=True)
+        session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         error = float(np.max([*_errors(model, session)]))  # unlike Python's, NaN if one is
     except Exception as raised:  # each library has its own types, onnxruntime a dozen
-        raise CheckpointError(f"{path.name} does not run: {_reason(raised)}") from None
+        raise CheckpointError(f"{GRAPH} does not run: {_reason(raised)}") from None
     if not error <= TOLERANCE:  # nor where it is not a number
         raise CheckpointError(
-            f"{path.name}: onnxruntime's logits differ from the model's by {error:.1e}, relative"
+            f"{GRAPH}: onnxruntime's logits differ from the model's by {error:.1e}, relative"
         )
 
 
@@ -221,15 +227,18 @@ def _without_notes(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's warnings and log lines, which are about its own insides."""
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """Without warnings and log lines of the exporter, which are about its own insides."""
+    loggers = [logging.getLogger(name) for name in ("torch", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.disable(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _reason(error: BaseException) -> str:

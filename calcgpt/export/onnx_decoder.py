@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calcgpt.export.base import missing
-from calcgpt.export.onnx import empty_past, names, to_onnx
+from calcgpt.export.onnx import empty_past, names, require, to_onnx
 from calcgpt.model import LanguageModel
 
 
@@ -33,21 +32,29 @@ class OnnxCache:
 class OnnxDecoder:
     """What `generate` needs of a model, from onnxruntime on the CPU."""
 
-    def __init__(self, model: LanguageModel) -> None:
-        """Raises UserError where onnxruntime is missing, ConfigError where no graph can hold the
-        model. Uses as many threads as torch."""
-        try:
-            import onnxruntime
-        except ImportError:
-            raise missing("onnx", "onnxruntime") from None
+    def __init__(
+        self, model: LanguageModel, graph: bytes | None = None, threads: int | None = None
+    ) -> None:
+        """`graph`: what `to_onnx` made of the model, serialized; None: it is made here. `threads`
+        of the CPU; None: as many as torch uses.
+
+        Raises UserError where onnxruntime is missing, ConfigError where no graph can hold the
+        model.
+        """
+        require("onnxruntime")
+        import onnxruntime
+
+        # Of the session's options no other value decodes faster, nor does binding its inputs.
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
+        options.intra_op_num_threads = threads or torch.get_num_threads()
         options.log_severity_level = 3  # errors
         self.config = model.config
         self._model = model
         self._inputs, self._outputs = names(model)
         self._session = onnxruntime.InferenceSession(
-            to_onnx(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+            to_onnx(model).SerializeToString() if graph is None else graph,
+            options,
+            providers=["CPUExecutionProvider"],
         )
 
     def new_cache(self, batch: int, n_token: int) -> OnnxCache:
