@@ -1,132 +1,260 @@
-"""What a person types -> one problem -> the model's answer beside the exact one."""
+"""What a person types -> a tree of operations -> a question to the model for each -> an answer with
+its evidence.
+
+A `Computation` knows what to ask next and what to make of the answers, but asks nobody: the
+`Calculator` here asks its model at once, the service puts the questions of many requests together.
+"""
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.confidence import Confidence, confidence
-from calcgpt.errors import ExpressionError
-from calcgpt.generate import generate
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.expression import Binary, Expression, Literal, parse, show
+from calcgpt.generate import Decoder, generate
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, WIDTH, answer_text, number_text, parse_answer, render_prompt
 
-MAX_LENGTH = 100  # characters of an expression
-_NUMBER = re.compile(r"-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-_TYPED = str.maketrans({"×": "*", "÷": "/", "−": "-"})  # signs that people type
+
+@dataclass(frozen=True)
+class Node:
+    """One operation of an expression, as the model answered it.
+
+    Where an operand is lacking, because the model's answer to it was no number that the notation
+    can hold, the model was not asked: all but the first three is None, and nothing agrees.
+    """
+
+    expression: str  # the part of the whole: `(1+2)*3`
+    position: int  # text[position:end] of what was typed
+    end: int
+    problem: str | None = None  # with the model's own intermediate results: `3*3`
+    prompt: str | None = None  # what the model read
+    work: str | None = None  # its worked steps; None also where it wrote none
+    output: str | None = None  # all that it wrote: the steps and `=`, if any, then the answer
+    result: str | None = None  # its answer, None also where that is no number
+    exact: str | None = None  # the right answer to `problem`
+    agrees: bool = False
+    confidence: Confidence | None = None
 
 
 @dataclass(frozen=True)
 class Calculation:
-    """One answer and its evidence. The model's result is never replaced by the exact one."""
+    """An answer and its evidence. The model's result is never replaced by the exact one."""
 
-    expression: str  # as the model understood it: `12.5*3`
+    expression: str  # as it was understood: `(1+2)*3`
     result: str | None  # what the model answered, None where its output is no number
-    exact: str  # what is right
-    verified: bool  # whether they agree
-    prompt: str  # what the model read
-    output: str  # what the model wrote: worked steps and `=`, if it writes them, then the answer
-    confidence: Confidence  # the probabilities that the model gave what it wrote
+    exact: str  # what is right, each operation rounded to two places
+    verified: bool  # whether every node agrees
+    confidence: Confidence  # of all nodes: products, and the least of the weakest steps
+    nodes: tuple[Node, ...]  # operands before the operation that needs them
     model: str
+
+    @property
+    def written(self) -> str:
+        """The answer, or, where it is no number, what the model wrote in its place."""
+        return self.result if self.result is not None else self.nodes[-1].output or ""
+
+    @property
+    def faults(self) -> list[str]:
+        """What is wrong, a line for each node that is."""
+        return [
+            f"wrong: {node.problem} is {node.exact}"
+            if node.problem
+            else f"not asked, for want of an operand: {node.expression}"
+            for node in self.nodes
+            if not node.agrees
+        ]
+
+
+class Question(NamedTuple):
+    """What to ask the model next."""
+
+    node: int
+    problem: Problem
+    text: str  # the problem as a person writes it: `3*3`
+    prompt: str
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Which operands a model's notation can hold: at most WIDTH characters and, if given, at most
+    so many digits in hundredths."""
+
+    digits: int | None
+
+    @property
+    def below(self) -> int | None:
+        """Operands are smaller than this in magnitude, if there is such a bound."""
+        return None if self.digits is None else 10**self.digits // 100
+
+    def reason_against(self, number: Number) -> str | None:
+        """Why it cannot be an operand; None if it can."""
+        if len(number_text(number)) > WIDTH:
+            return f"a number of more than {WIDTH} characters"
+        if self.digits is not None and abs(number.hundredths) >= 10**self.digits:
+            return f"this model calculates with numbers below {self.below:,}"
+        return None
+
+
+class Computation:
+    """An expression in the course of being answered."""
+
+    def __init__(self, text: str, model: str, domain: Domain) -> None:
+        """Raises ExpressionError for what is no expression, and for an operand or, by exact
+        arithmetic, an intermediate result that the model's notation cannot hold."""
+        tree = parse(text)
+        self._model, self._domain = model, domain
+        self._operations = _in_order(tree)
+        places = {id(operation): place for place, operation in enumerate(self._operations)}
+        self._operands = [
+            [e.number if isinstance(e, Literal) else places[id(e)] for e in (node.left, node.right)]
+            for node in self._operations
+        ]
+        self.exact = _exact(tree, domain)
+        #: What each node is made of, before it is asked.
+        self.outline = [Node(show(op), op.start, op.end) for op in self._operations]
+        self._answered: list[Node | None] = [None] * len(self.outline)
+        self._values: list[Number | None] = [None] * len(self.outline)
+        self._asked: dict[int, Question] = {}
+
+    def questions(self) -> list[Question]:
+        """What can be asked now and was not yet: all nodes whose operands are known. None are left
+        when everything asked is answered and this is empty."""
+        ready = []
+        for place, node in enumerate(self.outline):
+            if place in self._asked or self._answered[place]:
+                continue
+            operands = self._operands[place]
+            if any(isinstance(o, int) and self._answered[o] is None for o in operands):
+                continue
+            a, b = (self._values[o] if isinstance(o, int) else o for o in operands)
+            if any(n is None or self._domain.reason_against(n) for n in (a, b)):
+                self._answered[place] = node  # an operand is lacking: cannot be asked
+                continue
+            assert a is not None
+            assert b is not None
+            problem = Problem(a, self._operations[place].op, b)
+            text = f"{number_text(a)}{problem.op}{number_text(b)}"
+            self._asked[place] = Question(place, problem, text, render_prompt(problem))
+            ready.append(self._asked[place])
+        return ready
+
+    def answer(self, place: int, output: str, probabilities: list[float]) -> Node:
+        """What the model wrote after the prompt of the question about node `place`, and how
+        probable it held each character."""
+        question = self._asked[place]
+        result, value = read_answer(question.prompt + output)
+        exact = answer_text(answer(question.problem))
+        outline = self.outline[place]
+        work, equals, _ = output.rpartition("=")
+        node = Node(
+            expression=outline.expression,
+            position=outline.position,
+            end=outline.end,
+            problem=question.text,
+            prompt=question.prompt,
+            work=work if equals else None,
+            output=output,
+            result=result,
+            exact=exact,
+            agrees=result == exact,
+            confidence=confidence(output, probabilities),
+        )
+        self._answered[place], self._values[place] = node, value
+        return node
+
+    def calculation(self) -> Calculation:
+        """The whole, when nothing is left to ask."""
+        nodes = tuple(node for node in self._answered if node)
+        assert len(nodes) == len(self.outline)
+        sure = [node.confidence or Confidence(0.0, 0.0, 0.0) for node in nodes]
+        return Calculation(
+            expression=nodes[-1].expression,
+            result=nodes[-1].result,
+            exact=answer_text(self.exact),
+            verified=all(node.agrees for node in nodes),
+            confidence=Confidence(
+                math.prod(s.answer for s in sure),
+                min(s.weakest_step for s in sure),
+                math.prod(s.whole for s in sure),
+            ),
+            nodes=nodes,
+            model=self._model,
+        )
 
 
 class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint) -> None:
-        """Raises DataError where the model's tokens are not the notation's characters."""
+    def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
+        """`decoder` runs the checkpoint's model; by default torch does. Raises DataError where the
+        model's tokens are not the notation's characters."""
         checkpoint.tokenizer.require_characters()
         self.checkpoint = checkpoint
-        self._stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])  # raises where one is lacking
+        self.decoder: Decoder = decoder or checkpoint.model
+        self.domain = Domain(checkpoint.recipe.work_digits)
+        self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])  # raises where one is lacking
+
+    def begin(self, expression: str) -> Computation:
+        """Raises ExpressionError for what it cannot take."""
+        return Computation(expression, self.checkpoint.name, self.domain)
 
     def calculate(self, expression: str) -> Calculation:
-        """Raises ExpressionError, with the position, for what is not one binary operation on
-        numbers that the notation can hold."""
-        problem = parse_expression(expression, self.checkpoint.recipe.work_digits)
-        prompt = render_prompt(problem)
+        """The answer, all operations of one level in one batch. Raises ExpressionError."""
+        computation = self.begin(expression)
         tokenizer = self.checkpoint.tokenizer
-        ids = torch.from_numpy(tokenizer.encode(prompt).astype("int64"))[None]
-        ids = ids.to(next(self.checkpoint.model.parameters()).device)
-        (written,) = generate(self.checkpoint.model, ids, self._stop)
-        output = tokenizer.decode(written.ids)
-        exact = answer_text(answer(problem))
-        result = read_answer(prompt + output)
-        return Calculation(
-            expression=f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}",
-            result=result,
-            exact=exact,
-            verified=result == exact,
-            prompt=prompt,
-            output=output,
-            confidence=confidence(output, written.probabilities),
-            model=self.checkpoint.name,
-        )
+        device = next(self.checkpoint.model.parameters()).device
+        while questions := computation.questions():
+            prompts = [tokenizer.encode(question.prompt).tolist() for question in questions]
+            prompts_BP = torch.tensor(prompts, device=device)
+            written = generate(self.decoder, prompts_BP, self.stop)
+            for question, w in zip(questions, written, strict=True):
+                computation.answer(question.node, tokenizer.decode(w.ids), w.probabilities)
+        return computation.calculation()
 
 
-def read_answer(text: str) -> str | None:
-    """The answer in a whole problem as the model completed it: what follows the last `=`, closed
-    by `$`. None where that is not an answer."""
+def read_answer(text: str) -> tuple[str | None, Number | None]:
+    """The answer in a whole problem as the model completed it, as text and as a number: what
+    follows the last `=`, closed by `$`. None where that is not an answer, or not a number."""
     field = text.rpartition("=")[2]
     if not field.endswith("$"):
-        return None
+        return None, None
     try:
-        return answer_text(parse_answer(field[:-1]))
+        value = parse_answer(field[:-1])
     except NotationError:
-        return None
+        return None, None
+    return answer_text(value), value
 
 
-def parse_expression(text: str, digits: int | None = None) -> Problem:
-    """`12.5 * 3` -> the problem. Numbers have at most two places, at most ten characters and, if
-    given, at most so many digits in hundredths; `×`, `÷` and `−` are read as `*`, `/` and `-`.
-
-    Raises ExpressionError with the position in `text`.
-    """
-    if len(text) > MAX_LENGTH:
-        raise ExpressionError(f"longer than {MAX_LENGTH} characters", MAX_LENGTH)
-    typed = text.translate(_TYPED)  # one character for one: positions stay
-    a, at = _number(typed, 0, digits)
-    at = _skip_spaces(typed, at)
-    if at == len(typed):
-        raise ExpressionError("an operation is missing: one of + - * /", at)
-    if typed[at] == ",":
-        raise ExpressionError("a comma; write decimals with a point", at)
-    if typed[at] not in "+-*/":
-        raise ExpressionError(f"{text[at]!r} is not an operation; valid are + - * /", at)
-    operation = Operation(typed[at])
-    b, at = _number(typed, at + 1, digits)
-    at = _skip_spaces(typed, at)
-    if at < len(typed):
-        if typed[at] == ",":
-            raise ExpressionError("a comma; write decimals with a point", at)
-        raise ExpressionError("one operation on two numbers is all that is understood", at)
-    return Problem(a, operation, b)
+def _in_order(tree: Binary) -> list[Binary]:
+    """All operations, operands before the operation that needs them, left before right."""
+    operands = [e for e in (tree.left, tree.right) if isinstance(e, Binary)]
+    return [*(node for operand in operands for node in _in_order(operand)), tree]
 
 
-def _number(text: str, at: int, digits: int | None) -> tuple[Number, int]:
-    """The number that starts at `at`, spaces skipped, and where it ends."""
-    at = _skip_spaces(text, at)
-    match = _NUMBER.match(text, at)
-    if not match:
-        found = repr(text[at]) if at < len(text) else "the end"
-        raise ExpressionError(f"a number is expected, not {found}", at)
-    whole, point, places = match.group().partition(".")
-    if len(places.rstrip("0")) > 2:
-        raise ExpressionError("more than two decimal places", match.start() + len(whole) + 3)
-    hundredths = int(whole.lstrip("-") or "0") * 100 + int(places[:2].ljust(2, "0"))
-    number = Number(-hundredths if whole.startswith("-") else hundredths, bool(point))
-    if len(number_text(number)) > WIDTH:
-        raise ExpressionError(f"a number of more than {WIDTH} characters", match.start())
-    if digits is not None and hundredths >= 10**digits:
-        limit = f"{10**digits // 100:,}"
-        raise ExpressionError(f"this model calculates with numbers below {limit}", match.start())
-    return number, match.end()
-
-
-def _skip_spaces(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+def _exact(expression: Expression, domain: Domain, operand: bool = False) -> Number:
+    """Its value by exact arithmetic, each operation rounded to two places."""
+    kind = ExpressionErrorKind
+    start, end = expression.start, expression.end
+    if isinstance(expression, Literal):
+        if reason := domain.reason_against(expression.number):
+            raise ExpressionError(kind.OUT_OF_RANGE, reason, start, end)
+        return expression.number
+    a, b = (_exact(part, domain, operand=True) for part in (expression.left, expression.right))
+    if expression.op is Operation.DIV and b.hundredths == 0:
+        raise ExpressionError(
+            kind.DIVISION_BY_ZERO, "division by zero", expression.right.start, expression.right.end
+        )
+    value = answer(Problem(a, expression.op, b))
+    assert value is not None  # only a division by zero has none
+    if operand and (reason := domain.reason_against(value)):
+        text = f"{show(expression)} is {number_text(value)}: {reason}"
+        raise ExpressionError(kind.OUT_OF_RANGE, text, start, end)
+    return value

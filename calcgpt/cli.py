@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -295,22 +296,24 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
 @click.option("--work", is_flag=True, help="Also show all that it wrote, and how sure it was.")
 def calc(expression: str, checkpoint: str, work: bool) -> None:
-    """Answer EXPRESSION, one operation on two numbers: calcgpt calc "12.5*3".
+    """Answer EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    The model's answer goes to stdout; where it is wrong, stderr says so.
+    Numbers have at most two decimal places; + - * /, parentheses and a minus sign are understood.
+    The model answers each operation. Its answer goes to stdout; where it is wrong, stderr says so.
     """
     from calcgpt.calculator import Calculator
     from calcgpt.checkpoint import Checkpoint, resolve
 
     answer = Calculator(Checkpoint.load(resolve(checkpoint))).calculate(expression)
-    click.echo(answer.output if answer.result is None else answer.result)
-    if work:
-        sure = answer.confidence
-        click.echo(f"{answer.prompt}{answer.output}")
-        click.echo(f"probability of the answer {sure.answer:.4f}, of all {sure.whole:.4f}; "
-                   f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
-    if not answer.verified:
-        click.echo(f"wrong: {answer.expression} is {answer.exact}", err=True)
+    click.echo(answer.written)
+    for node in answer.nodes if work else ():
+        if node.confidence:
+            sure = node.confidence
+            click.echo(f"{node.prompt}{node.output}")
+            click.echo(f"probability of the answer {sure.answer:.4f}, of all {sure.whole:.4f}; "
+                       f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
+    for fault in answer.faults:
+        click.echo(fault, err=True)
 
 
 @cli.command(name="inspect", context_settings={"ignore_unknown_options": True})  # -5+3 again
@@ -354,24 +357,36 @@ def inspect_(
     if json_file:
         write_json(json_file, found.record())
         files.append(json_file)
-    click.echo(found.answer.output if found.answer.result is None else found.answer.result)
+    click.echo(found.answer.written)
     for file in files:
         click.echo(str(file))
     click.echo(found.table())
-    if not found.answer.verified:
-        click.echo(f"wrong: {found.answer.expression} is {found.answer.exact}", err=True)
+    for fault in found.answer.faults:
+        click.echo(fault, err=True)
 
 
-@cli.command()
-@click.option("--host", help="[default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="0 takes a free one.  [default: 8000]")
-@click.option("--checkpoint", help="A folder, a name, or `best`.  [default: best]")
-def serve(**flags: Any) -> None:
-    """Serve the calculator over HTTP.
+class ServeCommand(click.Command):
+    """Its options are the service's settings, looked up only when they are needed: no other
+    command imports what the service is made of."""
 
-    What no flag says is read from CALCGPT_HOST, CALCGPT_PORT and CALCGPT_CHECKPOINT.
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        from api.options import options
+
+        return [*options(), *super().get_params(context)]
+
+
+@cli.command(cls=ServeCommand)
+@click.option("--show-config", is_flag=True, help="Print the settings, secrets masked, and end.")
+def serve(show_config: bool, **flags: Any) -> None:
+    """Serve the calculator over HTTP, and a page to use it on.
+
+    What no flag says is read from the environment: CALCGPT_PORT for --port, and so on.
     """
     from api.server import run
     from api.settings import load_settings
 
-    run(load_settings({name: value for name, value in flags.items() if value is not None}))
+    settings = load_settings({name: value for name, value in flags.items() if value is not None})
+    if show_config:
+        click.echo(json.dumps(settings.shown(), indent=2))
+    else:
+        run(settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from datagen.errors import UserError
 
 __all__ = [
@@ -9,6 +11,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "ExpressionError",
+    "ExpressionErrorKind",
     "TrainingError",
     "UserError",
 ]
@@ -30,16 +33,35 @@ class TrainingError(UserError):
     """A run cannot go on as it was configured."""
 
 
+class ExpressionErrorKind(StrEnum):
+    """What can be wrong with an expression."""
+
+    SYNTAX = "syntax"
+    DECIMAL_COMMA = "decimal-comma"
+    NO_OPERATION = "no-operation"
+    TOO_LONG = "too-long"
+    TOO_DEEP = "too-deep"
+    TOO_MANY_PLACES = "too-many-places"
+    OUT_OF_RANGE = "out-of-range"
+    DIVISION_BY_ZERO = "division-by-zero"
+
+
 class ExpressionError(UserError):
     """Input of the calculator that it cannot take.
 
-    `position` is the 0-based index of the offending character in the text as typed.
+    The offending part of the text as typed is `text[position:end]`; it is empty where the text
+    ends too early.
     """
 
-    def __init__(self, reason: str, position: int) -> None:
-        super().__init__(reason, position)
+    def __init__(
+        self, kind: ExpressionErrorKind, reason: str, position: int, end: int | None = None
+    ) -> None:
+        end = position + 1 if end is None else end
+        super().__init__(kind, reason, position, end)
+        self.kind = kind
         self.reason = reason
         self.position = position
+        self.end = end
 
     def __str__(self) -> str:
         return f"{self.reason} (position {self.position})"

@@ -23,7 +23,7 @@ from calcgpt.batches import ProblemLines, read_text
 from calcgpt.calculator import Calculation, Calculator
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig
-from calcgpt.errors import ConfigError, DataError
+from calcgpt.errors import ConfigError, DataError, UserError
 from calcgpt.evaluate import read_problems
 from calcgpt.fresh import FreshProblems
 from calcgpt.model import GPT
@@ -125,7 +125,7 @@ def inspect(
 
     Raises ConfigError for a model without layers, DataError for one that does not read problems a
     character at a time, for damaged weights and for problems that the model cannot read,
-    ExpressionError for a bad expression.
+    ExpressionError for a bad expression, UserError for one of several operations.
     """
     model, name = checkpoint.model, checkpoint.name
     if not isinstance(model, GPT):
@@ -135,6 +135,9 @@ def inspect(
     if not (isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(tokenizer.vocabulary)):
         raise DataError(f"{name} cannot be inspected: it does not read problems by characters")
     answer = Calculator(checkpoint).calculate(expression)
+    node = answer.nodes[-1]
+    if len(answer.nodes) > 1:
+        raise UserError(f"only one operation can be inspected; this has {len(answer.nodes)}")
     recipe = checkpoint.recipe
     texts = file_problems(data, n) if data else drawn_problems(recipe, tokenizer, n, seed)
     try:
@@ -144,7 +147,7 @@ def inspect(
     return Inspection(
         answer=answer,
         # The last character is written but, as nothing comes after it, never read.
-        maps=attention_maps(model, tokenizer, (answer.prompt + answer.output)[:-1]),
+        maps=attention_maps(model, tokenizer, f"{node.prompt}{node.output}"[:-1]),
         problems=len(lines),
         source=data.name if data else f"drawn, seed {seed}",
         tokens=int(_positions(model, lines.lengths).sum()),

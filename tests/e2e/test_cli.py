@@ -64,7 +64,7 @@ def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
     # The only checkpoint under checkpoints/ is the best one.
     answered = calcgpt("calc", "12.5*3", cwd=tmp_path)
     published = Calculator(Checkpoint.load(tmp_path / "checkpoints" / "mine")).calculate("12.5*3")
-    assert answered == f"{published.output if published.result is None else published.result}\n"
+    assert answered == f"{published.written}\n"
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,12 @@ def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
         (["calc", "1/", "--checkpoint", "{tiny}"], "position 2"),
         (["serve", "--port", "65536"], "--port"),
         (["serve", "--port", "http"], "--port"),
+        (["serve", "--engine", "abacus", "--port", "0"], "valid names: auto, onnxruntime, torch"),
+        (["serve", "--rate-limit", "often", "--port", "0"], "rate limit"),
+        (["serve", "--max-items", "1000"], "max_items must not exceed max_pending"),
+        (["calc", "(1+2", "--checkpoint", "{tiny}"], "a ) is missing"),
+        (["calc", "1/(2-2)", "--checkpoint", "{tiny}"], "division by zero"),
+        (["inspect", "{tiny}", "1+2+3"], "only one operation"),
         (["datagen", "out", "--train", "0"], "train must be"),
         (["datagen", "out", "--train", "many"], "--train"),
         (["datagen", "out", "--distribution", "normal"], "normal"),

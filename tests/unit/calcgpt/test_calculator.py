@@ -1,135 +1,40 @@
-"""What people type is understood or refused with the place; answers are never embellished."""
+"""A tree of operations becomes questions to a model; its answers are never embellished."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
-import torch
-from hypothesis import given
+from datagen_strategies import numbers, problems
+from expressions import expressions, value_of
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripted import Scripted, right, scripted_checkpoint, wrong_at
 
-from calcgpt import calculator as module
-from calcgpt.calculator import Calculator, parse_expression, read_answer
+from calcgpt.calculator import Calculation, Calculator, Domain, read_answer
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.confidence import Confidence
-from calcgpt.config import DataConfig
-from calcgpt.errors import ExpressionError
-from calcgpt.generate import Completion
-from datagen.arithmetic import Number, Operation, Problem, answer
-from datagen.notation import answer_text, number_text, parse_prompt, render_answer
-
-# Every number that fits in ten characters: `9999999999`, `9999999.99`, `-999999.99` ...
-whole = st.integers(-999_999_999, 9_999_999_999).map(lambda n: Number(100 * n, False))
-decimal = st.integers(-99_999_999, 999_999_999).map(lambda n: Number(n, True))
-numbers = whole | decimal
-problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.expression import parse, show
+from datagen.arithmetic import Operation, Problem, answer
+from datagen.notation import answer_text, render_answer
 
 
-def number(text: str) -> Number:
-    """What a canonically written number means."""
-    sign, digits = (-1, text[1:]) if text[0] == "-" else (1, text)
-    units, point, places = digits.partition(".")
-    return Number(sign * (100 * int(units) + int(places.ljust(2, "0"))), bool(point))
+def calculator(completion: object = None, digits: int | None = None) -> Calculator:
+    """One whose model writes what `completion` says of a prompt, by default the right thing."""
+    checkpoint = scripted_checkpoint(digits)
+    write = completion if callable(completion) else right(digits)
+    return Calculator(checkpoint, Scripted(checkpoint.tokenizer, write))
 
 
-@given(problems, st.sampled_from(["", " ", "  ", "\t"]))
-def test_a_problem_typed_canonically_is_read_as_it_is(problem: Problem, space: str) -> None:
-    parts = (number_text(problem.a), problem.op.value, number_text(problem.b))
-    assert parse_expression(space.join(parts)) == problem
+@pytest.fixture(scope="module")
+def exact() -> Calculator:
+    return calculator()
 
 
-@pytest.mark.parametrize(
-    ("typed", "a", "operation", "b"),
-    [
-        ("12.5*3", "12.5", "*", "3"),
-        ("  12.5  *  3  ", "12.5", "*", "3"),
-        ("7×6", "7", "*", "6"),
-        ("7 ÷ 2", "7", "/", "2"),
-        ("7−2", "7", "-", "2"),
-        ("-7+2", "-7", "+", "2"),
-        ("−7−−2", "-7", "-", "-2"),
-        ("3*-4", "3", "*", "-4"),
-        (".5+1", "0.5", "+", "1"),
-        ("-.5+1", "-0.5", "+", "1"),
-        ("5.+1", "5.0", "+", "1"),
-        ("5.0+1", "5.0", "+", "1"),
-        ("007+1", "7", "+", "1"),
-        ("1.10+1", "1.1", "+", "1"),
-        ("1.2500+1", "1.25", "+", "1"),
-        ("-0+1", "0", "+", "1"),
-        ("1/0", "1", "/", "0"),
-    ],
-)
-def test_ways_to_type_are_understood(typed: str, a: str, operation: str, b: str) -> None:
-    assert parse_expression(typed) == Problem(number(a), Operation(operation), number(b))
-
-
-@pytest.mark.parametrize(
-    ("typed", "position", "reason"),
-    [
-        ("", 0, "the end"),
-        ("   ", 3, "the end"),
-        ("5", 1, "operation is missing"),
-        ("5+", 2, "a number is expected, not the end"),
-        ("+5", 0, "a number is expected, not '+'"),
-        ("5 5", 2, "'5' is not an operation"),
-        ("5%2", 1, "'%' is not an operation"),
-        ("1e3+1", 1, "'e' is not an operation"),
-        ("1+x", 2, "a number is expected, not 'x'"),
-        ("--1+2", 0, "a number is expected"),
-        ("(1)+1", 0, "not '('"),
-        ("1,5+2", 1, "a comma"),
-        ("1+2,5", 3, "a comma"),
-        ("1+2+3", 3, "one operation"),
-        ("2**3", 2, "not '*'"),
-        ("1+2=", 3, "one operation"),
-        ("1.234+1", 4, "more than two decimal places"),
-        ("1+.001", 5, "more than two decimal places"),
-        ("12345678901+1", 0, "more than 10 characters"),
-        ("1+-1234567890", 2, "more than 10 characters"),
-        ("1+99999999.99", 2, "more than 10 characters"),
-        (".+1", 0, "a number is expected"),
-        ("nan+1", 0, "a number is expected"),
-        ("٣+1", 0, "a number is expected"),
-        ("1+²", 2, "a number is expected"),
-        ("１+1", 0, "a number is expected"),
-        ("\x001+1", 0, r"'\x00'"),
-        ("1\x1b[2J+1", 1, r"'\x1b'"),
-        ("1+\ud800", 2, r"'\ud800'"),
-        ("__import__('os')", 0, "a number is expected"),
-        ("1" * 1_000_000, 100, "longer than 100 characters"),
-        (" " * 101 + "1+1", 100, "longer than 100 characters"),
-    ],
-)
-def test_what_is_not_understood_is_refused_with_its_place(
-    typed: str, position: int, reason: str
-) -> None:
-    with pytest.raises(ExpressionError) as caught:
-        parse_expression(typed)
-    assert caught.value.position == position
-    assert reason in str(caught.value)
-    assert str(caught.value).isprintable()
-
-
-def read(text: str) -> Problem | ExpressionError:
-    """What comes of a text: nothing else is ever raised."""
-    try:
-        return parse_expression(text)
-    except ExpressionError as error:
-        return error
-
-
-@given(st.text() | st.text("0123456789+-*/., ×÷−e()") | st.from_regex(r"-?\d*\.?\d*[-+*/]-?\d*"))
-def test_any_text_is_a_problem_or_refused_with_a_place_in_it(text: str) -> None:
-    outcome = read(text)
-    if isinstance(outcome, Problem):
-        typed = f"{number_text(outcome.a)}{outcome.op}{number_text(outcome.b)}"
-        assert parse_expression(typed) == outcome
-    else:
-        assert 0 <= outcome.position <= len(text)
-        assert str(outcome).isprintable()
+@pytest.fixture(scope="module")
+def exact_steps() -> Calculator:
+    return calculator(digits=7)
 
 
 @pytest.mark.parametrize(
@@ -148,109 +53,200 @@ def test_any_text_is_a_problem_or_refused_with_a_place_in_it(text: str) -> None:
     ],
 )
 def test_an_answer_is_read_or_is_none(text: str, result: str | None) -> None:
-    assert read_answer(text) == result
+    assert read_answer(text)[0] == result
 
 
 @given(problems)
 def test_every_right_answer_is_read_back(problem: Problem) -> None:
     value = answer(problem)
-    assert read_answer(f"={render_answer(value)}$") == answer_text(value)
+    assert read_answer(f"={render_answer(value)}$") == (answer_text(value), value)
 
 
-@pytest.fixture
-def calculator(tiny: Checkpoint) -> Calculator:
-    return Calculator(tiny)
+@given(expressions())
+def test_a_model_that_is_right_gives_the_value_by_fractions(exact: Calculator, typed: str) -> None:
+    expected, error = outcome(value_of, typed, 10)
+    found, refusal = outcome(exact.calculate, typed)
+    if error:
+        assert refusal
+        assert (
+            refusal.kind
+            == {
+                ZeroDivisionError: ExpressionErrorKind.DIVISION_BY_ZERO,
+                OverflowError: ExpressionErrorKind.OUT_OF_RANGE,
+            }[type(error)]
+        )
+        assert 0 <= refusal.position < refusal.end <= len(typed)
+    else:
+        assert found.verified
+        assert found.result == found.exact == str(expected)
+        assert found.expression == show(parse(typed))
 
 
-def let_it_write(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator, output: str | None
-) -> None:
-    """Make the model write `output`, or, where that is None, the right answer."""
-    tokenizer = calculator.checkpoint.tokenizer
+def outcome(function: Any, *arguments: Any) -> tuple[Any, Any]:
+    """What a function returns, and what it raises."""
+    try:
+        return function(*arguments), None
+    except (ExpressionError, ZeroDivisionError, OverflowError) as error:
+        return None, error
 
-    def write(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
-        (prompt,) = [tokenizer.decode(ids) for ids in prompts_BP]
-        right = f"{render_answer(answer(parse_prompt(prompt)))}$"
-        ids = tokenizer.encode(right if output is None else output).tolist()
-        return [Completion(ids, [0.5] * len(ids))]
 
-    monkeypatch.setattr(module, "generate", write)
+def test_every_node_has_its_evidence(exact_steps: Calculator) -> None:
+    found = exact_steps.calculate("2 × (12.5 + 3)")
+    assert (found.expression, found.result, found.exact) == ("2*(12.5+3)", "31.0", "31.0")
+    assert found.verified
+    assert found.model == "scripted"
+    first, second = found.nodes
+    assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
+    assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31.0")
+    assert first.prompt == "$(00000012.5+0000000003)="
+    assert second.prompt == "$(0000000002*00000015.5)="
+    assert first.work == "x0521000y0030000a+05510000:05510000+1"
+    assert first.output == f"{first.work}=5.51000000$"
+    assert "2 × (12.5 + 3)"[first.position : first.end] == "12.5 + 3"
+    assert "2 × (12.5 + 3)"[second.position : second.end] == "2 × (12.5 + 3)"
+    assert first.agrees
+    assert first.confidence
+    assert 0.99 < first.confidence.whole < 1
+    assert found.confidence.weakest_step == min(
+        node.confidence.weakest_step for node in found.nodes if node.confidence
+    )
+
+
+def test_a_model_without_steps_writes_no_work(exact: Calculator) -> None:
+    (node,) = exact.calculate("12.5*3").nodes
+    assert (node.work, node.output) == (None, "5.73000000$")
+
+
+def test_nodes_of_one_level_are_one_batch() -> None:
+    checkpoint = scripted_checkpoint()
+    decoder = Scripted(checkpoint.tokenizer, right(None))
+    Calculator(checkpoint, decoder).calculate("(1+2)*(3+4)-5/6")
+    # The shared beginning of the three prompts is read by one row; then three write, then one
+    # for the product, and one for the difference.
+    assert decoder.batches == [1, *[3] * 11, *[1] * 22]
+
+
+def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> None:
+    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)*3")
+    first, second = found.nodes
+    assert (first.result, first.exact, first.agrees) == ("42", "3", False)
+    assert (second.problem, second.result, second.exact, second.agrees) == (
+        "42*3", "126", "126", True,
+    )  # fmt: skip
+    assert (found.result, found.exact, found.verified) == ("126", "9", False)
+    assert found.faults == ["wrong: 1+2 is 3"]
+
+
+def test_two_errors_that_cancel_are_not_verified() -> None:
+    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(40+3)+(42-42)")
+    assert not found.verified
+
+
+@pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "==="])
+def test_garbage_is_no_answer_and_what_needs_it_is_not_asked(output: str) -> None:
+    def completion(prompt: str) -> str:
+        return output if "*" in prompt else right(None)(prompt)
+
+    found = calculator(completion).calculate("1-12.5*3")
+    product, difference = found.nodes
+    assert product.output
+    assert product.output.startswith(output.split("$")[0])
+    assert (product.result, product.exact, product.agrees) == (None, "37.5", False)
+    assert (difference.problem, difference.prompt, difference.output) == (None, None, None)
+    assert (difference.result, difference.exact, difference.confidence) == (None, None, None)
+    assert (found.result, found.exact, found.verified) == (None, "-36.5", False)
+    assert found.confidence == Confidence(0.0, 0.0, 0.0)
+    assert found.faults == [
+        "wrong: 12.5*3 is 37.5", "not asked, for want of an operand: 1-12.5*3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["nan0000000$", "99999999999$"], ids=["nan", "too-long"])
+def test_an_intermediate_result_that_cannot_be_asked_about_stops_there(output: str) -> None:
+    """By exact arithmetic all is well: so the model is wrong, not what was typed."""
+
+    def completion(prompt: str) -> str:
+        return output if "*" in prompt else right(None)(prompt)
+
+    found = calculator(completion).calculate("2*3+1")
+    assert [node.problem for node in found.nodes] == ["2*3", None]
+    assert (found.result, found.exact, found.verified) == (None, "7", False)
+
+
+def test_the_answer_has_the_form_of_the_exact_one_to_be_verified() -> None:
+    found = calculator(lambda prompt: "0.50000000$").calculate("2+3")  # right in value only
+    assert (found.result, found.exact, found.verified) == ("5.0", "5", False)
 
 
 @pytest.mark.parametrize(
-    ("typed", "expression", "exact"),
+    ("typed", "kind", "place"),
     [
-        ("12.5 * 3", "12.5*3", "37.5"),
-        ("2−7", "2-7", "-5"),
-        ("1÷0", "1/0", "nan"),
-        ("9999999999*9999999999", "9999999999*9999999999", "99999999980000000001"),
+        ("1/0", ExpressionErrorKind.DIVISION_BY_ZERO, "0"),
+        ("1/0.00", ExpressionErrorKind.DIVISION_BY_ZERO, "0.00"),
+        ("5 + 1/( 2-2 )", ExpressionErrorKind.DIVISION_BY_ZERO, "2-2"),
+        ("1/(0.01*0.1)", ExpressionErrorKind.DIVISION_BY_ZERO, "0.01*0.1"),  # rounded to 0.0
+        ("12345678901+1", ExpressionErrorKind.OUT_OF_RANGE, "12345678901"),
+        ("1 + -1234567890", ExpressionErrorKind.OUT_OF_RANGE, "-1234567890"),
+        ("1+99999999.99", ExpressionErrorKind.OUT_OF_RANGE, "99999999.99"),
+        ("1+ 100000*100000", ExpressionErrorKind.OUT_OF_RANGE, "100000*100000"),
     ],
 )
-def test_a_right_answer_is_verified(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator, typed: str, expression: str, exact: str
+def test_what_cannot_be_asked_is_refused_with_its_place(
+    exact: Calculator, typed: str, kind: ExpressionErrorKind, place: str
 ) -> None:
-    let_it_write(monkeypatch, calculator, None)
-    answered = calculator.calculate(typed)
-    assert answered.expression == expression
-    assert answered.result == answered.exact == exact
-    assert answered.verified
-    assert answered.model == "tiny"
+    with pytest.raises(ExpressionError) as caught:
+        exact.begin(typed)
+    assert caught.value.kind == kind
+    assert place in typed[caught.value.position : caught.value.end]
+    assert caught.value.position == typed.index(place)
 
 
-def test_the_evidence_is_what_the_model_read_and_wrote(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator
-) -> None:
-    let_it_write(monkeypatch, calculator, "5.73000000$")
-    answered = calculator.calculate("12.5*3")
-    assert answered.prompt == "$(00000012.5*0000000003)="
-    assert answered.output == "5.73000000$"
-    assert answered.confidence == Confidence(answer=0.5**11, weakest_step=1.0, whole=0.5**11)
+def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> None:
+    found = exact.calculate("9999999999*9999999999")
+    assert found.result == "99999999980000000001"
+    assert found.verified
 
 
-def test_a_wrong_answer_is_given_as_it_is_and_not_verified(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator
-) -> None:
-    let_it_write(monkeypatch, calculator, "6.73000000$")
-    answered = calculator.calculate("12.5*3")
-    assert (answered.result, answered.exact, answered.verified) == ("37.6", "37.5", False)
+@given(numbers)
+def test_a_domain_knows_what_its_notation_holds(number: object) -> None:
+    from datagen.arithmetic import Number
+    from datagen.notation import number_text
+
+    assert isinstance(number, Number)
+    fits = len(number_text(number)) <= 10
+    assert (Domain(None).reason_against(number) is None) == fits
+    small = fits and abs(number.hundredths) < 10**7
+    assert (Domain(7).reason_against(number) is None) == small
 
 
-@pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "5.73000000$$", "==="])
-def test_garbage_is_no_answer_and_not_verified(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator, output: str
-) -> None:
-    let_it_write(monkeypatch, calculator, output)
-    answered = calculator.calculate("12.5*3")
-    assert (answered.result, answered.exact, answered.verified) == (None, "37.5", False)
-    assert answered.output == output
-
-
-def test_the_answer_has_the_form_of_the_exact_one_to_be_verified(
-    monkeypatch: pytest.MonkeyPatch, calculator: Calculator
-) -> None:
-    let_it_write(monkeypatch, calculator, "0.50000000$")  # 5.0 for 2 + 3: right in value only
-    answered = calculator.calculate("2+3")
-    assert (answered.result, answered.exact, answered.verified) == ("5.0", "5", False)
-
-
-def test_a_real_model_answers_the_same_each_time(calculator: Calculator) -> None:
-    first, second = calculator.calculate("12.5*3"), calculator.calculate("12.5*3")
-    assert first == second
-    assert first.verified == (first.result == "37.5")
-    assert first.output
-
-
-def test_numbers_beyond_the_models_digits_are_refused_with_their_place() -> None:
-    assert parse_expression("99999.99-1", 7)
+def test_numbers_beyond_the_models_digits_are_refused(exact_steps: Calculator) -> None:
+    assert exact_steps.calculate("99999.99-1").verified
+    assert exact_steps.calculate("99999.99*99999.99").verified
     for typed, position in (("100000-1", 0), ("1 - 100000.0", 4), ("-100000*2", 0)):
         with pytest.raises(ExpressionError, match="below 100,000 ") as caught:
-            parse_expression(typed, 7)
+            exact_steps.begin(typed)
         assert caught.value.position == position
-        assert parse_expression(typed)
+    with pytest.raises(ExpressionError, match=r"400\*400 is 160000: .* below 100,000 "):
+        exact_steps.begin("400*400-1")
 
 
-def test_a_model_with_steps_knows_its_digits(tiny: Checkpoint) -> None:
-    data = DataConfig(mixture={"blog": 1.0}, digits=5)
-    recipe = tiny.recipe.model_copy(update={"data": data})
-    with pytest.raises(ExpressionError, match="below 1,000 "):
-        Calculator(dataclasses.replace(tiny, recipe=recipe)).calculate("1000+1")
+def test_a_real_model_answers_the_same_each_time(tiny: Checkpoint) -> None:
+    real = Calculator(tiny)
+    first: Calculation = real.calculate("12.5*3")
+    assert first == real.calculate("12.5*3")
+    assert first.verified == (first.result == "37.5")
+    assert first.nodes[0].output
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["1+2", "3*4", "10/4", "7-9"]), min_size=2, max_size=4))
+def test_an_answer_does_not_depend_on_its_company(tiny: Checkpoint, parts: list[str]) -> None:
+    real = Calculator(tiny)
+    try:
+        together = real.calculate("+".join(f"({part})" for part in parts))
+    except ExpressionError:
+        return
+    alone = {part: real.calculate(part).nodes[0].output for part in parts}
+    for node in together.nodes:
+        if node.expression in alone:
+            assert node.output == alone[node.expression]

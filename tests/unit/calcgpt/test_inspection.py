@@ -13,7 +13,7 @@ from calcgpt import inspection as module
 from calcgpt.batches import ProblemLines
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig
-from calcgpt.errors import ConfigError, DataError, ExpressionError
+from calcgpt.errors import ConfigError, DataError, ExpressionError, UserError
 from calcgpt.inspection import (
     BINS,
     INSERTED,
@@ -227,10 +227,16 @@ def test_hooks_are_gone_afterwards() -> None:
     assert not any(part._forward_hooks for part in model.modules())
 
 
+def test_only_one_operation_is_inspected() -> None:
+    with pytest.raises(UserError, match="only one operation can be inspected; this has 2"):
+        inspect(checkpoint(), "1+2+3", n=8)
+
+
 def test_an_inspection_is_of_the_answer_that_the_calculator_gives() -> None:
     found = inspect(checkpoint(), "12.5 × 3", n=8)
     assert found.answer.expression == "12.5*3"
-    assert "".join(found.maps.labels) == (found.answer.prompt + found.answer.output)[:-1]
+    (node,) = found.answer.nodes
+    assert "".join(found.maps.labels) == f"{node.prompt}{node.output}"[:-1]
     assert found.problems == 8
     assert found.record()["read"] == "".join(found.maps.labels)
     first, *rows = found.table().splitlines()

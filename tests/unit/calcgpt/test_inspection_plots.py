@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from calcgpt import inspection_plots as module
-from calcgpt.calculator import Calculation
+from calcgpt.calculator import Calculation, Node
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.confidence import Confidence
 from calcgpt.inspection import BINS, INSERTED, AttentionMaps, Inspection, LayerActivations, Values
@@ -29,7 +29,8 @@ def found(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspection:
     weights = torch.rand(2, heads, n, n, generator=torch.Generator().manual_seed(0)).tril()
     weights /= weights.sum(dim=-1, keepdim=True)
     sure = Confidence(1.0, 1.0, 1.0)
-    answer = Calculation("1+1", "2", "2", True, "$(1+1)=", "x1=20$", sure, "a$b_{c")
+    node = Node("1+1", 0, 3, "1+1", "$(1+1)=", "x1", "x1=20$", "2", "2", True, sure)
+    answer = Calculation("1+1", "2", "2", True, sure, (node,), "a$b_{c")
     return Inspection(answer, AttentionMaps(list(text), weights), 4, "test.txt", 50, LAYERS)
 
 
@@ -145,7 +146,7 @@ def test_the_command_writes_all_pictures_and_numbers(
         assert f"\n{path}\n" in ended.out
     record = json.loads(file.read_text())
     answer = record["answer"]
-    assert ended.out.splitlines()[0] == (answer["result"] or answer["output"])
+    assert ended.out.splitlines()[0] == (answer["result"] or answer["nodes"][0]["output"])
     assert "wrong: 12.5*3 is 37.5" in ended.err
     assert record["activations"]["problems"] == 7
     assert record["activations"]["source"] == "test.txt"

@@ -1,0 +1,111 @@
+"""Expressions for tests, and their value by a second, naive implementation.
+
+The value is a `Fraction`, rounded to two places after each operation, with the notation's rule of
+when a result is written with a point. Python's own grammar takes the expression apart.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hypothesis import strategies as st
+
+
+@dataclass(frozen=True)
+class Value:
+    """An exact value and whether it is written with a point."""
+
+    fraction: Fraction
+    point: bool
+
+    def __str__(self) -> str:
+        """As Python writes the int or the float, the float from exact digits."""
+        sign = "-" if self.fraction < 0 else ""
+        hundredths = abs(self.fraction) * 100
+        assert hundredths.denominator == 1
+        digits = str(hundredths.numerator).zfill(3)
+        whole, places = digits[:-2], digits[-2:]
+        if not self.point:
+            assert places == "00"
+            return f"{sign}{whole}"
+        return f"{sign}{whole}.{places[0]}{places[1].strip('0')}"
+
+
+def value_of(typed: str, largest: int) -> Value:
+    """The value of an expression in ASCII. Raises ZeroDivisionError, and OverflowError where an
+    operand has more than `largest` characters."""
+    return _value(ast.parse(typed.strip(), mode="eval").body, typed.strip(), largest)
+
+
+def _value(node: ast.expr, typed: str, largest: int) -> Value:
+    match node:
+        case ast.BinOp(left, op, right):
+            a, b = (_operand(part, typed, largest) for part in (left, right))
+            return _operate(a, op, b)
+        case ast.UnaryOp(ast.USub(), part) if _is_operation(part):  # 0-(...)
+            zero = Value(Fraction(0), False)
+            return _operate(zero, ast.Sub(), _operand(part, typed, largest))
+        case ast.UnaryOp(ast.USub(), part):
+            number = _value(part, typed, largest)
+            return Value(-number.fraction, number.point)
+        case ast.Constant():
+            text = ast.get_source_segment(typed, node)
+            assert text
+            return Value(Fraction(text), "." in text)
+    raise AssertionError(ast.dump(node))
+
+
+def _is_operation(node: ast.expr) -> bool:
+    """Whether it is more than a number with signs before it."""
+    while isinstance(node, ast.UnaryOp):
+        node = node.operand
+    return isinstance(node, ast.BinOp)
+
+
+def _operand(node: ast.expr, typed: str, largest: int) -> Value:
+    value = _value(node, typed, largest)
+    if len(str(value)) > largest:
+        raise OverflowError(typed)
+    return value
+
+
+def _operate(a: Value, op: ast.operator, b: Value) -> Value:
+    point = a.point or b.point
+    match op:
+        case ast.Add():
+            exact = a.fraction + b.fraction
+        case ast.Sub():
+            exact = a.fraction - b.fraction
+        case ast.Mult():
+            exact = a.fraction * b.fraction
+        case _:
+            exact, point = a.fraction / b.fraction, True
+    return Value(Fraction(round(exact * 100), 100), point)  # ties to even
+
+
+def numbers(largest: int = 9_999_999) -> st.SearchStrategy[str]:
+    """Numbers as people type them, up to so many hundredths."""
+    hundredths = st.integers(0, largest)
+    whole = st.integers(0, largest // 100).map(str)
+    return (
+        st.integers(0, 20).map(str)
+        | whole
+        | hundredths.map(lambda n: f"{n // 100}.{n % 100:02d}")
+        | hundredths.map(lambda n: f"{n // 100}.{n % 100 // 10}")
+    )
+
+
+def expressions(largest: int = 9_999_999, max_leaves: int = 8) -> st.SearchStrategy[str]:
+    """Expressions of at least one operation, in ASCII, with signs, spaces and parentheses."""
+    operation = st.sampled_from(["+", "-", "*", "/", " + ", " - ", " * ", " / "])
+
+    def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        binary = st.builds(lambda a, op, b: f"{a}{op}{b}", parts, operation, parts)
+        grouped = binary.map(lambda text: f"({text})")
+        return binary | grouped | grouped.map(lambda text: f"-{text}")
+
+    leaves = numbers(largest) | numbers(largest).map(lambda text: f"-{text}")
+    whole = st.recursive(leaves, larger, max_leaves=max_leaves)
+    return st.builds(lambda a, op, b: f"{a}{op}{b}", whole, operation, whole)
