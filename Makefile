@@ -21,7 +21,7 @@ lint: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable .
+	$(PIP) --editable '.[onnx]'
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt

@@ -1,112 +1,111 @@
-"""The application: routes, and the model behind them."""
+"""The application: settings and models in, an ASGI application out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
-from dataclasses import asdict
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.responses import RedirectResponse
-from starlette.exceptions import HTTPException
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import Response
+from starlette.requests import ClientDisconnect
 
 from api import problems
-from api.schemas import CalculateRequest, CalculateResponse, Problem, Status
-from calcgpt.calculator import Calculator
+from api.metrics import Metrics, watch_loop
+from api.middleware.api_keys import ApiKeys
+from api.middleware.body_limit import BodyLimit
+from api.middleware.rate_limit import Limiter, RateLimit
+from api.middleware.request_log import RequestLog
+from api.middleware.security_headers import SecurityHeaders
+from api.models import LoadedModel, Loader, ModelPool
+from api.routes import calculate, completions, operations, page
+from api.service import Service
+from api.settings import Settings
+from calcgpt import __version__
 
-PROBLEM: dict[str, Any] = {
-    "model": Problem,
-    "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-}
+DESCRIPTION = """
+A calculator whose answers come from a small GPT trained from scratch, with the evidence: what the
+model read and wrote, how sure it was, and whether exact arithmetic agrees, which never takes the
+place of an answer.
 
-
-class Model:
-    """The calculator in a thread of its own: the event loop never waits for it, and forward
-    passes do not compete for the cores."""
-
-    def __init__(self, load: Callable[[], Calculator]) -> None:
-        self._load = load
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
-        self._calculator: Calculator | None = None
-
-    async def load(self) -> None:
-        """Load the checkpoint; what `load` raises comes out of here."""
-        self._calculator = await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._load
-        )
-
-    @property
-    def name(self) -> str | None:
-        """The checkpoint's name; None until it is loaded."""
-        return self._calculator.checkpoint.name if self._calculator else None
-
-    async def calculate(self, expression: str) -> CalculateResponse:
-        """Raises ExpressionError, and HTTPException (503) until the model is loaded."""
-        if self._calculator is None:
-            raise HTTPException(503, "the model is still loading", {"Retry-After": "1"})
-        answer = await asyncio.get_running_loop().run_in_executor(
-            self._thread, self._calculator.calculate, expression
-        )
-        return CalculateResponse(**asdict(answer))
-
-    def close(self) -> None:
-        """Let the thread end; what it is doing is finished first."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem:` and a kind:
+`syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
+`out-of-range` and `division-by-zero`, each with the place in the expression; `wrong-answer`,
+`invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `unauthorized`, `too-large`,
+`too-slow`, `rate-limited`, `full`, `loading`, `deadline`.
+"""
 
 
 def create_app(
-    load: Callable[[], Calculator],
-    on_ready: Callable[[str], Any] = lambda name: None,
+    settings: Settings,
+    load: Loader,
+    on_ready: Callable[[LoadedModel], Any] = lambda model: None,
     on_failure: Callable[[Exception], Any] = lambda error: None,
 ) -> FastAPI:
     """The application. It serves at once; `load` runs in the background, and one of `on_ready`,
-    with the model's name, and `on_failure` is called when it ends."""
-    model = Model(load)
+    with the default model, and `on_failure` is called when that is loaded, or cannot be."""
+    metrics = Metrics()
+    service = Service(settings, ModelPool(load), metrics)
 
     async def load_in_background() -> None:
         try:
-            await model.load()
+            await service.models.load(on_ready)
         except Exception as error:  # whatever it is, the server must not wait forever
             on_failure(error)
-        else:
-            on_ready(str(model.name))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        loading = asyncio.create_task(load_in_background())
+        service.start()
+        tasks = [asyncio.create_task(c) for c in (load_in_background(), watch_loop(metrics))]
         yield
-        loading.cancel()
-        model.close()
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        service.close()
 
     app = FastAPI(
         title="CalcGPT",
+        version=__version__,
         summary="A calculator whose answers come from a small GPT trained from scratch.",
+        description=DESCRIPTION,
         lifespan=lifespan,
+        docs_url=None,  # the one of api/routes/page.py needs no other host
+        redoc_url=None,
     )
+    app.state.service = service
     problems.install(app)
 
-    @app.get("/", include_in_schema=False)
-    async def index() -> RedirectResponse:
-        return RedirectResponse("/docs")
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=499)  # for the log; nobody reads it
 
-    @app.post("/v1/calculate", responses={422: PROBLEM, 503: PROBLEM})
-    async def calculate(request: CalculateRequest) -> CalculateResponse:
-        """Answer one operation on two numbers."""
-        return await model.calculate(request.expression)
-
-    @app.get("/healthz")
-    async def healthz() -> Status:
-        """Whether the process is alive."""
-        return Status(status="ok")
-
-    @app.get("/readyz", responses={503: PROBLEM})
-    async def readyz() -> Status:
-        """Whether the model is loaded."""
-        if model.name is None:
-            raise HTTPException(503, "the model is still loading", {"Retry-After": "1"})
-        return Status(status="ok", model=model.name)
-
+    app.include_router(calculate.router(service))
+    app.include_router(completions.router(service))
+    app.include_router(operations.router(service))
+    page.install(app)
+    _guard(app, settings, metrics)
     return app
+
+
+def _guard(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
+    """What a request passes before it gets to a route, innermost first."""
+    if settings.rate_limit:
+        limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
+        app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)
+    if settings.api_keys:
+        keys = [key.get_secret_value() for key in settings.api_keys]
+        app.add_middleware(ApiKeys, keys=keys)
+    app.add_middleware(BodyLimit, limit=settings.max_body, seconds=settings.deadline)
+    if settings.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.cors_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type", "X-API-Key"],
+            expose_headers=["Retry-After", "X-Request-ID"],
+        )
+    app.add_middleware(RequestLog, metrics=metrics)
+    app.add_middleware(SecurityHeaders)

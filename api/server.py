@@ -1,19 +1,27 @@
-"""The process: a socket, uvicorn, the application."""
+"""The process, or several: a socket, uvicorn, the application."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import sys
+import tempfile
+from itertools import chain
+from typing import Any
 
+import torch
 import uvicorn
+from fastapi import FastAPI
 
+from api import logs
 from api.app import create_app
-from api.settings import Settings
-from calcgpt.calculator import Calculator
-from calcgpt.checkpoint import Checkpoint, resolve
+from api.models import LoadedModel, Loader, load_models
+from api.settings import Settings, load_settings
 from calcgpt.errors import UserError
+
+log = logging.getLogger(__name__)
 
 
 class ServeError(UserError):
@@ -21,36 +29,104 @@ class ServeError(UserError):
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM. Raises UserError where the checkpoint does not load or the
-    address cannot be had."""
-    folder = resolve(settings.checkpoint)
+    """Serve until SIGINT or SIGTERM, then answer what was accepted. Raises UserError where the
+    checkpoint does not load or the address cannot be had."""
+    _prepare(settings)
     listener = listen(settings.host, settings.port)
-    host, port = listener.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    # uvicorn raises the signal that ended it once more, for whoever was there before: for nobody.
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: None)
+    if settings.workers == 1:
+        _serve(settings, listener)
+    else:
+        _supervise(settings, listener)
+
+
+def worker() -> FastAPI:
+    """The application as CALCGPT_... say: what a worker process runs. Its default model is loaded
+    before it accepts anything: until then the other workers answer."""
+    settings = load_settings({})
+    _prepare(settings)
+    models = loader(settings)()
+    try:
+        first = next(models)
+    except UserError as error:
+        log.error("worker %d ends: %s", os.getpid(), error)
+        sys.exit(2)
+    log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
+    return create_app(settings, lambda: chain([first], models))
+
+
+def loader(settings: Settings) -> Loader:
+    """What loads the models that the settings name."""
+    return lambda: load_models(
+        settings.checkpoint, settings.others, settings.engine, settings.threads
+    )
+
+
+def _prepare(settings: Settings) -> None:
+    logs.configure(settings.log_format, settings.log_level)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # that it runs, we say ourselves
+    torch.set_num_threads(settings.threads)
+
+
+def _serve(settings: Settings, listener: socket.socket) -> None:
     failures: list[Exception] = []
 
-    def on_ready(name: str) -> None:
-        print(f"{name} answers on {url}, documented at {url}/docs; Ctrl+C ends it", file=sys.stderr)
+    def on_ready(model: LoadedModel) -> None:
+        url = url_of(listener)
+        log.info(
+            "%s answers on %s, documented at %s/docs; Ctrl+C ends it",
+            model.name, url, url, extra={"engine": model.engine},
+        )  # fmt: skip
 
     def on_failure(error: Exception) -> None:
         failures.append(error)
         server.should_exit = True
 
-    app = create_app(lambda: Calculator(Checkpoint.load(folder)), on_ready, on_failure)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
-    # uvicorn raises the signal that ended it once more, for whoever was there before: for nobody.
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: None)
+    app = create_app(settings, loader(settings), on_ready, on_failure)
+    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
+
+
+def _supervise(settings: Settings, listener: socket.socket) -> None:
+    """Worker processes that accept from one socket; one that dies is replaced."""
+    next(loader(settings)())  # what cannot be loaded is found out here
+    with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
+        os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
+        log.info("%d workers start on %s; Ctrl+C ends them", settings.workers, url_of(listener))
+        uvicorn.run(
+            "api.server:worker",
+            factory=True,
+            workers=settings.workers,
+            fd=listener.fileno(),
+            **_options(settings),
+        )
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "log_config": None,  # logs.configure has done it
+        "access_log": False,  # the application writes its own
+        "server_header": False,
+        "timeout_graceful_shutdown": max(1, round(settings.drain)),
+        "forwarded_allow_ips": settings.trusted_proxies,
+    }
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where it can be reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; raises ServeError where the address cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except socket.gaierror as error:
         raise ServeError(f"cannot listen on {host}:{port}: {error.strerror}") from None
     except OSError as error:

@@ -3,142 +3,140 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Iterator
 
 import pytest
+from expressions import expressions, value_of
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import right, scripted_model, wrong_at
+from serving import client_of, events_of, problem, wait_for
 
 from api.app import create_app
-from calcgpt.calculator import Calculation, Calculator, parse_expression
+from api.models import LoadedModel, load_model
+from api.settings import Settings
+from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.confidence import Confidence
-from datagen.arithmetic import answer
-from datagen.notation import answer_text, number_text, render_answer, render_prompt
+from datagen.arithmetic import Operation
 
 JSON = {"content-type": "application/json"}
 
 
-class Exact:
-    """Stands for a calculator whose model is always right."""
-
-    checkpoint = SimpleNamespace(name="exact")
-
-    def calculate(self, expression: str) -> Calculation:
-        problem = parse_expression(expression)
-        value = answer(problem)
-        return Calculation(
-            expression=f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}",
-            result=answer_text(value),
-            exact=answer_text(value),
-            verified=True,
-            prompt=render_prompt(problem),
-            output=f"{render_answer(value)}$",
-            confidence=Confidence(answer=0.9, weakest_step=1.0, whole=0.9),
-            model=self.checkpoint.name,
-        )
-
-
-class Broken(Exact):
-    """Stands for a calculator with a defect."""
-
-    def calculate(self, expression: str) -> Calculation:
-        raise RuntimeError("a secret of the machine room")
-
-
-def exact() -> Calculator:
-    return cast(Calculator, Exact())
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
-@contextmanager
-def serving(load: Callable[[], Calculator]) -> Iterator[TestClient]:
-    """A client of the service, once the model is loaded."""
-    with TestClient(create_app(load), raise_server_exceptions=False) as client:
-        wait_for(lambda: client.get("/readyz").status_code == 200)
-        yield client
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    with serving(exact) as client:
+    """Of a service with three models: one that is right, in steps; one that is right at once; one
+    that cannot add."""
+    models = (
+        scripted_model(right(7), digits=7, name="exact"),
+        scripted_model(name="direct"),
+        scripted_model(wrong_at(Operation.ADD), name="wrong"),
+    )
+    with client_of(*models) as client:
         yield client
 
 
-def problem(response: Response, status: int) -> dict[str, Any]:
-    """The problem document that a response must be."""
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/problem+json"
-    document: dict[str, Any] = response.json()
-    assert document["status"] == status
-    assert document["title"]
-    assert document["detail"]
-    assert document.keys() <= {"type", "title", "status", "detail", "position"}
-    assert "Traceback" not in response.text
-    return document
-
-
-def ask(client: TestClient, expression: object) -> Response:
-    return client.post("/v1/calculate", json={"expression": expression})
+def ask(client: TestClient, expression: object, **more: object) -> Response:
+    return client.post("/v1/calculate", json={"expression": expression, **more})
 
 
 def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
-    response = ask(client, " 12.5 × 3")
+    response = ask(client, " 2 × (12.5 + 3)")
     assert response.status_code == 200
-    assert response.json() == {
-        "expression": "12.5*3",
-        "result": "37.5",
-        "exact": "37.5",
+    answered = response.json()
+    first, second = answered.pop("nodes")
+    assert answered.pop("confidence")["whole"] > 0.99
+    assert answered == {
+        "expression": "2*(12.5+3)",
+        "result": "31.0",
+        "exact": "31.0",
         "verified": True,
-        "prompt": "$(00000012.5*0000000003)=",
-        "output": "5.73000000$",
-        "confidence": {"answer": 0.9, "weakest_step": 1.0, "whole": 0.9},
         "model": "exact",
     }
+    assert first.pop("confidence")["weakest_step"] > 0.99
+    assert first == {
+        "expression": "12.5+3",
+        "position": 6,
+        "end": 14,
+        "problem": "12.5+3",
+        "prompt": "$(00000012.5+0000000003)=",
+        "work": "x0521000y0030000a+05510000:05510000+1",
+        "output": "x0521000y0030000a+05510000:05510000+1=5.51000000$",
+        "result": "15.5",
+        "exact": "15.5",
+        "agrees": True,
+    }
+    assert (second["problem"], second["result"]) == ("2*15.5", "31.0")
+
+
+@settings(max_examples=60)
+@given(expressions(max_leaves=5), st.sampled_from(["exact", "direct"]))
+def test_a_model_that_is_right_gives_the_value_by_fractions(
+    client: TestClient, typed: str, model: str
+) -> None:
+    response = ask(client, typed, model=model)
+    if response.status_code == 200:
+        answered = response.json()
+        assert answered["verified"]
+        assert answered["result"] == answered["exact"] == str(value_of(typed, largest=10))
+    else:
+        document = problem(response, 422)
+        kind = document["type"].rpartition(":")[2]
+        assert kind in ("division-by-zero", "out-of-range")
+        assert 0 <= document["position"] < document["end"] <= len(typed)
+        if kind == "division-by-zero":
+            with pytest.raises(ZeroDivisionError):
+                value_of(typed, largest=1000)
 
 
 def test_a_real_model_answers_with_what_it_wrote(tiny: Checkpoint) -> None:
-    calculator = Calculator(tiny)
-    with serving(lambda: calculator) as client:
+    expected = Calculator(tiny).calculate("782+21").nodes[0].output
+    with client_of(load_model(tiny, "torch")) as client:
         answered = ask(client, "782+21").json()
-        ready = client.get("/readyz").json()
-    assert ready == {"status": "ok", "model": "tiny"}
+        assert client.get("/readyz").json() == {"status": "ok", "model": "tiny"}
     assert answered["model"] == "tiny"
     assert answered["exact"] == "803"
-    assert answered["output"] == calculator.calculate("782+21").output
+    assert answered["nodes"][0]["output"] == expected
     assert answered["verified"] == (answered["result"] == "803")
-    assert {"result", "prompt", "expression"} <= answered.keys()
+
+
+def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
+    reported = ask(client, "(1+2)*3", model="wrong")
+    assert reported.status_code == 200
+    answered = reported.json()
+    assert (answered["result"], answered["exact"], answered["verified"]) == ("126", "9", False)
+    assert [node["agrees"] for node in answered["nodes"]] == [False, True]
+
+    refused = ask(client, "(1+2)*3", model="wrong", on_wrong="error")
+    document = problem(refused, 422, "wrong-answer")
+    assert document["detail"] == "(1+2)*3 is 9; wrong answers 126"
+    assert document["calculation"] == answered
+    assert ask(client, "2*3", model="wrong", on_wrong="error").status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("expression", "position", "reason"),
+    ("expression", "kind", "position"),
     [
-        ("12.5*", 5, "a number is expected"),
-        ("", 0, "a number is expected"),
-        ("1,5+2", 1, "comma"),
-        ("1.234+1", 4, "two decimal places"),
-        ("1+2+3", 3, "one operation"),
-        ("1" * 1_000_000, 100, "longer than 100 characters"),
-        ("1+\x00", 2, "a number is expected"),
-        ("<script>", 0, "a number is expected"),
+        ("12.5*", "syntax", 5),
+        ("", "syntax", 0),
+        ("1,5+2", "decimal-comma", 1),
+        ("1.234+1", "too-many-places", 4),
+        ("5", "no-operation", 1),
+        ("1" * 60_000, "too-long", 400),
+        ("1+\x00", "syntax", 2),
+        ("<script>", "syntax", 0),
+        ("5 + 1/(2-2)", "division-by-zero", 7),
+        ("5+100000", "out-of-range", 2),
+        ("1000*1000-1", "out-of-range", 0),
     ],
 )
-def test_what_is_no_expression_is_422_with_the_place(
-    client: TestClient, expression: str, position: int, reason: str
+def test_what_cannot_be_taken_is_422_with_the_place(
+    client: TestClient, expression: str, kind: str, position: int
 ) -> None:
-    document = problem(ask(client, expression), 422)
+    document = problem(ask(client, expression), 422, kind)
     assert document["position"] == position
-    assert reason in document["detail"]
+    assert position <= document["end"] <= len(expression) + 1
 
 
 @pytest.mark.parametrize(
@@ -149,6 +147,7 @@ def test_what_is_no_expression_is_422_with_the_place(
         (b'{"expression": ["1+1"]}', "expression"),
         (b"{}", "expression"),
         (b'{"expression": "1+1", "precision": 3}', "precision"),
+        (b'{"expression": "1+1", "on_wrong": "hide"}', "on_wrong"),
         (b"[]", "body"),
         (b'"1+1"', "body"),
         (b"null", "body"),
@@ -161,7 +160,7 @@ def test_a_body_of_another_form_is_422_by_field(
     client: TestClient, body: bytes, field: str
 ) -> None:
     response = client.post("/v1/calculate", content=body, headers=JSON)
-    assert field in problem(response, 422)["detail"]
+    assert field in problem(response, 422, "invalid-request")["detail"]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_a_body_of_another_form_is_422_by_field(
     [
         b'{"expression": "\xff\xfe"}',
         b"\x80\x81\x82",
-        b"[" * 100_000,
+        b"[" * 50_000,
         b'{"expression": ' + b"1" * 5_000 + b"}",
         b'{"expression": "1+\\ud800"}',
         b'{"expression": "1+1", "\\ud800": 1}',
@@ -177,17 +176,114 @@ def test_a_body_of_another_form_is_422_by_field(
     ids=["utf-8", "binary", "deep", "long-number", "surrogate", "surrogate-field"],
 )
 def test_a_hostile_body_is_the_clients_fault(client: TestClient, body: bytes) -> None:
-    response = client.post("/v1/calculate", content=body, headers=JSON)
-    assert response.status_code in (400, 422)
-    problem(response, response.status_code)
-
-
-def test_a_bad_request_does_not_disturb_the_next(client: TestClient) -> None:
-    problem(ask(client, "1+"), 422)
+    for path in ("/v1/calculate", "/v1/calculate/stream", "/v1/calculate/batch"):
+        response = client.post(path, content=body, headers=JSON)
+        assert response.status_code in (400, 422)
+        problem(response, response.status_code)
     assert ask(client, "1+1").json()["result"] == "2"
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/calculate/more", "/%2e%2e/etc/passwd"])
+def test_a_body_that_is_too_large_is_413(client: TestClient) -> None:
+    response = client.post("/v1/calculate", content=b" " * 100_000, headers=JSON)
+    problem(response, 413, "too-large")
+
+
+def test_in_a_batch_one_bad_item_does_not_spoil_the_others(client: TestClient) -> None:
+    expressions = ["12.5+3", "1/0", "2*", "7-9"]
+    response = client.post("/v1/calculate/batch", json={"expressions": expressions})
+    assert response.status_code == 200
+    items = response.json()["items"]
+    assert [item["status"] for item in items] == [200, 422, 422, 200]
+    assert items[0]["calculation"] == ask(client, "12.5+3").json()
+    assert items[0]["problem"] is None
+    assert items[1]["calculation"] is None
+    assert items[1]["problem"]["type"] == "urn:calcgpt:problem:division-by-zero"
+    assert items[1]["problem"]["position"] == 2
+    assert items[3]["calculation"]["result"] == "-2"
+
+
+def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
+    body = {"expressions": ["1+2", "2*3"], "model": "wrong", "on_wrong": "error"}
+    items = client.post("/v1/calculate/batch", json=body).json()["items"]
+    assert [item["status"] for item in items] == [422, 200]
+    assert items[0]["problem"]["calculation"]["result"] == "42"
+
+
+def test_a_batch_has_a_limit() -> None:
+    with client_of(scripted_model(), max_items=3) as client:
+        for n, status in ((3, 200), (4, 422)):
+            body = {"expressions": ["1+1"] * n}
+            assert client.post("/v1/calculate/batch", json=body).status_code == status
+        problem(client.post("/v1/calculate/batch", json={"expressions": []}), 422)
+
+
+def test_a_stream_tells_what_happens_as_it_happens(client: TestClient) -> None:
+    response = client.post("/v1/calculate/stream", json={"expression": "(1+2)*(3+4)"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = events_of(response.text)
+    whole = ask(client, "(1+2)*(3+4)").json()
+    assert events[0] == (
+        "start",
+        {
+            "expression": "(1+2)*(3+4)",
+            "model": "exact",
+            "nodes": [
+                {name: node[name] for name in ("expression", "position", "end")}
+                for node in whole["nodes"]
+            ],
+        },
+    )
+    assert events[-1] == ("result", whole)
+    for place, node in enumerate(whole["nodes"]):
+        of_node = [(name, data) for name, data in events[1:-1] if data["node"] == place]
+        assert of_node[0] == (
+            "node", {"node": place, "problem": node["problem"], "prompt": node["prompt"]},
+        )  # fmt: skip
+        assert of_node[-1] == ("answer", {"node": place, **node})
+        tokens = [data for name, data in of_node[1:-1] if name == "token"]
+        assert "".join(token["text"] for token in tokens) == node["output"]
+        assert all(0.99 < token["probability"] <= 1 for token in tokens)
+    # Both sums are written at once.
+    order = [data["node"] for name, data in events if name == "token"]
+    assert order[:4] in ([0, 1, 0, 1], [1, 0, 1, 0])
+
+
+def test_a_stream_of_what_cannot_be_taken_does_not_begin(client: TestClient) -> None:
+    response = client.post("/v1/calculate/stream", json={"expression": "1+"})
+    problem(response, 422, "syntax")
+
+
+def test_a_stream_may_end_in_an_error(client: TestClient) -> None:
+    body = {"expression": "1+2", "model": "wrong", "on_wrong": "error"}
+    events = events_of(client.post("/v1/calculate/stream", json=body).text)
+    name, data = events[-1]
+    assert (name, data["type"]) == ("error", "urn:calcgpt:problem:wrong-answer")
+    assert data["calculation"]["result"] == "42"
+
+
+def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
+    listed = client.get("/v1/models").json()
+    assert listed["object"] == "list"
+    assert [model["id"] for model in listed["data"]] == ["exact", "direct", "wrong"]
+    assert [model["default"] for model in listed["data"]] == [True, False, False]
+    assert listed["data"][0]["domain"] == {
+        "operations": ["+", "-", "*", "/"],
+        "decimal_places": 2,
+        "max_characters": 10,
+        "below": 100_000,
+        "works_in_steps": True,
+    }
+    assert listed["data"][1]["domain"]["below"] is None
+    assert listed["data"][0]["parameters"] > 1000
+    assert ask(client, "100000+1", model="direct").json()["result"] == "100001"
+    document = problem(ask(client, "1+1", model="nosuch"), 404, "unknown-model")
+    assert "exact, direct, wrong" in document["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/v1", "/v1/calculate/more", "/%2e%2e/etc/passwd", "/static/../app.py"]
+)
 def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
     problem(client.get(path), 404)
 
@@ -205,38 +301,40 @@ def test_a_wrong_method_is_405_and_says_which_is_right(
 
 
 def test_health_and_readiness(client: TestClient) -> None:
-    assert client.get("/healthz").status_code == 200
-    assert client.get("/healthz").json()["status"] == "ok"
-    assert client.get("/readyz").json() == {"status": "ok", "model": "exact"}
+    for path in ("/healthz", "/readyz"):
+        assert client.get(path).json() == {"status": "ok", "model": "exact"}
 
 
 def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> None:
     may_load = threading.Event()
-    named: list[str] = []
+    ready: list[str] = []
 
-    def load() -> Calculator:
+    def load() -> Iterator[LoadedModel]:
         assert may_load.wait(20)
-        return exact()
+        yield scripted_model()
 
-    with TestClient(create_app(load, on_ready=named.append)) as client:
-        for response in (client.get("/readyz"), ask(client, "1+1")):
-            assert "loading" in problem(response, 503)["detail"]
+    app = create_app(Settings(), load, on_ready=lambda model: ready.append(model.name))
+    with TestClient(app) as client:
+        for response in (client.get("/readyz"), ask(client, "1+1"), ask(client, "1+1", model="x")):
+            assert "loading" in problem(response, 503, "loading")["detail"]
             assert int(response.headers["retry-after"]) >= 1
-        assert client.get("/healthz").status_code == 200
-        assert named == []
+        assert client.get("/healthz").json() == {"status": "ok", "model": None}
+        assert client.get("/v1/models").json()["data"] == []
+        assert ready == []
         may_load.set()
         wait_for(lambda: client.get("/readyz").status_code == 200)
         assert ask(client, "1+1").json()["result"] == "2"
-    assert named == ["exact"]
+    assert ready == ["scripted"]
 
 
 def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
     failures: list[Exception] = []
 
-    def load() -> Calculator:
+    def load() -> Iterator[LoadedModel]:
         raise OSError("the disk is gone")
+        yield
 
-    with TestClient(create_app(load, on_failure=failures.append)) as client:
+    with TestClient(create_app(Settings(), load, on_failure=failures.append)) as client:
         wait_for(lambda: bool(failures))
         problem(client.get("/readyz"), 503)
         problem(ask(client, "1+1"), 503)
@@ -246,27 +344,60 @@ def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
 
 
 def test_a_defect_is_500_without_its_insides(caplog: pytest.LogCaptureFixture) -> None:
-    with serving(lambda: cast(Calculator, Broken())) as client:
-        response = ask(client, "1+1")
+    def broken(prompt: str) -> str:
+        if "*" in prompt:
+            raise RuntimeError("a secret of the machine room")
+        return right(None)(prompt)
+
+    with client_of(scripted_model(broken)) as client:
+        response = ask(client, "2*3")
         problem(response, 500)
-        assert client.get("/healthz").status_code == 200
-    assert "secret" not in response.text
-    assert "RuntimeError" not in response.text
+        streamed = client.post("/v1/calculate/stream", json={"expression": "2*3"})
+        assert events_of(streamed.text)[-1][1]["status"] == 500
+        assert ask(client, "2+3").json()["result"] == "5"  # the model's thread lives on
+    for text in (response.text, streamed.text):
+        assert "secret" not in text
+        assert "RuntimeError" not in text
     assert any(record.exc_info for record in caplog.records)  # the log has it
 
 
 def test_the_schema_describes_request_answer_and_problems(client: TestClient) -> None:
     schema = client.get("/openapi.json").json()
     responses = schema["paths"]["/v1/calculate"]["post"]["responses"]
-    assert {"200", "422", "503"} <= responses.keys()
+    assert {"200", "401", "404", "413", "422", "429", "503", "504"} <= responses.keys()
     assert "application/problem+json" in responses["422"]["content"]
-    answered = ask(client, "1+1").json()
-    assert answered.keys() == schema["components"]["schemas"]["CalculateResponse"][
-        "properties"
-    ].keys()  # fmt: skip
+    described = schema["components"]["schemas"]["CalculateResponse"]["properties"]
+    assert ask(client, "1+1").json().keys() == described.keys()
 
 
-def test_the_root_leads_to_the_documentation(client: TestClient) -> None:
-    response = client.get("/", follow_redirects=False)
-    assert response.is_redirect
-    assert response.headers["location"] == "/docs"
+def test_keys_and_rates_are_asked_for_where_they_are_set() -> None:
+    with client_of(scripted_model(), api_keys="one,two", rate_limit="2/minute") as client:
+        problem(ask(client, "1+1"), 401, "unauthorized")
+        assert client.get("/readyz").status_code == 200
+        for key in ("one", "two"):
+            headers = {"authorization": f"Bearer {key}"}
+            answers = [
+                client.post("/v1/calculate", json={"expression": "1+1"}, headers=headers)
+                for _ in range(3)
+            ]
+            assert [answer.status_code for answer in answers] == [200, 200, 429]
+            assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_what_it_does_is_counted() -> None:
+    models = (scripted_model(), scripted_model(wrong_at(Operation.ADD), name="wrong"))
+    with client_of(*models) as client:
+        ask(client, "(1+2)*3")
+        ask(client, "1+2", model="wrong")
+        ask(client, "1+")
+        text = client.get("/metrics").text
+    for line in (
+        'calcgpt_answers_total{model="scripted",verified="true"} 1.0',
+        'calcgpt_answers_total{model="wrong",verified="false"} 1.0',
+        'calcgpt_tokens_total{model="scripted"} 22.0',
+        'calcgpt_requests_total{method="POST",route="/v1/calculate",status="200"} 2.0',
+        'calcgpt_requests_total{method="POST",route="/v1/calculate",status="422"} 1.0',
+        "calcgpt_queue_depth 0.0",
+        "calcgpt_requests_in_flight 0.0",
+    ):
+        assert line in text.splitlines()

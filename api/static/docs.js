@@ -1,0 +1,8 @@
+// The documentation: Swagger UI over the service's own OpenAPI document.
+SwaggerUIBundle({
+  url: "/openapi.json",
+  dom_id: "#swagger-ui",
+  deepLinking: true,
+  displayRequestDuration: true,
+  validatorUrl: null, // no other host
+});

@@ -1,0 +1,107 @@
+"""The service for tests: within this process, or as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fastapi.testclient import TestClient
+from httpx2 import Response
+
+from api.app import create_app
+from api.models import LoadedModel
+from api.settings import Settings
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
+    """Until it is true; fails where it never is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+@contextmanager
+def client_of(*models: LoadedModel, **settings: Any) -> Iterator[TestClient]:
+    """A client of the service with these models, the first the default, all loaded."""
+    app = create_app(Settings(**settings), lambda: iter(models))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        wait_for(lambda: len(list(app.state.service.models)) == len(models))
+        yield client
+
+
+def problem(response: Response, status: int, kind: str | None = None) -> dict[str, Any]:
+    """The problem document that a response must be."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert document["status"] == status
+    assert document["title"]
+    assert document["detail"]
+    assert document["type"] == (f"urn:calcgpt:problem:{kind}" if kind else document["type"])
+    assert "Traceback" not in response.text
+    return document
+
+
+def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a stream: name and data."""
+    events = []
+    for block in text.replace("\r\n", "\n").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
+        if "event" in fields:
+            events.append((fields["event"], json.loads(fields["data"])))
+    return events
+
+
+class Server:
+    """`calcgpt serve` as a process."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str, log: Path) -> None:
+        self.process = process
+        self.address = address
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        """What it wrote to stderr so far."""
+        return self._log.read_text("utf-8")
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The same as JSON records."""
+        return [json.loads(line) for line in self.log.splitlines()]
+
+
+@contextmanager
+def server(checkpoint: str | Path, *options: str | int, **environment: str) -> Iterator[Server]:
+    """`calcgpt serve` on a free port, its default model loaded; killed in the end, if it still
+    runs. Nothing but that model is offered, and torch runs it, unless options say otherwise."""
+    command = [sys.executable, "-m", "calcgpt", "serve", "--port", 0, "--checkpoint", checkpoint]
+    defaults = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
+    announced = re.compile(r"(?:answers|start) on (http://127\.0\.0\.1:\d+)")
+    with TemporaryDirectory() as folder, (Path(folder) / "log").open("w") as stderr:
+        log = Path(folder) / "log"
+        with subprocess.Popen(
+            [*map(str, command), *map(str, options)],
+            stderr=stderr,
+            text=True,
+            env={**os.environ, **defaults, **environment},
+        ) as process:
+            try:
+                wait_for(
+                    lambda: announced.search(log.read_text()) or process.poll() is not None, 60
+                )
+                found = announced.search(log.read_text())
+                assert found, log.read_text()
+                yield Server(process, found[1], log)
+            finally:
+                process.kill()

@@ -1,0 +1,262 @@
+"""Jobs share forward passes, wait their turn, and leave when nobody waits for them any more."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+from scripted import Scripted, right, scripted_checkpoint
+
+from api.batching import Batcher
+from api.jobs import Job
+from api.metrics import Metrics
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.generate import Sampling, generate
+from datagen.notation import ALPHABET
+
+T = TypeVar("T")
+CHECKPOINT = scripted_checkpoint()
+SUM, PRODUCT = "$(0000000001+0000000002)=", "$(0000000003*0000000004)="
+
+
+class Gated(Scripted):
+    """A decoder that waits before each pass until it may."""
+
+    def __init__(self) -> None:
+        super().__init__(CHECKPOINT.tokenizer, right(None))
+        self.may_go = threading.Event()
+        self.called = threading.Event()
+
+    def __call__(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+        self.called.set()
+        assert self.may_go.wait(20)
+        return super().__call__(*args, **kwargs)  # type: ignore[arg-type]
+
+
+def job(decoder: object, prompt: str = SUM, **more: object) -> Job:
+    encode = CHECKPOINT.tokenizer.encode
+    stop = int(encode(ALPHABET)[0])
+    return Job("scripted", decoder, encode(prompt).tolist(), stop, **more)  # type: ignore[arg-type]
+
+
+def text_of(done: Job) -> str:
+    return CHECKPOINT.tokenizer.decode(done.completion.ids)
+
+
+def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
+    """The result of `work` with a batcher of its own."""
+
+    async def main() -> T:
+        batcher = Batcher(Metrics(), **settings)  # type: ignore[arg-type]
+        try:
+            return await asyncio.wait_for(work(batcher), 30)
+        finally:
+            batcher.close()
+
+    return asyncio.run(main())
+
+
+def test_jobs_that_wait_together_share_every_pass() -> None:
+    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+
+    async def work(batcher: Batcher) -> list[Job]:
+        jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, SUM)]
+        await asyncio.gather(*map(batcher.complete, jobs))
+        return jobs
+
+    jobs = run(work, wait=0.5, max_batch=3)
+    assert [text_of(done) for done in jobs] == ["3000000000$", "2100000000$", "3000000000$"]
+    assert decoder.batches == [1, *[3] * 11]  # what the prompts share is read once
+
+
+@pytest.mark.parametrize("max_batch", [1, 2])
+def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
+    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+
+    async def work(batcher: Batcher) -> None:
+        await asyncio.gather(*(batcher.complete(job(decoder)) for _ in range(5)))
+
+    run(work, max_batch=max_batch, wait=0.2)
+    assert max(decoder.batches) == max_batch
+
+
+def test_what_comes_while_others_are_decoded_takes_turns_with_them() -> None:
+    decoder = Gated()
+    finished: list[str] = []
+
+    async def work(batcher: Batcher) -> None:
+        async def ask(name: str, asked: Job) -> None:
+            await batcher.complete(asked)
+            finished.append(name)
+
+        long = asyncio.create_task(ask("long", job(decoder, max_new_tokens=None)))
+        await asyncio.to_thread(decoder.called.wait)
+        short = asyncio.create_task(ask("short", job(decoder, PRODUCT, max_new_tokens=3)))
+        await asyncio.sleep(0)  # it is waiting now
+        decoder.may_go.set()
+        await asyncio.gather(long, short)
+
+    run(work, max_groups=2)
+    assert finished == ["short", "long"]
+
+
+def test_no_more_groups_than_there_may_be() -> None:
+    decoder = Gated()
+    finished: list[str] = []
+
+    async def work(batcher: Batcher) -> None:
+        async def ask(name: str, asked: Job) -> None:
+            await batcher.complete(asked)
+            finished.append(name)
+
+        first = asyncio.create_task(ask("first", job(decoder)))
+        await asyncio.to_thread(decoder.called.wait)
+        second = asyncio.create_task(ask("second", job(decoder, PRODUCT, max_new_tokens=1)))
+        await asyncio.sleep(0)
+        decoder.may_go.set()
+        await asyncio.gather(first, second)
+
+    run(work, max_groups=1)
+    assert finished == ["first", "second"]
+
+
+def test_a_cancelled_job_gives_its_row_back() -> None:
+    decoder = Gated()
+
+    async def work(batcher: Batcher) -> None:
+        stays, goes = job(decoder), job(decoder, PRODUCT)
+        tasks = [asyncio.create_task(batcher.complete(asked)) for asked in (stays, goes)]
+        await asyncio.to_thread(decoder.called.wait)
+        tasks[1].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[1]
+        decoder.may_go.set()
+        await tasks[0]
+        assert text_of(stays) == "3000000000$"
+        assert len(goes.completion.ids) <= 1
+
+    run(work, max_batch=2, wait=0.5)
+    assert decoder.batches.count(2) <= 1
+    assert decoder.batches[-10:] == [1] * 10
+
+
+def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
+    decoder = Gated()
+
+    async def work(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.complete(job(decoder)))
+        await asyncio.to_thread(decoder.called.wait)
+        waiting = asyncio.create_task(batcher.complete(job(decoder, PRODUCT)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        decoder.may_go.set()
+        await first
+
+    run(work, max_groups=1)
+    assert decoder.batches == [1] * 11
+
+
+def test_tokens_are_told_in_the_loop_as_they_come() -> None:
+    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+    told: list[tuple[str, float]] = []
+    threads: set[int] = set()
+
+    async def work(batcher: Batcher) -> Job:
+        def on_token(token: int, probability: float) -> None:
+            told.append((CHECKPOINT.tokenizer.decode([token]), probability))
+            threads.add(threading.get_ident())
+
+        asked = job(decoder, on_token=on_token)
+        await batcher.complete(asked)
+        assert threads == {threading.get_ident()}
+        return asked
+
+    asked = run(work)
+    assert "".join(character for character, _ in told) == "3000000000$"
+    assert [probability for _, probability in told] == asked.completion.probabilities
+
+
+def test_a_failure_is_that_of_its_jobs_alone() -> None:
+    def completion(prompt: str) -> str:
+        if "*" in prompt:
+            raise RuntimeError("broken")
+        return right(None)(prompt)
+
+    decoder = Scripted(CHECKPOINT.tokenizer, completion)
+
+    async def work(batcher: Batcher) -> None:
+        with pytest.raises(RuntimeError, match="broken"):
+            await batcher.complete(job(decoder, PRODUCT))
+        after = job(decoder)
+        await batcher.complete(after)
+        assert text_of(after) == "3000000000$"
+        with pytest.raises(ZeroDivisionError):
+            await batcher.call(lambda: 1 // 0)
+        assert await batcher.call(lambda: threading.current_thread().name) == "model"
+
+    run(work)
+
+
+def test_what_is_sampled_does_not_depend_on_its_company(tiny: Checkpoint) -> None:
+    prompt, stop = tiny.tokenizer.encode(SUM).tolist(), int(tiny.tokenizer.encode("$")[0])
+    sampling = Sampling(1.0, seed=7)
+
+    async def work(batcher: Batcher) -> list[list[int]]:
+        jobs = [
+            Job("tiny", tiny.model, prompt, stop, sampling=sampling, max_new_tokens=30),
+            *(Job("tiny", tiny.model, prompt, stop, max_new_tokens=n) for n in (5, 9, 40)),
+        ]
+        await asyncio.gather(*map(batcher.complete, jobs))
+        return [done.completion.ids for done in jobs]
+
+    import torch
+
+    prompts = torch.tensor([prompt])
+    (expected,) = generate(tiny.model, prompts, stop, 30, sampling)
+    (greedy,) = generate(tiny.model, prompts, stop)
+    assert run(work, max_groups=4) == [
+        expected.ids, greedy.ids[:5], greedy.ids[:9], greedy.ids[:40],
+    ]  # fmt: skip
+
+
+def test_the_most_probable_tokens_are_kept_where_they_are_wanted(tiny: Checkpoint) -> None:
+    import torch
+
+    prompt = tiny.tokenizer.encode(SUM).tolist()
+
+    async def work(batcher: Batcher) -> Job:
+        asked = Job("tiny", tiny.model, prompt, -1, max_new_tokens=4, n_top=3)
+        await batcher.complete(asked)
+        return asked
+
+    asked = run(work)
+    assert [len(top) for top in asked.top] == [3] * 4
+    with torch.inference_mode():
+        logits_V = tiny.model(torch.tensor([prompt]))[0, -1].log_softmax(dim=-1)
+    for token, logprob in asked.top[0].items():
+        assert logprob == pytest.approx(float(logits_V[token]), abs=1e-5)
+
+
+def test_an_answer_ends_where_its_job_says(tiny: Checkpoint) -> None:
+    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+
+    async def work(batcher: Batcher) -> tuple[Job, Job]:
+        jobs = job(decoder, ends=lambda ids: len(ids) == 4), job(decoder)
+        await asyncio.gather(*map(batcher.complete, jobs))
+        return jobs
+
+    ended, whole = run(work, wait=0.5, max_batch=2)
+    assert text_of(ended) == "3000"
+    assert text_of(whole) == "3000000000$"
+
+
+def test_a_prompt_that_fills_the_context_ends_at_once(tiny: Checkpoint) -> None:
+    async def work(batcher: Batcher) -> Job:
+        asked = Job("tiny", tiny.model, [1] * 65, -1)
+        await batcher.complete(asked)
+        return asked
+
+    assert run(work).completion.ids == []

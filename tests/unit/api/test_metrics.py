@@ -1,0 +1,130 @@
+"""What is counted, within one process and over several."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.metrics import Metrics, watch_loop
+
+COUNT = """
+from api.metrics import Metrics
+metrics = Metrics()
+metrics.tokens.labels("steps").inc(5)
+metrics.request_seconds.labels("/").observe(0.01)
+metrics.in_flight.inc(2)
+metrics.queue_depth.set(3)
+"""
+SHOW = """
+import sys
+from api.metrics import Metrics
+sys.stdout.buffer.write(Metrics().render()[0])
+"""
+
+
+class Shown:
+    """The samples of a rendered page."""
+
+    def __init__(self, page: bytes) -> None:
+        families = text_string_to_metric_families(page.decode())
+        self.samples = [sample for family in families for sample in family.samples]
+
+    def __call__(self, name: str, **labels: str) -> float:
+        (value,) = (s.value for s in self.samples if s.name == name and s.labels == labels)
+        return value
+
+
+def test_everything_is_shown_under_its_name() -> None:
+    metrics = Metrics()
+    metrics.requests.labels("/v1/calculate", "POST", "200").inc()
+    metrics.request_seconds.labels("/v1/calculate").observe(0.003)
+    metrics.queue_depth.set(4)
+    metrics.in_flight.inc(3)
+    metrics.batch_size.labels("steps").observe(16)
+    metrics.tokens.labels("steps").inc(16)
+    metrics.answers.labels("steps", "true").inc()
+    metrics.sheds.labels("rate").inc()
+    metrics.loop_lag.observe(0.002)
+    body, content_type = metrics.render()
+    assert content_type.startswith("text/plain")
+    shown = Shown(body)
+    assert shown("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
+    assert shown("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
+    assert shown("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
+    assert shown("calcgpt_queue_depth") == 4
+    assert shown("calcgpt_requests_in_flight") == 3
+    assert shown("calcgpt_batch_size_sum", model="steps") == 16
+    assert shown("calcgpt_tokens_total", model="steps") == 16
+    assert shown("calcgpt_answers_total", model="steps", verified="true") == 1
+    assert shown("calcgpt_sheds_total", reason="rate") == 1
+    assert shown("calcgpt_event_loop_lag_seconds_count") == 1
+    assert not [s.name for s in shown.samples if s.name.endswith("_created")]
+
+
+def test_reasons_that_have_not_come_up_are_zero() -> None:
+    shown = Shown(Metrics().render()[0])
+    for reason in ("full", "rate", "deadline", "disconnected"):
+        assert shown("calcgpt_sheds_total", reason=reason) == 0
+
+
+def test_applications_do_not_share_their_metrics() -> None:
+    first, second = Metrics(), Metrics()
+    first.queue_depth.set(7)
+    assert Shown(second.render()[0])("calcgpt_queue_depth") == 0
+
+
+def test_processes_show_the_sum_of_all(tmp_path: Path) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+
+    def started(code: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", code]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe)
+
+    def shown() -> Shown:
+        return Shown(started(SHOW).communicate()[0])
+
+    workers = [started(f"{COUNT}print(flush=True); input()") for _ in range(2)]
+    for worker in workers:
+        assert worker.stdout
+        worker.stdout.readline()  # it has counted, and waits
+    both = shown()
+    assert both("calcgpt_tokens_total", model="steps") == 10
+    assert both("calcgpt_request_seconds_count", route="/") == 2
+    assert both("calcgpt_requests_in_flight") == 4
+    assert both("calcgpt_queue_depth") == 6
+
+    # Of a process that has died, however it did, only what it counted remains.
+    workers[0].kill()
+    workers[0].communicate()
+    one = shown()
+    assert one("calcgpt_tokens_total", model="steps") == 10
+    assert one("calcgpt_requests_in_flight") == 2
+    workers[1].communicate(b"\n")
+    assert shown()("calcgpt_requests_in_flight") == 0
+
+
+async def _watch_while(metrics: Metrics, blocked: float) -> None:
+    watcher = asyncio.create_task(watch_loop(metrics, interval=0.001))
+    await asyncio.sleep(0)  # it has begun to wait
+    time.sleep(blocked)
+    while Shown(metrics.render()[0])("calcgpt_event_loop_lag_seconds_count") < 2:
+        await asyncio.sleep(0)
+    watcher.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watcher
+
+
+def test_a_blocked_event_loop_is_seen() -> None:
+    metrics = Metrics()
+    asyncio.run(_watch_while(metrics, blocked=0.05))
+    shown = Shown(metrics.render()[0])
+    assert shown("calcgpt_event_loop_lag_seconds_sum") >= 0.05 - 0.001
+    assert shown("calcgpt_event_loop_lag_seconds_bucket", le="+Inf") >= 2

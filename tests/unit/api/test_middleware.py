@@ -1,0 +1,300 @@
+"""What every request is told, and what is remembered of it: request log, security headers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.testclient import TestClient
+from starlette.types import ASGIApp, Message, Scope
+
+from api import logs
+from api.metrics import Metrics
+from api.middleware.request_log import RequestLog
+from api.middleware.security_headers import SecurityHeaders
+
+log = logging.getLogger("service.route")
+
+
+def routes() -> FastAPI:
+    """An application without a guard, with one route of each kind."""
+    app = FastAPI(docs_url=None)
+    router = APIRouter(prefix="/v1")
+
+    @router.get("/items/{item}")
+    async def item(item: str, request: Request) -> dict[str, str]:
+        log.info("at work")
+        return {"item": item, "request_id": request.state.request_id}
+
+    @router.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("a secret of the machine room")
+
+    @router.get("/broken-stream")
+    async def broken_stream() -> StreamingResponse:
+        async def pieces() -> AsyncIterator[str]:
+            yield "first"
+            raise RuntimeError("a secret of the machine room")
+
+        return StreamingResponse(pieces())
+
+    @router.get("/own")
+    async def own() -> Response:
+        headers = {"Cache-Control": "max-age=5", "Content-Security-Policy": "default-src 'none'"}
+        return Response("own", headers=headers)
+
+    app.include_router(router)
+
+    @app.get("/healthz")
+    @app.get("/docs")
+    async def outside() -> str:
+        return "ok"
+
+    return app
+
+
+def problem(response: httpx.Response, status: int, kind: str | None = None) -> dict[str, Any]:
+    """The problem document that a response must be."""
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert document["status"] == status
+    assert document["type"] == (f"urn:calcgpt:problem:{kind}" if kind else "about:blank")
+    assert "secret" not in response.text
+    return document
+
+
+def access(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    """The one access record of the log."""
+    (record,) = (
+        r for r in caplog.records if r.name == "api.middleware.request_log" and "ms" in r.__dict__
+    )
+    return record.__dict__
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def logged(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> Iterator[TestClient]:
+    caplog.set_level(logging.DEBUG, "api")
+    caplog.set_level(logging.DEBUG, "service")
+    caplog.handler.addFilter(logs._add_request_id)
+    app = routes()
+    app.add_middleware(RequestLog, metrics=metrics)
+    yield TestClient(app, client=("192.0.2.7", 5))
+    caplog.handler.removeFilter(logs._add_request_id)
+
+
+@pytest.mark.parametrize("given", ["a", "trace-1.2_3", "x" * 64])
+def test_a_plain_request_id_is_kept(logged: TestClient, given: str) -> None:
+    response = logged.get("/v1/items/5", headers={"X-Request-ID": given})
+    assert response.headers["X-Request-ID"] == given
+    assert response.json()["request_id"] == given
+
+
+@pytest.mark.parametrize("given", [None, "", "x" * 65, "a b", "a\tb", "é", "<script>", "a/b"])
+def test_any_other_is_replaced(logged: TestClient, given: str | None) -> None:
+    headers = {} if given is None else {"X-Request-ID": given.encode("latin-1")}
+    first, second = (logged.get("/v1/items/5", headers=headers) for _ in range(2))
+    assert re.fullmatch("[0-9a-f]{32}", first.headers["X-Request-ID"])
+    assert first.headers["X-Request-ID"] != second.headers["X-Request-ID"]
+
+
+def test_a_request_is_logged_when_it_has_ended(
+    logged: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = logged.get("/v1/items/5?key=private", headers={"X-Request-ID": "mine"})
+    record = access(caplog)
+    assert record["levelname"] == "INFO"
+    assert record["ms"] > 0
+    expected = {
+        "method": "GET",
+        "path": "/v1/items/5",
+        "route": "/v1/items/{item}",
+        "status": 200,
+        "client": "192.0.2.7",
+        "bytes": len(response.content),
+    }
+    assert expected.items() <= record.items()
+    assert "disconnected" not in record
+    assert "private" not in str(record)
+    # What the route logged is of the same request.
+    assert {r.request_id for r in caplog.records if r.name.startswith(("api", "service"))} == {
+        "mine"
+    }
+
+
+def test_health_is_logged_for_those_who_look_for_it(
+    logged: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    logged.get("/healthz")
+    assert access(caplog)["levelname"] == "DEBUG"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "labels"),
+    [
+        ("GET", "/v1/items/5", ("/v1/items/{item}", "GET", "200")),
+        ("POST", "/v1/items/5", ("/v1/items/{item}", "POST", "405")),
+        ("GET", "/nothing/at/all", ("other", "GET", "404")),
+        ("BREW", "/healthz", ("/healthz", "other", "405")),
+        ("GET", "/v1/broken", ("/v1/broken", "GET", "500")),
+    ],
+)
+def test_requests_are_counted_by_route(
+    logged: TestClient, metrics: Metrics, method: str, path: str, labels: tuple[str, ...]
+) -> None:
+    logged.request(method, path)
+    assert metrics.requests.labels(*labels)._value.get() == 1
+    line = f'calcgpt_request_seconds_count{{route="{labels[0]}"}} 1.0'
+    assert line in metrics.render()[0].decode()
+
+
+def test_a_defect_is_logged_once_and_not_told(
+    logged: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = logged.get("/v1/broken")
+    problem(response, 500)
+    assert response.headers["X-Request-ID"]
+    (error,) = (record for record in caplog.records if record.levelno >= logging.ERROR)
+    assert error.exc_info
+    assert "a secret of the machine room" in str(error.exc_info[1])
+    assert access(caplog)["status"] == 500
+
+
+def test_a_stream_that_breaks_stays_broken(
+    logged: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    response = logged.get("/v1/broken-stream")
+    assert response.content == b"first"
+    (error,) = (record for record in caplog.records if record.levelno >= logging.ERROR)
+    assert error.exc_info
+    assert access(caplog)["status"] == 200
+
+
+def run(app: ASGIApp, *received: Message, **scope: Any) -> list[Message]:
+    """What an application sends that receives these messages, then the client's going."""
+    messages = list(received)
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    request: Scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/v1/items/5",
+        "query_string": b"",
+        "headers": [],
+        **scope,
+    }
+    asyncio.run(app(request, receive, send))
+    return sent
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_client_that_goes_before_its_answer_is_499(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture, answers: bool
+) -> None:
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        if answers:
+            await Response("too late")(scope, receive, send)
+
+    caplog.set_level(logging.INFO, "api")
+    sent = run(RequestLog(app, metrics))
+    assert bool(sent) == answers
+    record = access(caplog)
+    assert (record["status"], record["disconnected"]) == (499, True)
+    assert metrics.requests.labels("other", "GET", "499")._value.get() == 1
+
+
+def test_a_client_that_goes_during_its_answer_is_marked(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        await receive()
+
+    caplog.set_level(logging.INFO, "api")
+    run(RequestLog(app, metrics))
+    record = access(caplog)
+    assert (record["status"], record["disconnected"], record["bytes"]) == (200, True, 5)
+
+
+def test_a_client_that_goes_after_its_answer_is_not(
+    metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        await Response("all")(scope, receive, send)
+        await receive()
+
+    caplog.set_level(logging.INFO, "api")
+    run(RequestLog(app, metrics))
+    assert "disconnected" not in access(caplog)
+
+
+def test_after_a_request_there_is_none(metrics: Metrics) -> None:
+    seen: list[str | None] = []
+
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        seen.append(logs.request_id.get())
+
+    async def through(scope: Scope, receive: Any, send: Any) -> None:
+        await RequestLog(app, metrics)({**scope}, receive, send)
+        seen.append(logs.request_id.get())
+
+    run(through, headers=[(b"x-request-id", b"mine")])
+    assert seen == ["mine", None]
+
+
+def test_an_application_that_says_nothing_is_a_defect(metrics: Metrics) -> None:
+    async def app(scope: Scope, receive: Any, send: Any) -> None:
+        pass
+
+    start, _ = run(RequestLog(app, metrics))
+    assert start["status"] == 500
+
+
+def careful() -> TestClient:
+    app = routes()
+    app.add_middleware(RequestLog, metrics=Metrics())
+    app.add_middleware(SecurityHeaders)
+    return TestClient(app)
+
+
+def test_every_response_is_careful() -> None:
+    ask = careful()
+    for path in ("/healthz", "/v1/items/5", "/nothing", "/v1/broken", "/docs"):
+        headers = ask.get(path).headers
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["X-Frame-Options"] == "DENY"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert "default-src 'self'" in headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+        assert "script-src" not in headers["Content-Security-Policy"]  # no inline script anywhere
+        assert ("'unsafe-inline'" in headers["Content-Security-Policy"]) == (path == "/docs")
+        assert headers.get("Cache-Control") == ("no-store" if path.startswith("/v1/") else None)
+
+
+def test_what_a_route_says_itself_stands() -> None:
+    headers = careful().get("/v1/own").headers
+    assert headers.get_list("Cache-Control") == ["max-age=5"]
+    assert headers.get_list("Content-Security-Policy") == ["default-src 'none'"]
+    assert headers["X-Frame-Options"] == "DENY"

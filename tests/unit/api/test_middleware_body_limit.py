@@ -1,0 +1,286 @@
+"""Bodies that are too large, too slow or never complete, at the wire of a real server too."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import importlib.util
+import json
+import re
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from api.middleware.body_limit import LINGER_BYTES, BodyLimit
+
+LIMIT = 1000
+HUGE = 100_000_000
+
+SERVER = """
+import socket, sys, uvicorn
+from starlette.requests import Request
+from starlette.responses import Response
+from api.middleware.body_limit import BodyLimit
+
+async def echo(scope, receive, send):
+    await Response(await Request(scope, receive).body())(scope, receive, send)
+
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+app = BodyLimit(echo, limit=1000)
+config = uvicorn.Config(app, http=sys.argv[1], lifespan="off", log_level="error")
+uvicorn.Server(config).run(sockets=[listener])
+"""
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with the body, then waits until the client has gone."""
+    await Response(await Request(scope, receive).body())(scope, receive, send)
+    assert (await receive())["type"] == "http.disconnect"
+
+
+class Exchange:
+    """One request to the guard in front of `echo`: what it received, and what came of it."""
+
+    def __init__(self, receive: Callable[[], Awaitable[Message]], announced: bytes | None) -> None:
+        self.sent: list[Message] = []
+        self.n_received = 0
+        self._receive = receive
+        headers = [] if announced is None else [(b"content-length", announced)]
+        self._scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+
+    def run(self, **options: Any) -> Exchange:
+        guard = BodyLimit(echo, LIMIT, **options)
+        asyncio.run(guard(self._scope, self._count, self._keep))
+        return self
+
+    async def _count(self) -> Message:
+        message = await self._receive()
+        self.n_received += len(message.get("body", b""))
+        return message
+
+    async def _keep(self, message: Message) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message["body"] for message in self.sent[1:])
+
+
+def coming(*pieces: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
+    """A client that sends these pieces, then has sent all, or stays silent, and goes when that
+    is answered."""
+    messages: list[Message] = [
+        {"type": "http.request", "body": piece, "more_body": True} for piece in pieces
+    ]
+    if ends:
+        messages.append({"type": "http.request"})
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop(0)
+        if not ends:
+            await asyncio.get_running_loop().create_future()
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+@given(
+    pieces=st.lists(st.binary(max_size=LIMIT), max_size=5),
+    announces=st.booleans(),
+)
+def test_a_body_goes_through_unless_it_is_too_large(pieces: list[bytes], announces: bool) -> None:
+    body = b"".join(pieces)
+    announced = str(len(body)).encode() if announces else None
+    exchange = Exchange(coming(*pieces), announced).run()
+    if len(body) <= LIMIT:
+        assert (exchange.status, exchange.body) == (200, body)
+    else:
+        assert exchange.status == 413
+        assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-large"
+        assert exchange.n_received == len(body)  # the client could write it all, and so read
+
+
+@pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413)])
+def test_the_limit_is_the_largest_that_goes(size: int, status: int) -> None:
+    assert Exchange(coming(b"x" * size), None).run().status == status
+
+
+def test_what_announces_too_much_is_answered_before_it_comes() -> None:
+    async def receive() -> Message:
+        assert [message["type"] for message in exchange.sent] == [
+            "http.response.start",
+            "http.response.body",
+        ]
+        return {"type": "http.disconnect"}
+
+    exchange = Exchange(receive, str(LIMIT + 1).encode())
+    assert exchange.run().status == 413
+
+
+def test_a_client_that_never_stops_is_left() -> None:
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"x" * 2**20, "more_body": True}
+
+    exchange = Exchange(receive, None).run()
+    assert exchange.status == 413
+    assert exchange.n_received < LINGER_BYTES + 2**22
+    assert exchange.sent[-1]["more_body"] is False
+
+
+def test_so_is_one_that_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.middleware.body_limit.LINGER_SECONDS", 0.01)
+    exchange = Exchange(coming(b"x" * 2000, ends=False), None).run()
+    assert exchange.status == 413
+    assert exchange.sent[-1]["more_body"] is False
+
+
+def test_a_body_that_does_not_come_is_408() -> None:
+    exchange = Exchange(coming(b"x", ends=False), b"5").run(seconds=0.01)
+    assert exchange.status == 408
+    assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-slow"
+    assert (b"connection", b"close") in exchange.sent[0]["headers"]
+
+
+def test_who_goes_before_the_body_is_complete_is_not_answered() -> None:
+    pieces: list[Message] = [
+        {"type": "http.request", "body": b"x", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> Message:
+        return pieces.pop(0)
+
+    assert Exchange(receive, b"5").run().sent == []
+
+
+# --- at the wire ---
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "h11",
+        pytest.param(
+            "httptools",
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("httptools") is None, reason="httptools is not installed"
+            ),
+        ),
+    ],
+)
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process in which uvicorn serves an echo behind the guard, and its port."""
+    command = [sys.executable, "-c", SERVER, request.param]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process, int(process.stdout.readline())
+        process.terminate()
+
+
+def pieces() -> Iterator[bytes]:
+    for _ in range(HUGE // 2**16):
+        yield b"x" * 2**16
+
+
+def by_http_client(port: int) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/", bytes(HUGE))
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+def by_http_client_in_chunks(port: int) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("POST", "/", pieces(), encode_chunked=True)
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+def by_urllib(port: int) -> tuple[int, bytes]:
+    """Closes the connection after the answer, and writes all before it reads."""
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}", bytes(HUGE), timeout=60)
+    return refusal.value.code, refusal.value.read()
+
+
+def by_httpx(port: int) -> tuple[int, bytes]:
+    response = httpx.post(f"http://127.0.0.1:{port}", content=bytes(HUGE), timeout=60)
+    return response.status_code, response.content
+
+
+def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
+    response = httpx.post(f"http://127.0.0.1:{port}", content=pieces(), timeout=60)
+    return response.status_code, response.content
+
+
+@pytest.mark.parametrize(
+    "post",
+    [by_http_client, by_http_client_in_chunks, by_urllib, by_httpx, by_httpx_in_chunks],
+)
+def test_a_client_of_a_huge_body_reads_why_it_is_refused(
+    server: tuple[subprocess.Popen[str], int], post: Callable[[int], tuple[int, bytes]]
+) -> None:
+    status, body = post(server[1])
+    assert status == 413
+    assert json.loads(body)["type"] == "urn:calcgpt:problem:too-large"
+
+
+@contextmanager
+def growing_less_than(process: subprocess.Popen[str], kibibytes: int) -> Iterator[None]:
+    """Holds if the largest memory of a process stays what it was, but for so much."""
+    status = Path(f"/proc/{process.pid}/status")
+    if not status.exists():
+        pytest.skip("needs /proc to see the memory of a process")
+
+    def peak() -> int:
+        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        assert found
+        return int(found[1])
+
+    before = peak()
+    yield
+    assert peak() < before + kibibytes
+
+
+def test_a_huge_body_takes_no_memory(server: tuple[subprocess.Popen[str], int]) -> None:
+    process, port = server
+    assert httpx.post(f"http://127.0.0.1:{port}", content=b"5").content == b"5"
+    with growing_less_than(process, 10_000):
+        by_http_client_in_chunks(port)
+
+
+def test_the_next_request_is_answered(server: tuple[subprocess.Popen[str], int]) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}") as client:
+        assert client.post("/", content=bytes(HUGE)).status_code == 413
+        assert client.post("/", content=b"5").content == b"5"
+
+
+def test_a_client_that_waits_for_permission_is_told_at_once(
+    server: tuple[subprocess.Popen[str], int],
+) -> None:
+    with socket.create_connection(("127.0.0.1", server[1]), timeout=60) as client:
+        client.sendall(
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n"
+            b"Expect: 100-continue\r\n\r\n"
+        )
+        assert client.recv(100).startswith(b"HTTP/1.1 413 ")

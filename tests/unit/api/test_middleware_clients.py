@@ -1,0 +1,305 @@
+"""Who may ask, and how often: API keys and the rate limit."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+from limits.aio.storage import MemoryStorage
+from starlette.types import ASGIApp, Message, Scope
+
+from api.metrics import Metrics
+from api.middleware.api_keys import ApiKeys
+from api.middleware.body_limit import BodyLimit
+from api.middleware.rate_limit import Limiter, RateLimit
+from api.middleware.request_log import RequestLog
+from calcgpt.errors import ConfigError
+
+KEYS = ["correct-horse-battery", "schlüssel-zwei"]
+
+
+def routes() -> FastAPI:
+    """An application without a guard."""
+    app = FastAPI(docs_url=None)
+
+    @app.get("/v1/items/{item}")
+    @app.get("/healthz")
+    async def item(item: str = "") -> str:
+        return item
+
+    @app.get("/v1/broken")
+    async def broken() -> None:
+        raise RuntimeError("broken")
+
+    return app
+
+
+def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]]) -> int:
+    """The status of a GET, byte for byte as given."""
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def keep(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "query_string": b"",
+        "headers": headers,
+        "client": (host, 5),
+    }
+    asyncio.run(app(scope, receive, keep))
+    return int(sent[0]["status"])
+
+
+def problem(response: httpx.Response, status: int, kind: str) -> None:
+    """Holds if the response is a problem document."""
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    document = response.json()
+    assert document["status"] == status
+    assert document["type"] == f"urn:calcgpt:problem:{kind}"
+
+
+def locked(**options: Any) -> TestClient:
+    """A client of an application that asks for a key."""
+    app = routes()
+    app.add_middleware(ApiKeys, keys=KEYS)
+    app.add_middleware(RequestLog, metrics=Metrics())
+    return TestClient(app, **options)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-API-Key": KEYS[0]},
+        {"X-API-Key": KEYS[1].encode()},
+        {"Authorization": f"Bearer {KEYS[0]}"},
+        {"Authorization": f"bearer   {KEYS[1]} ".encode()},
+        {"X-API-Key": "wrong", "Authorization": f"Bearer {KEYS[0]}"},
+    ],
+)
+def test_a_key_opens(headers: Any) -> None:
+    assert locked().get("/v1/items/5", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"X-API-Key": ""},
+        {"X-API-Key": KEYS[0][:-1]},
+        {"X-API-Key": KEYS[0].upper()},
+        {"X-API-Key": f"Bearer {KEYS[0]}"},
+        {"X-API-Key": b"\xff\xfe"},
+        {"Authorization": KEYS[0]},
+        {"Authorization": f"Basic {KEYS[0]}"},
+        {"Authorization": "Bearer"},
+        {"Authorization": b"Bearer \x80"},
+    ],
+)
+def test_anything_else_does_not(headers: Any) -> None:
+    response = locked().get("/v1/items/5", headers=headers)
+    problem(response, 401, "unauthorized")
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/v1/items/5", "/v1/nothing", "/v1/", "/%761/items/5"])
+def test_nothing_under_v1_is_open(path: str) -> None:
+    assert locked().get(path).status_code == 401
+
+
+def test_the_rest_is() -> None:
+    assert locked().get("/healthz").status_code == 200
+    assert locked().get("/nothing").status_code == 404
+
+
+def test_a_prefix_of_a_proxy_does_not_open() -> None:
+    ask = locked(root_path="/calculator")
+    assert ask.get("/v1/items/5").status_code == 401
+    assert ask.get("/calculator/v1/items/5").status_code == 401
+    assert ask.get("/calculator/healthz").status_code == 200
+
+
+def test_a_preflight_needs_no_key() -> None:
+    assert locked().options("/v1/items/5").status_code == 405  # CORS, where it is on, answers it
+
+
+def test_no_key_is_ever_logged(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for key in (KEYS[0], "wrong-horse-battery"):
+        for headers in ({"X-API-Key": key}, {"Authorization": f"Bearer {key}"}):
+            for path in ("/v1/items/5", "/v1/broken", "/nothing"):
+                locked().get(path, headers=headers)
+    written = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
+    written += "".join(capfd.readouterr())
+    assert "RuntimeError" in written  # the log is not empty
+    assert "horse-battery" not in written
+
+
+def limited(rate: str, metrics: Metrics | None = None) -> TestClient:
+    """A client, with one event loop, of an application that it may not ask too often."""
+    app = routes()
+    app.add_middleware(RateLimit, limiter=Limiter(rate), metrics=metrics or Metrics())
+    return TestClient(app)
+
+
+def test_what_is_above_the_rate_is_refused() -> None:
+    metrics = Metrics()
+    with limited("3/hour", metrics) as ask:
+        assert [ask.get("/v1/items/5").status_code for _ in range(5)] == [200] * 3 + [429] * 2
+        response = ask.get("/v1/items/5")
+        assert ask.get("/healthz").status_code == 200
+    problem(response, 429, "rate-limited")
+    assert 1 <= int(response.headers["Retry-After"]) <= 3600
+    assert 'calcgpt_sheds_total{reason="rate"} 3.0' in metrics.render()[0].decode()
+
+
+def test_several_rates_hold_together() -> None:
+    with limited("100/minute; 2/day") as ask:
+        assert [ask.get("/v1/items/5").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_after_the_time_it_says_it_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 3_600_015.0  # a quarter of a minute
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        limiter = Limiter("2/minute")
+        assert [await limiter.seconds_to_wait("a") for _ in range(3)] == [0, 0, 45]
+        now += 46.5
+        # Of the last minute's two requests 1.95 still count.
+        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 29]
+        now += 29
+        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 30]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::1", "::2", True),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
+        ("fe80::1%eth0", "fe80::2%eth0", True),
+        ("one", "other", False),
+    ],
+)
+def test_clients_are_told_apart_by_their_network(first: str, second: str, same: bool) -> None:
+    app = RateLimit(routes(), Limiter("1/hour"), Metrics())
+    statuses = [send(app, "/v1/items/5", host, []) for host in (first, second)]
+    assert statuses == [200, 429 if same else 200]
+
+
+def test_who_has_a_key_is_that_client_wherever_it_is() -> None:
+    app = ApiKeys(RateLimit(routes(), Limiter("1/hour"), Metrics()), KEYS)
+
+    def status(key: str, host: str) -> int:
+        return send(app, "/v1/items/5", host, [(b"x-api-key", key.encode())])
+
+    assert status(KEYS[0], "192.0.2.1") == 200
+    assert status(KEYS[0], "192.0.2.2") == 429
+    assert status(KEYS[1], "192.0.2.1") == 200
+
+
+def test_without_keys_a_header_makes_no_new_client() -> None:
+    with limited("1/hour") as ask:
+        assert ask.get("/v1/items/5", headers={"X-API-Key": "a"}).status_code == 200
+        assert ask.get("/v1/items/5", headers={"X-API-Key": "b"}).status_code == 429
+
+
+class Faulty(MemoryStorage):
+    """A storage that raises or, without a fault, hangs."""
+
+    STORAGE_SCHEME = ["async+faulty"]  # noqa: RUF012
+    fault: Exception | None = None
+    n_asked = 0
+
+    async def acquire_sliding_window_entry(self, *arguments: Any, **options: Any) -> bool:
+        Faulty.n_asked += 1
+        if self.fault:
+            raise self.fault
+        return await asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.parametrize("fault", [ConnectionError("async+redis://:password@host"), None])
+def test_a_storage_that_fails_refuses_nobody(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+) -> None:
+    monkeypatch.setattr("api.middleware.rate_limit.STORAGE_SECONDS", 0.01)
+    monkeypatch.setattr(Faulty, "fault", fault)
+    monkeypatch.setattr(Faulty, "n_asked", 0)
+    limiter = Limiter("1/hour", "async+faulty://")
+
+    async def at_once() -> list[int]:
+        return await asyncio.gather(*(limiter.seconds_to_wait("a") for _ in range(20)))
+
+    assert asyncio.run(at_once()) == [0] * 20
+    assert len(caplog.records) == 1
+    assert "password" not in caplog.text
+    asked = Faulty.n_asked
+    assert asyncio.run(at_once()) == [0] * 20
+    assert Faulty.n_asked == asked  # it is left alone for a while ...
+    monkeypatch.setattr("api.middleware.rate_limit.REST_SECONDS", 0)
+    assert asyncio.run(limiter.seconds_to_wait("a")) == 0
+    assert Faulty.n_asked == asked + 1  # ... and asked again
+
+
+@pytest.mark.parametrize(
+    ("rate", "storage"),
+    [
+        ("often", "async+memory://"),
+        ("5/fortnight", "async+memory://"),
+        ("5/minute", "memory://"),
+        ("5/minute", "nothing://:password@host"),
+        ("5/minute", "password"),
+        ("5/minute", "async+memcached://:password@host:port"),
+        ("5/minute", "async+memory://[password"),
+    ],
+)
+def test_what_cannot_be_counted_is_one_line(rate: str, storage: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Limiter(rate, storage)
+    assert "\n" not in str(refusal.value)
+    assert "password" not in str(refusal.value)
+
+
+NAMES = st.sampled_from(
+    [b"x-request-id", b"authorization", b"x-api-key", b"content-length", b"origin", b"host"]
+)
+VALUES = st.binary(max_size=40) | st.sampled_from(
+    [b"Bearer " + KEYS[0].encode(), KEYS[1].encode(), b"9" * 5000, b"-1", b"Bearer"]
+)
+
+
+@given(
+    headers=st.lists(st.tuples(NAMES, VALUES), max_size=6),
+    path=st.text(max_size=20).map(lambda tail: f"/v1/items/{tail}") | st.text(max_size=20),
+    host=st.text(max_size=20) | st.ip_addresses().map(str),
+)
+def test_no_request_is_a_defect(headers: list[tuple[bytes, bytes]], path: str, host: str) -> None:
+    app: ASGIApp = RateLimit(routes(), Limiter("1000/second"), Metrics())
+    app = RequestLog(BodyLimit(ApiKeys(app, KEYS), 100), Metrics())
+    assert send(app, path, host, headers) in (200, 307, 401, 404, 413)
