@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator
+from contextlib import aclosing
+from functools import partial
 
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.lifetime import deadline_passed
 from api.problems import ProblemError
 from api.schemas import Answered, Begun, CalculateResponse, OnWrong, Start, Token
 from api.service import Service
+from api.streaming import follow
 from calcgpt.calculator import Calculator, Computation
-
-log = logging.getLogger(__name__)
 
 EVENTS: dict[type[BaseModel], str] = {
     Start: "start",
@@ -44,24 +42,7 @@ async def stream(
     outline = [Start.Part.model_validate(node) for node in computation.outline]
     name = calculator.checkpoint.name
     yield event(Start(expression=outline[-1].expression, model=name, nodes=outline))
-
-    happened: asyncio.Queue[BaseModel | None] = asyncio.Queue()
-    seconds = service.settings.deadline
-    work = service.calculate(calculator, computation, on_wrong, happened.put_nowait)
-    task = asyncio.create_task(asyncio.wait_for(work, seconds))
-    task.add_done_callback(lambda _: happened.put_nowait(None))
-    try:
-        while (data := await happened.get()) is not None:
-            yield event(data)
-        yield event(task.result())
-    except ProblemError as error:
-        yield failure(error)
-    except TimeoutError:
-        yield failure(deadline_passed(seconds, service.metrics))
-    except Exception as error:  # the status has gone out: this is all that can be said
-        log.error("a stream failed", exc_info=error)
-        yield failure(ProblemError(500, "the service has a defect; its log says more"))
-    finally:
-        if not task.done():
-            service.metrics.sheds.labels("disconnected").inc()
-            task.cancel()
+    work = partial(service.calculate, calculator, computation, on_wrong)
+    async with aclosing(follow(service, work)) as happened:
+        async for data in happened:
+            yield failure(data) if isinstance(data, ProblemError) else event(data)

@@ -169,6 +169,8 @@ def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) ->
     if sampling.top_p < 1:
         # Nucleus (Holtzman et al. 2020): a token stays while those before it hold less than p.
         ordered, order = probs_BV.sort(dim=-1, descending=True)
-        ordered[ordered.cumsum(dim=-1) - ordered >= sampling.top_p] = 0
+        beyond_BV = ordered.cumsum(dim=-1) - ordered >= sampling.top_p
+        beyond_BV[:, 0] = False  # nor does a p that is 0 in float32 leave none
+        ordered[beyond_BV] = 0
         probs_BV = torch.zeros_like(probs_BV).scatter_(-1, order, ordered)
     return torch.multinomial(probs_BV, 1, generator=rng).squeeze(1)

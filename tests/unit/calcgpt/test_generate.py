@@ -138,3 +138,10 @@ def test_sampling_from_damaged_weights_is_refused() -> None:
     logits = torch.tensor([[0.0, float("nan")]])
     with pytest.raises(DataError, match="not finite"):
         choose(logits, Sampling(1.0), torch.Generator())
+
+
+def test_the_smallest_nucleus_is_the_most_probable_token() -> None:
+    logits = torch.randn(8, VOCAB, generator=torch.Generator().manual_seed(0))
+    rng = torch.Generator().manual_seed(0)
+    drawn = choose(logits, Sampling(1.0, top_p=5e-324), rng)
+    assert drawn.tolist() == logits.argmax(dim=-1).tolist()

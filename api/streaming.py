@@ -1,0 +1,44 @@
+"""Work that tells what happens while it is done, as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, TypeVar
+
+from api.lifetime import deadline_passed
+from api.problems import ProblemError
+from api.service import Service
+
+log = logging.getLogger(__name__)
+Told = TypeVar("Told")
+Result = TypeVar("Result")
+Work = Callable[[Callable[[Told], None]], Coroutine[Any, Any, Result]]  # is given whom to tell
+
+
+async def follow(
+    service: Service, work: Work[Told, Result]
+) -> AsyncIterator[Told | Result | ProblemError]:
+    """All that the work tells, and last its result, or the problem that it ended in: the status has
+    gone out, so nothing is raised. The work has a deadline; closing this early cancels it."""
+    end = object()
+    happened: asyncio.Queue[Any] = asyncio.Queue()
+    seconds = service.settings.deadline
+    task = asyncio.create_task(asyncio.wait_for(work(happened.put_nowait), seconds))
+    task.add_done_callback(lambda _: happened.put_nowait(end))
+    try:
+        while (told := await happened.get()) is not end:
+            yield told
+        yield task.result()
+    except ProblemError as error:
+        yield error
+    except TimeoutError:
+        yield deadline_passed(seconds, service.metrics)
+    except Exception as error:
+        log.error("a stream failed", exc_info=error)
+        yield ProblemError(500, "the service has a defect; its log says more")
+    finally:
+        if not task.done():
+            service.metrics.sheds.labels("disconnected").inc()
+            task.cancel()

@@ -1,0 +1,169 @@
+"""/v1/completions: what is taken, what is refused, and what becomes of it when things go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from completions import ask, requests, streamed, texts
+from fastapi.testclient import TestClient
+from httpx2 import Response
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reciter import reciter
+from serving import client_of, problem, wait_for
+
+from api.completion_schemas import CompletionRequest
+from api.models import load_model
+from api.schemas import PROMPT
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.tokenizer import text_tokenizer
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def client(tiny: Checkpoint) -> Iterator[TestClient]:
+    with client_of(load_model(tiny, "torch"), deadline=20) as client:
+        yield client
+
+
+def test_null_is_the_default(client: TestClient) -> None:
+    names = client.get("/openapi.json").json()["components"]["schemas"]["CompletionRequest"]
+    nulls = dict.fromkeys(names["properties"], None)
+    body = {**nulls, "prompt": PROMPT, "seed": 1}
+    assert texts(client, **body) == texts(client, prompt=PROMPT, seed=1)
+    problem(ask(client, **nulls), 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "body.prompt: "),
+        ({"prompt": ""}, "body.prompt: "),
+        ({"prompt": []}, "body.prompt: "),
+        ({"prompt": [[]]}, "body.prompt: "),
+        ({"prompt": ["1", [1]]}, "body.prompt: "),
+        ({"prompt": [1, "1"]}, "body.prompt: "),
+        ({"prompt": [-1]}, "body.prompt: "),
+        ({"prompt": [True]}, "body.prompt: "),
+        ({"prompt": "(1+x)"}, "prompt 0: character 'x' at position 3"),
+        ({"prompt": ["1", "1\n"]}, r"prompt 1: character '\n' at position 1"),
+        ({"prompt": [3, 21]}, "prompt 0: token 21 at position 1: the last token is 20"),
+        ({"prompt": "1" * 65}, "65 tokens; the model reads at most 64"),
+        ({"max_tokens": -1}, "body.max_tokens: "),
+        ({"max_tokens": "1"}, "body.max_tokens: "),
+        ({"temperature": 2.1}, "body.temperature: "),
+        ({"temperature": float("nan")}, "body.temperature: "),
+        ({"top_p": 1.1}, "body.top_p: "),
+        ({"top_k": 0}, "body.top_k: "),
+        ({"seed": 1.5}, "body.seed: "),
+        ({"n": 0}, "body.n: "),
+        ({"logprobs": 6}, "body.logprobs: "),
+        ({"logprobs": True}, "body.logprobs: "),
+        ({"stop": ""}, "body.stop: "),
+        ({"stop": ["1", ""]}, "body.stop: "),
+        ({"stop": ["1"] * 5}, "body.stop: "),
+        ({"stream_options": {"more": True}}, "stream_options.more"),
+        ({"best_of": 2}, "body.best_of: "),
+        ({"presence_penalty": 0.1}, "body.presence_penalty: "),
+        ({"frequency_penalty": -0.1}, "body.frequency_penalty: "),
+        ({"logit_bias": {"1": 1}}, "body.logit_bias: "),
+        ({"suffix": "1"}, "body.suffix: "),
+        ({"messages": []}, "body.messages: "),
+    ],
+)
+def test_what_it_cannot_do_is_refused(client: TestClient, body: dict[str, Any], says: str) -> None:
+    content = json.dumps({**({"prompt": "1"} if body else {}), **body})
+    response = client.post("/v1/completions", content=content, headers=JSON)
+    assert says in problem(response, 422, "invalid-request")["detail"]
+
+
+def test_members_without_meaning_here_are_taken(client: TestClient) -> None:
+    ignored = {"user": "me", "best_of": 1, "presence_penalty": 0, "frequency_penalty": 0.0}
+    ignored |= {"logit_bias": {}, "suffix": "", "stream_options": {"include_obfuscation": False}}
+    greedy = {"prompt": PROMPT, "temperature": 0}
+    assert texts(client, **greedy, **ignored) == texts(client, **greedy)
+
+
+def test_choices_are_bounded(client: TestClient) -> None:
+    detail = problem(ask(client, prompt=["1"] * 51, n=2), 422, "too-many-items")["detail"]
+    assert detail == "102 choices; at most 100"
+
+
+def test_every_choice_takes_a_place() -> None:
+    model = reciter("letters", text_tokenizer("abc"))
+    model.decoder.may_go_on.clear()
+    with client_of(model, max_pending=3, max_items=3) as client, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, client, prompt=["a"], n=2)
+        try:
+            wait_for(lambda: "calcgpt_requests_in_flight 2.0" in client.get("/metrics").text)
+            full = ask(client, prompt=["a", "b"], stream=True)
+            assert "retry-after" in full.headers
+            problem(full, 503, "full")
+        finally:
+            model.decoder.may_go_on.set()
+        assert first.result().status_code == 200
+        assert ask(client, prompt=["a", "b", "c"], stream=True).status_code == 200
+        wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
+
+
+def error_in(response: Response) -> dict[str, Any]:
+    """What ended a stream that began well."""
+    assert response.status_code == 200
+    last = response.text.removesuffix("\n\n").split("\n\n")[-1]
+    error: dict[str, Any] = json.loads(last.removeprefix("data: "))["error"]
+    assert error["message"] == error["detail"]
+    return error
+
+
+def test_a_deadline_ends_it() -> None:
+    model = reciter("letters", text_tokenizer("abc"))
+    model.decoder.may_go_on.clear()
+    with client_of(model, deadline=0.05) as client:
+        try:
+            problem(ask(client, prompt="a"), 504, "deadline")
+            error = error_in(ask(client, prompt="a", stream=True))
+            assert (error["status"], error["type"]) == (504, "urn:calcgpt:problem:deadline")
+            problem(ask(client, prompt="a", echo=True, logprobs=1), 504, "deadline")
+        finally:
+            model.decoder.may_go_on.set()
+        wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
+
+
+def test_a_defect_says_nothing_of_its_insides() -> None:
+    model = reciter("letters", text_tokenizer("abc"))
+    model.decoder.fails_at = 3
+    with client_of(model) as client:
+        for how in ({}, {"prompt": "abc", "echo": True, "logprobs": 1}):
+            problem(ask(client, **{"prompt": "a", **how}), 500)
+        response = ask(client, prompt="a", stream=True)
+        assert error_in(response)["status"] == 500
+        assert "secret" not in response.text
+        assert texts(client, prompt="a", max_tokens=1) == ["a"]  # the model's thread lives on
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=4,
+)
+NAMES = list(CompletionRequest.model_fields)
+
+
+@given(
+    requests(), st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=2), anything, max_size=3)
+)
+@settings(max_examples=150)
+def test_whatever_is_sent_is_no_defect(
+    client: TestClient, body: dict[str, Any], more: dict[str, Any]
+) -> None:
+    response = client.post("/v1/completions", content=json.dumps({**body, **more}), headers=JSON)
+    assert response.status_code in {200, 404, 422}
+    if response.headers["content-type"].startswith("text/event-stream"):
+        streamed(response)  # ended well

@@ -1,0 +1,258 @@
+"""/v1/completions: what a model writes, in OpenAI's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from completions import ask, requests, streamed, texts
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reciter import ROOM, knows, reciter
+from serving import client_of, problem
+
+from api.models import LoadedModel, load_model
+from api.schemas import PROMPT
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.generate import generate
+from calcgpt.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
+
+LETTERS = "abc"
+UNICODE = st.characters(codec="utf-8", exclude_characters="\N{REPLACEMENT CHARACTER}")
+
+letters = reciter("letters", text_tokenizer(LETTERS))
+pieces = reciter("pieces", byte_pair_tokenizer("the cat and the hat and the cat", 270))
+
+
+@pytest.fixture(scope="module")
+def client(tiny: Checkpoint) -> Iterator[TestClient]:
+    with client_of(load_model(tiny, "torch"), letters, pieces, deadline=20) as client:
+        yield client
+
+
+def added_up(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The choices whose pieces came in these events."""
+    choices: dict[int, dict[str, Any]] = {}
+    for event in events:
+        (piece,) = event["choices"]
+        whole = choices.setdefault(
+            piece["index"], {"index": piece["index"], "text": "", "logprobs": None}
+        )
+        assert whole.get("finish_reason") is None  # else nothing may come any more
+        whole["text"] += piece["text"]
+        whole["finish_reason"] = piece["finish_reason"]
+        if piece["logprobs"]:
+            whole["logprobs"] = whole["logprobs"] or {name: [] for name in piece["logprobs"]}
+            for name, values in piece["logprobs"].items():
+                whole["logprobs"][name] += values
+    return [choices[index] for index in sorted(choices)]
+
+
+def written_by(tiny: Checkpoint, prompt: str, n: int) -> list[int]:
+    """What it writes greedily, `$` included."""
+    stop = int(tiny.tokenizer.encode("$")[0])
+    prompts_BP = torch.tensor([tiny.tokenizer.encode(prompt).tolist()])
+    (completion,) = generate(tiny.model, prompts_BP, stop, n)
+    return completion.ids
+
+
+def logprobs_of(tiny: Checkpoint, ids: list[int]) -> torch.Tensor:
+    """Log-probabilities of what follows each token, (T, V), from a plain forward pass."""
+    with torch.inference_mode():
+        return tiny.model(torch.tensor([ids]))[0].log_softmax(dim=-1)
+
+
+def test_a_completion_is_what_the_model_writes(client: TestClient, tiny: Checkpoint) -> None:
+    response = ask(client, model="tiny", prompt=PROMPT, temperature=0, max_tokens=9)
+    assert response.status_code == 200
+    body = response.json()
+    ids = written_by(tiny, PROMPT, 9)
+    assert body.pop("id").startswith("cmpl-")
+    assert body.pop("created") > 1_700_000_000
+    assert body == {
+        "object": "text_completion",
+        "model": "tiny",
+        "choices": [
+            {
+                "index": 0,
+                "text": tiny.tokenizer.decode(ids),
+                "logprobs": None,
+                "finish_reason": "length",
+            }
+        ],
+        "usage": {"prompt_tokens": 25, "completion_tokens": 9, "total_tokens": 34},
+    }
+
+
+@given(st.text("$()=+-*/.0123456789", min_size=1, max_size=ROOM), st.integers(0, 80))
+@settings(max_examples=40)
+def test_greedy_text_is_that_of_generate(
+    client: TestClient, tiny: Checkpoint, prompt: str, n: int
+) -> None:
+    ids = written_by(tiny, prompt, n)
+    body = ask(client, prompt=prompt, temperature=0, max_tokens=n).json()
+    (choice,) = body["choices"]
+    ended = bool(ids) and tiny.tokenizer.decode(ids[-1:]) == "$"
+    assert choice["text"] == tiny.tokenizer.decode(ids).removesuffix("$")
+    assert choice["finish_reason"] == ("stop" if ended else "length")
+    assert body["usage"]["completion_tokens"] == len(ids)
+
+
+@pytest.mark.parametrize("n", [0, 1, 12])
+def test_logprobs_are_those_of_a_forward_pass(client: TestClient, tiny: Checkpoint, n: int) -> None:
+    ids = tiny.tokenizer.encode(PROMPT).tolist() + written_by(tiny, PROMPT, n)
+    expected_TV = logprobs_of(tiny, ids)
+    body = ask(client, prompt=PROMPT, temperature=0, max_tokens=n, echo=True, logprobs=3).json()
+    (choice,) = body["choices"]
+    found = choice["logprobs"]
+    assert choice["text"] == "".join(found["tokens"]) == tiny.tokenizer.decode(ids)
+    assert found["text_offset"] == list(range(len(ids)))
+    assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
+    for place in range(1, len(ids)):
+        expected_V, top = expected_TV[place - 1], found["top_logprobs"][place]
+        best = {*expected_V.topk(3).indices.tolist(), ids[place]}
+        expected = {tiny.tokenizer.decode([token]): float(expected_V[token]) for token in best}
+        assert top == pytest.approx(expected, abs=1e-4)
+        assert list(top.values()) == sorted(top.values(), reverse=True)
+        # Exactly: lm-eval compares them.
+        assert found["token_logprobs"][place] == top[tiny.tokenizer.decode([ids[place]])]
+
+    written = ask(client, prompt=PROMPT, temperature=0, max_tokens=n, logprobs=3).json()
+    if n:
+        without_echo = written["choices"][0]["logprobs"]
+        assert without_echo["tokens"] == found["tokens"][len(PROMPT) :]
+        assert without_echo["token_logprobs"] == found["token_logprobs"][len(PROMPT) :]
+        assert without_echo["text_offset"] == list(range(n))
+    else:
+        assert written["choices"][0]["logprobs"] is None
+
+
+def test_no_alternatives_leave_the_token_itself(client: TestClient) -> None:
+    body = ask(client, prompt=PROMPT, temperature=0, max_tokens=3, echo=True, logprobs=0).json()
+    found = body["choices"][0]["logprobs"]
+    each = zip(found["tokens"][1:], found["token_logprobs"][1:], strict=True)
+    assert found["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in each]
+
+
+def test_the_token_that_ends_a_text_is_no_part_of_it() -> None:
+    """It has its log-probability all the same: lm-eval takes the last token of an echo for the one
+    that was written, and would otherwise miss one of the prompt."""
+    notation = reciter("notation", arithmetic_tokenizer())
+    calculator = load_model(notation.checkpoint, "torch").calculator
+    ending = LoadedModel(notation.checkpoint, notation.decoder, "recited", calculator)
+    knows(ending, "$(1+1)=2$9999")
+    with client_of(ending) as client:
+        body = ask(client, prompt="$(1+1)=", echo=True, logprobs=1, stop=["9"]).json()
+    (choice,) = body["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("$(1+1)=2", "stop")
+    assert "".join(choice["logprobs"]["tokens"]) == "$(1+1)=2$"
+    assert body["usage"]["completion_tokens"] == 2
+
+
+def cut(text: str, stops: list[str]) -> tuple[str, str]:
+    """A text, written a character at a time, up to the first string that ends it."""
+    for n in range(len(text) + 1):
+        places = [place for stop in stops if (place := text[:n].find(stop)) >= 0]
+        if places:
+            return text[: min(places)], "stop"
+    return text, "length"
+
+
+@given(
+    st.text(LETTERS, min_size=1, max_size=30),
+    st.lists(st.text(LETTERS, min_size=1, max_size=4), max_size=4),
+)
+@settings(max_examples=150)
+def test_stop_strings_end_a_text_before_them(
+    client: TestClient, text: str, stops: list[str]
+) -> None:
+    knows(letters, f"a{text}")
+    body = {"model": "letters", "prompt": "a", "temperature": 0, "max_tokens": len(text)}
+    (choice,) = ask(client, **body, stop=stops).json()["choices"]
+    assert (choice["text"], choice["finish_reason"]) == cut(text, stops)
+    (piecewise,) = added_up(streamed(ask(client, **body, stop=stops, stream=True)))
+    assert piecewise == choice
+    if len(stops) == 1:
+        assert texts(client, **body, stop=stops[0]) == [choice["text"]]
+
+
+@given(st.text(UNICODE, min_size=1, max_size=15), st.booleans())
+@settings(max_examples=60)
+def test_characters_of_several_tokens_come_whole(
+    client: TestClient, text: str, with_stop: bool
+) -> None:
+    tokenizer = pieces.checkpoint.tokenizer
+    known = f"the cat{text}"[: ROOM // 4]
+    knows(pieces, known)
+    prompt = tokenizer.encode("the").tolist()
+    following = pieces.decoder.line[len(prompt) :]
+    stops, more = ([known[-1]], 5) if with_stop else ([], 0)
+    body = {"model": "pieces", "prompt": prompt, "max_tokens": len(following) + more, "logprobs": 1}
+    whole = ask(client, **body, temperature=0, stop=stops).json()
+    (choice,) = whole["choices"]
+    assert (choice["text"], choice["finish_reason"]) == cut(tokenizer.decode(following), stops)
+    assert whole["usage"]["completion_tokens"] <= len(following)
+    (piecewise,) = added_up(streamed(ask(client, **body, temperature=0, stop=stops, stream=True)))
+    assert piecewise == choice
+
+
+@given(requests())
+@settings(max_examples=80)
+def test_a_stream_adds_up_to_the_whole(client: TestClient, body: dict[str, Any]) -> None:
+    whole = ask(client, **body).json()
+    options = {"include_usage": True}
+    *events, last = streamed(ask(client, **body, stream=True, stream_options=options))
+    assert added_up(events) == whole["choices"]
+    assert (last["choices"], last["usage"]) == ([], whole["usage"])
+    assert {event["id"] for event in events} == {last["id"]}
+    assert all(event["usage"] is None for event in events)
+
+
+def test_prompts_come_in_four_forms(client: TestClient, tiny: Checkpoint) -> None:
+    both = [PROMPT, "$(1+"]
+    ids = [tiny.tokenizer.encode(prompt).tolist() for prompt in both]
+    greedy = {"temperature": 0, "echo": True}
+    expected = [texts(client, prompt=prompt, **greedy)[0] for prompt in both]
+    assert [texts(client, prompt=tokens, **greedy)[0] for tokens in ids] == expected
+    assert texts(client, prompt=both, **greedy) == expected
+    assert texts(client, prompt=ids, **greedy) == expected
+    twice = ask(client, prompt=both, **greedy, n=2).json()
+    assert [c["text"] for c in twice["choices"]] == [t for t in expected for _ in range(2)]
+    assert twice["usage"]["prompt_tokens"] == len("".join(both))
+
+
+def test_a_seed_gives_the_same_texts_whatever_else_is_done(client: TestClient) -> None:
+    body = {"prompt": PROMPT, "max_tokens": 30, "n": 4, "seed": 3}
+    alone = texts(client, **body)
+    assert len(set(alone)) == 4  # each choice has a seed of its own
+    assert texts(client, **{**body, "n": 2}) == alone[:2]
+    assert texts(client, **{**body, "seed": 4}) != alone
+
+    with ThreadPoolExecutor(16) as pool:
+        others = [pool.submit(texts, client, prompt=PROMPT, n=5) for _ in range(6)]
+        others += [pool.submit(texts, client, prompt=PROMPT, temperature=0) for _ in range(6)]
+        assert [pool.submit(texts, client, **body).result() for _ in range(4)] == [alone] * 4
+        assert all(other.result() for other in others)
+
+
+def test_without_a_seed_each_request_draws_one(client: TestClient) -> None:
+    body = {"prompt": PROMPT, "max_tokens": 30}
+    assert texts(client, **body) != texts(client, **body)
+
+
+@pytest.mark.parametrize("how", [{"top_k": 1}, {"top_p": 0}, {"temperature": 1e-5}])
+def test_what_leaves_one_token_is_greedy(client: TestClient, how: dict[str, Any]) -> None:
+    greedy = texts(client, prompt=PROMPT, temperature=0)
+    assert texts(client, prompt=PROMPT, **how) == greedy
+
+
+def test_a_model_is_named_or_the_default(client: TestClient) -> None:
+    knows(letters, "abcabc")
+    assert ask(client, prompt="1").json()["model"] == "tiny"
+    assert texts(client, model="letters", prompt="a", max_tokens=5) == ["bcabc"]
+    problem(ask(client, prompt="1", model="absent"), 404, "unknown-model")
+    assert "'1'" in problem(ask(client, model="letters", prompt="1"), 422)["detail"]

@@ -1,0 +1,95 @@
+"""Settings come from flags and the environment, are checked, and keep their secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import pytest
+
+from api.options import options
+from api.settings import Settings, load_settings
+from calcgpt.errors import ConfigError
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert load_settings({}).port == 8000
+    monkeypatch.setenv("CALCGPT_PORT", "8001")
+    assert load_settings({}).port == 8001
+    assert load_settings({"port": 8002}).port == 8002
+
+
+def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALCGPT_API_KEYS", "one, two,")
+    monkeypatch.setenv("CALCGPT_CORS_ORIGINS", "https://a.example,https://b.example")
+    settings = load_settings({})
+    assert [key.get_secret_value() for key in settings.api_keys] == ["one", "two"]
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+    monkeypatch.setenv("CALCGPT_API_KEYS", "")
+    assert load_settings({}).api_keys == ()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"api_keys": "one,two", "rate_limit": "5/minute", "rate_storage": "async+redis://:pw@h"},
+        {"others": False, "workers": 3, "cors_origins": "https://a.example", "deadline": 0.5},
+    ],
+)
+def test_a_worker_gets_the_same_by_the_environment(
+    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]
+) -> None:
+    settings = load_settings(flags)
+    for name, value in settings.environment().items():
+        monkeypatch.setenv(name, value)
+    assert load_settings({}) == settings
+
+
+def test_secrets_are_not_shown() -> None:
+    settings = load_settings({"api_keys": "key1,key2", "rate_storage": "async+redis://:pw@host"})
+    for shown in (json.dumps(settings.shown()), repr(settings), str(settings)):
+        for secret in ("key1", "key2", "pw@host"):
+            assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"port": 70_000}, "--port: Input should be less than or equal to 65535"),
+        ({"workers": 0}, "--workers: "),
+        ({"deadline": 0}, "--deadline: "),
+        ({"batch_wait": "soon"}, "--batch-wait: "),
+        ({"log_format": "xml"}, "--log-format: "),
+        ({"max_items": 1_000}, "max_items must not exceed max_pending"),
+    ],
+)
+def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(flags)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALCGPT_MAX_BATCH", "many")
+    with pytest.raises(ConfigError, match=r"^CALCGPT_MAX_BATCH: "):
+        load_settings({})
+
+
+def test_every_setting_is_an_option_with_help_and_its_default() -> None:
+    by_name = {option.name: option for option in options()}
+    assert by_name.keys() == Settings.model_fields.keys()
+    command = click.Command("serve", params=[*by_name.values()])
+    text = " ".join(command.get_help(click.Context(command)).split())
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert f"--{name.replace('_', '-')}" in text
+        if isinstance(field.default, int | float) and not isinstance(field.default, bool):
+            assert f"[default: {field.default}]" in text
+    with command.make_context("serve", ["--no-others", "--port", "1"]) as context:
+        given = {name: value for name, value in context.params.items() if value is not None}
+    assert given == {"others": False, "port": 1}
