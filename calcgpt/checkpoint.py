@@ -25,6 +25,7 @@ from calcgpt import __version__
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.files import new_folder
 from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.parameters import count
 from calcgpt.model_card import model_card
 from calcgpt.recipe import Recipe, build
 from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
@@ -72,9 +73,7 @@ class Checkpoint:
         except CheckpointError as error:
             raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
         tensors = load_tensors(folder, WEIGHTS, hashes)
-        with torch.device("meta"):  # shapes without memory: a config may ask for anything
-            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, folder / WEIGHTS)
-        model = build_model(recipe.model, len(tokenizer))
+        model = _build(recipe, tokenizer, tensors, folder / WEIGHTS)
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         return cls(
             folder.resolve().name,
@@ -165,6 +164,21 @@ def _weights(model: LanguageModel) -> dict[str, torch.Tensor]:
     if model.config.tie_embeddings:
         del weights["head.weight"]  # the same numbers as the token embedding's
     return weights
+
+
+def _build(
+    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], path: Path
+) -> LanguageModel:
+    """A model that the tensors fit. A config may ask for anything: nothing is built that has more
+    parameters than are there."""
+    if sum(count(recipe.model, len(tokenizer)).values()) != sum(
+        t.numel() for t in tensors.values()
+    ):
+        with torch.device("meta"):  # shapes without memory; slow, as torch imports its compiler
+            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, path)
+    model = build_model(recipe.model, len(tokenizer))
+    _check_shapes(model, tensors, path)
+    return model
 
 
 def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], path: Path) -> None:
