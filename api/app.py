@@ -69,7 +69,6 @@ def create_app(
     app = FastAPI(
         title="CalcGPT",
         version=__version__,
-        summary="A calculator whose answers come from a small GPT trained from scratch.",
         description=DESCRIPTION,
         lifespan=lifespan,
         docs_url=None,  # the one of api/routes/page.py needs no other host

@@ -47,4 +47,6 @@ def _headers_for(scope: Scope) -> dict[str, str]:
     headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
     if is_api(scope):
         headers["Cache-Control"] = "no-store"
+    elif docs or path == "/" or path.startswith("/static/"):
+        headers["Cache-Control"] = "no-cache"  # files of two versions do not go together
     return headers

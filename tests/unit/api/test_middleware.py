@@ -281,7 +281,9 @@ def careful() -> TestClient:
 
 def test_every_response_is_careful() -> None:
     ask = careful()
-    for path in ("/healthz", "/v1/items/5", "/nothing", "/v1/broken", "/docs"):
+    cached = {"/v1/items/5": "no-store", "/v1/broken": "no-store"}
+    cached |= dict.fromkeys(["/", "/docs", "/static/page.css"], "no-cache")
+    for path in ("/healthz", "/nothing", *cached):
         headers = ask.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["X-Frame-Options"] == "DENY"
@@ -290,7 +292,7 @@ def test_every_response_is_careful() -> None:
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert "script-src" not in headers["Content-Security-Policy"]  # no inline script anywhere
         assert ("'unsafe-inline'" in headers["Content-Security-Policy"]) == (path == "/docs")
-        assert headers.get("Cache-Control") == ("no-store" if path.startswith("/v1/") else None)
+        assert headers.get("Cache-Control") == cached.get(path)
 
 
 def test_what_a_route_says_itself_stands() -> None:

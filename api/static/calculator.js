@@ -1,0 +1,227 @@
+// The page: what happens when.
+
+import { calculate, useKey } from "/static/client.js";
+import { Field } from "/static/field.js";
+import { History } from "/static/history.js";
+import { Models } from "/static/models.js";
+import { answer, failure } from "/static/outcome.js";
+import { Pace } from "/static/pace.js";
+import { Step, legend } from "/static/steps.js";
+import { count } from "/static/text.js";
+
+const $ = (id) => document.getElementById(id);
+const KEYS = { "*": "×", "/": "÷", "-": "−" }; // as the keypad has them
+const OTHERS = "select, input:not([type=checkbox])"; // what has a use for keys of its own
+const PRINTED = /^[0-9.+()×÷−]$/;
+
+const field = new Field($("expression"));
+const history = new History($("history"), (expression) => {
+  field.text = expression;
+  $("expression").focus();
+});
+const models = new Models($("model"), $("model-facts"), {
+  onChange({ parameters }) {
+    $("author").textContent = `GPT of ${count(parameters)} parameters`;
+  },
+  onUnauthorized(error) {
+    $("error").replaceChildren(failure(error, ""));
+    askForKey();
+  },
+});
+
+let run = null; // the calculation under way
+let recalled = -1; // which entry of the history ArrowUp has brought back
+
+async function start() {
+  stop();
+  const typed = field.text;
+  if (!typed.trim()) return;
+  const controller = new AbortController();
+  const steps = [];
+  const pace = new Pace((event) => show(event, steps, typed), () => $("slow").checked);
+  const mine = (run = { controller, pace, steps });
+  begin();
+  try {
+    for await (const event of calculate(typed, models.chosen, controller.signal)) pace.push(event);
+    $("stop").textContent = "Show all";
+    mine.isComplete = true;
+    await pace.empty();
+    if (run === mine) finish();
+  } catch (error) {
+    if (run !== mine) return; // another one began, or it was stopped
+    pace.flush();
+    fail(error, typed);
+  }
+}
+
+function begin() {
+  recalled = -1;
+  field.unmark();
+  $("answer").replaceChildren();
+  $("error").replaceChildren();
+  $("nodes").replaceChildren();
+  showWork(true);
+  $("stop").textContent = "Stop";
+  $("running").hidden = false;
+  $("work").ariaBusy = "true";
+}
+
+const HANDLERS = {
+  start({ nodes }, steps, typed) {
+    const characters = [...typed];
+    nodes.forEach((part, place) => steps.push(new Step(part, place + 1, nodes.length, characters)));
+    $("nodes").append(...steps.map((step) => step.element));
+  },
+  node: (data, steps) => steps[data.node].begin(data),
+  token: (data, steps) => steps[data.node].write(data),
+  answer: (data, steps) => steps[data.node].end(data),
+  result(calculation, steps, typed) {
+    calculation.nodes.forEach((node, place) => node.problem || steps[place].end(node)); // not asked
+    $("answer").replaceChildren(answer(calculation));
+    history.add(calculation);
+    if (field.text === typed) field.answered(calculation.result);
+  },
+};
+
+function show({ name, data }, steps, typed) {
+  HANDLERS[name]?.(data, steps, typed); // a name that is new is passed over
+}
+
+function finish() {
+  run = null;
+  $("running").hidden = true;
+  $("work").ariaBusy = "false";
+}
+
+function fail(error, typed) {
+  for (const step of run.steps) step.stop();
+  showWork(run.steps.length > 0);
+  finish();
+  $("error").replaceChildren(failure(error, typed));
+  if (error.status === 401) askForKey();
+  else if (error.position !== undefined && field.text === typed) {
+    field.mark(error.position, error.end);
+  }
+}
+
+/** What the model wrote, or else the examples. */
+function showWork(isThere) {
+  $("written").hidden = !isThere;
+  $("examples").hidden = isThere;
+}
+
+/** End what is under way; what stands there stays. */
+function stop() {
+  if (!run) return;
+  const { controller, pace, steps } = run;
+  finish();
+  controller.abort();
+  pace.drop();
+  for (const step of steps) step.stop();
+}
+
+function clear() {
+  stop();
+  field.text = "";
+  for (const id of ["answer", "error", "nodes"]) $(id).replaceChildren();
+  showWork(false);
+  recalled = -1;
+}
+
+function askForKey() {
+  $("key-form").hidden = false;
+  $("key").focus();
+}
+
+/** Bring back an older expression of the history, or a newer one. */
+function recall(step) {
+  const { expressions } = history;
+  const next = Math.min(recalled + step, expressions.length - 1);
+  if (!expressions.length || next < -1) return;
+  recalled = next;
+  field.text = next < 0 ? "" : expressions[next];
+}
+
+const ACTIONS = { clear, backspace: () => field.backspace() };
+
+$("calculator").addEventListener("submit", (event) => {
+  event.preventDefault();
+  start();
+});
+
+$("keypad").addEventListener("click", ({ target }) => {
+  const { key, action } = target.closest("button")?.dataset ?? {};
+  if (key) field.press(key);
+  if (action) ACTIONS[action]();
+});
+
+// A press with the pointer leaves the focus where it is: Enter is then still for the expression.
+$("keypad").addEventListener("mousedown", (event) => event.preventDefault());
+
+document.addEventListener("keydown", (event) => {
+  const { target, key, ctrlKey, metaKey, altKey } = event;
+  const inField = target === $("expression");
+  if (ctrlKey || metaKey || altKey || (target.matches(OTHERS) && !inField)) return;
+  const printed = KEYS[key] ?? key;
+  if (key === "Escape") clear();
+  else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
+  else if (inField && key === "ArrowUp") recall(1);
+  else if (inField && key === "ArrowDown") recall(-1);
+  else if (PRINTED.test(printed) && (!inField || field.isAnswered)) field.press(printed);
+  else if (key === "Backspace" && !inField) field.backspace();
+  else {
+    if (inField && key.length > 1 && key !== "Shift") field.edit(); // the caret moves
+    return;
+  }
+  event.preventDefault();
+});
+
+$("expression").addEventListener("input", () => {
+  $("error").replaceChildren();
+  field.unmark();
+});
+
+$("stop").addEventListener("click", () => (run?.isComplete ? run.pace.flush() : stop()));
+
+$("examples").addEventListener("click", ({ target }) => {
+  if (!target.matches("button")) return;
+  field.text = target.textContent;
+  start();
+});
+
+$("history").addEventListener("change", showHistory);
+$("forget").addEventListener("click", () => {
+  history.clear();
+  $("expression").focus();
+});
+
+$("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useKey($("key").value);
+  $("key-form").hidden = true;
+  $("key").value = "";
+  $("error").replaceChildren();
+  models.load();
+  $("expression").focus();
+  start();
+});
+
+for (const name of ["click", "pointerover"]) {
+  $("nodes").addEventListener(name, ({ target }) => {
+    if (target.title) $("readout").textContent = `This one is ${target.title}`;
+  });
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) run?.pace.flush(); // nobody watches, and frames stop
+});
+
+function showHistory() {
+  const isEmpty = !history.expressions.length;
+  $("no-history").hidden = !isEmpty;
+  $("forget").hidden = isEmpty;
+}
+
+$("scale").append(...legend());
+showHistory();
+models.load();

@@ -1,0 +1,101 @@
+// The service's endpoints.
+
+import { events } from "/static/sse.js";
+
+const KEY = "calcgpt.key";
+
+/** What went wrong, in one line for a person. */
+export class ServiceError extends Error {
+  /** `details`: status; position and end in the expression, as code points; retryAfter, seconds. */
+  constructor(message, details = {}) {
+    super(message);
+    Object.assign(this, details);
+  }
+
+  static of(problem, retryAfter = null) {
+    const { status, detail, title, position, end } = problem;
+    const said = detail || title || `The service answered with status ${status}.`;
+    const message = position === undefined ? said : said.replace(/ \(position \d+\)$/, "");
+    return new ServiceError(message, { status, position, end, retryAfter });
+  }
+}
+
+/** Keep an API key for this tab; requests carry it from now on. */
+export function useKey(key) {
+  kept.set(key);
+}
+
+// Storage may be forbidden; then the key lasts as long as the page.
+const kept = {
+  key: null,
+  set(key) {
+    this.key = key;
+    try {
+      sessionStorage.setItem(KEY, key);
+    } catch {}
+  },
+  get() {
+    try {
+      return this.key ?? sessionStorage.getItem(KEY);
+    } catch {
+      return this.key;
+    }
+  },
+};
+
+/** The models that can be chosen; raises ServiceError. */
+export async function listModels() {
+  const response = await request("/v1/models");
+  try {
+    return (await response.json()).data.filter((model) => model.domain);
+  } catch {
+    throw new ServiceError("The list of checkpoints could not be read.");
+  }
+}
+
+/** What happens while a model calculates: `{name, data}`, the last one named `result`.
+ * Raises ServiceError, or AbortError where `signal` ended it. */
+export async function* calculate(expression, model, signal) {
+  const body = JSON.stringify(model ? { expression, model } : { expression });
+  const response = await request("/v1/calculate/stream", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body,
+    signal,
+  });
+  try {
+    for await (const { name, data } of events(response.body)) {
+      const value = JSON.parse(data);
+      if (name === "error") throw ServiceError.of(value);
+      yield { name, data: value };
+      if (name === "result") return;
+    }
+  } catch (error) {
+    if (error instanceof ServiceError || error.name === "AbortError") throw error;
+  }
+  throw new ServiceError("The connection ended before the answer was complete.");
+}
+
+async function request(path, options = {}) {
+  const key = kept.get();
+  const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
+  let response;
+  try {
+    response = await fetch(path, { ...options, headers });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ServiceError("The service cannot be reached.");
+  }
+  if (response.ok) return response;
+  const { status } = response;
+  const problem = await response.json().catch(() => ({}));
+  if (status === 401) problem.detail = `${key ? "This API key is not valid" : "An API key is needed"}.`;
+  throw ServiceError.of({ ...problem, status }, seconds(response.headers.get("Retry-After")));
+}
+
+/** Retry-After, a number of seconds or a date, in seconds; null where it is neither. */
+function seconds(text) {
+  if (!text) return null;
+  const wait = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
+  return Number.isNaN(wait) ? null : Math.max(0, wait);
+}

@@ -1,0 +1,82 @@
+// What was calculated before, kept on this device.
+
+import { element, pretty } from "/static/text.js";
+
+const KEY = "calcgpt.history";
+const LIMIT = 50;
+
+export class History {
+  #entries = [];
+  #list;
+  #recall;
+
+  /** `list`: the `ol`; `recall(expression)` is called with what a person chooses. */
+  constructor(list, recall) {
+    this.#list = list;
+    this.#recall = recall;
+    this.#load();
+    this.#show();
+  }
+
+  /** Newest first. */
+  get expressions() {
+    return this.#entries.map((entry) => pretty(entry.expression));
+  }
+
+  /** The newest entry, on top. */
+  add({ expression, result, exact, verified, model }) {
+    this.#entries.unshift({ expression, result, exact, verified, model });
+    this.#entries.length = Math.min(this.#entries.length, LIMIT);
+    this.#save();
+    this.#show();
+  }
+
+  clear() {
+    this.#entries = [];
+    this.#save();
+    this.#show();
+  }
+
+  #load() {
+    try {
+      const kept = JSON.parse(localStorage.getItem(KEY));
+      if (Array.isArray(kept)) this.#entries = kept.filter(isEntry).slice(0, LIMIT);
+    } catch {} // forbidden or damaged: it begins anew
+  }
+
+  #save() {
+    try {
+      localStorage.setItem(KEY, JSON.stringify(this.#entries));
+    } catch {} // forbidden or full: it lasts as long as the page
+  }
+
+  #show() {
+    this.#list.replaceChildren(...this.#entries.map((entry) => this.#item(entry)));
+    this.#list.dispatchEvent(new Event("change"));
+  }
+
+  #item({ expression, result, exact, verified, model }) {
+    const button = element("button", verified ? "" : "wrong");
+    button.type = "button";
+    const mark = element("span", "icon", verified ? "✓" : "✗");
+    mark.ariaHidden = "true";
+    const value = result === null ? "no number" : pretty(result);
+    const outcome = element("span", "value", `= ${value} `);
+    outcome.append(mark);
+    button.append(
+      element("span", "expression", pretty(expression)),
+      outcome,
+      element("span", "unseen", verified ? "agrees," : `wrong, exact is ${pretty(exact)},`),
+      element("span", "model", model),
+    );
+    button.addEventListener("click", () => this.#recall(pretty(expression)));
+    const item = element("li");
+    item.append(button);
+    return item;
+  }
+}
+
+function isEntry(entry) {
+  const { expression, result, exact, model } = entry ?? {};
+  return [expression, result ?? "", exact, model].every((text) => typeof text === "string");
+}

@@ -1,0 +1,90 @@
+// The answer and what exact arithmetic says of it; or the error.
+
+import { element, inWords, percent, pretty } from "/static/text.js";
+
+/** What is put under the display when a model has answered. */
+export function answer(calculation) {
+  const { result, verified, confidence, model } = calculation;
+  const shown = document.createDocumentFragment();
+  const value = element("p", "result");
+  value.append(element("span", "unseen", `${pretty(calculation.expression)} `), "= ");
+  value.append(element("span", "value", result === null ? "no number" : pretty(result)));
+  value.classList.toggle("long", (result ?? "").length > 9);
+  value.classList.toggle("wrong", result !== calculation.exact);
+  shown.append(value, verified ? agreement() : disagreement(calculation));
+  const sure = `${inWords(confidence.whole)}: ${percent(confidence.whole)}`;
+  shown.append(element("p", "sure", `${model} was ${sure}`));
+  return shown;
+}
+
+function agreement() {
+  const line = element("p", "agrees");
+  line.append(icon("✓"), "Exact arithmetic agrees.");
+  return line;
+}
+
+function disagreement({ result, exact, nodes }) {
+  const box = element("div", "disagrees");
+  const words = result === exact ? "Right, but not on the way" : "Exact arithmetic disagrees";
+  const title = element("p", "verdict");
+  title.append(icon("✗"), words);
+  const values = element("dl");
+  for (const [name, value] of [["Model", result], ["Exact", exact]]) {
+    const pair = element("div");
+    pair.append(element("dt", "", name), element("dd", "", value === null ? "no number" : pretty(value)));
+    values.append(pair);
+  }
+  box.append(title, values);
+  if (nodes.length > 1) box.append(faults(nodes));
+  return box;
+}
+
+function faults(nodes) {
+  const list = element("ul");
+  nodes.forEach((node, place) => {
+    if (!node.agrees) list.append(element("li", "", `Step ${place + 1}: ${fault(node)}`));
+  });
+  return list;
+}
+
+function fault({ expression, problem, result, exact }) {
+  if (!problem) return `${pretty(expression)} was not asked, an operand is lacking`;
+  const wrote = result === null ? "no number at all" : pretty(result);
+  return `${pretty(problem)} is ${pretty(exact)}, not ${wrote}`;
+}
+
+function icon(sign) {
+  const shown = element("span", "icon", sign);
+  shown.ariaHidden = "true";
+  return shown;
+}
+
+/** One line that says what is wrong, and the place in the expression, if it has one. */
+export function failure(error, typed) {
+  const shown = document.createDocumentFragment();
+  const line = element("p", "failure");
+  line.append(icon("!"), sentence(error.message), later(error.retryAfter));
+  shown.append(line);
+  if (error.position !== undefined) shown.append(place(typed, error));
+  return shown;
+}
+
+function sentence(text) {
+  const ended = /[.!?]$/.test(text) ? text : `${text}.`;
+  return ended[0].toUpperCase() + ended.slice(1);
+}
+
+function later(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  return ` Try again ${seconds > 1 ? `in ${seconds} seconds` : "in a second"}.`;
+}
+
+/** The expression with text[position:end] marked; an empty part is a place between characters. */
+function place(typed, { position, end = position + 1 }) {
+  const characters = [...typed];
+  const shown = element("p", "place");
+  const mark = element("mark", "", characters.slice(position, end).join(""));
+  if (!mark.textContent) mark.append(element("span", "unseen", "here"), "\u2002");
+  shown.append(characters.slice(0, position).join(""), mark, characters.slice(end).join(""));
+  return shown;
+}

@@ -1,0 +1,51 @@
+// Server-sent events from any stream of bytes (WHATWG HTML, 9.2.6). EventSource cannot POST.
+
+/** Turns pieces of text, cut anywhere, into events. */
+export class Parser {
+  #rest = "";
+  #afterReturn = false;
+  #name = "";
+  #data = [];
+
+  /** The events that this piece completes: `{name, data}`, in order. */
+  *push(text) {
+    if (!text) return;
+    if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the half of a CRLF
+    this.#afterReturn = text ? text.endsWith("\r") : false;
+    const lines = (this.#rest + text).split(/\r\n|\n|\r/);
+    this.#rest = lines.pop();
+    for (const line of lines) {
+      if (line) this.#field(line);
+      else yield* this.#dispatch();
+    }
+  }
+
+  #field(line) {
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line); // no field at all: a comment
+    if (field === "event") this.#name = value;
+    else if (field === "data") this.#data.push(value);
+  }
+
+  *#dispatch() {
+    const [name, data] = [this.#name || "message", this.#data];
+    this.#name = "";
+    this.#data = [];
+    if (data.length) yield { name, data: data.join("\n") };
+  }
+}
+
+/** The events of a ReadableStream of UTF-8; leaving the loop cancels the stream. */
+export async function* events(stream) {
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
+  const parser = new Parser();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return; // an event that no blank line ended is none
+      yield* parser.push(decoder.decode(value, { stream: true }));
+    }
+  } finally {
+    reader.cancel().catch(() => {}); // a stream that failed is already over
+  }
+}

@@ -1,0 +1,69 @@
+"""Fixtures for tests in a browser: the page of the calculator on the real service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import chromium
+from serving import server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+
+OpenPage = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def address(browser: Browser) -> Iterator[str]:
+    with server("steps", CALCGPT_OTHERS="yes") as running:
+        yield running.address
+
+
+@pytest.fixture
+def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+    """Opens the page, at rest unless told otherwise. In the end nothing must have gone wrong in it,
+    and nothing been asked of another host."""
+    contexts, errors, requested, hosts = [], [], [], set()
+
+    def open_(at: str | None = None, motion: bool = False, **options: Any) -> Page:
+        at = at or request.getfixturevalue("address")
+        hosts.add(at)
+        context = browser.new_context(
+            reduced_motion="no-preference" if motion else "reduce", **options
+        )
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda m: is_defect(m) and errors.append(m.text))
+        page.on("request", lambda asked: requested.append(asked.url))
+        page.goto(at)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert errors == []
+    assert requested
+    assert [url for url in requested if not url.startswith(tuple(f"{at}/" for at in hosts))] == []
+
+
+def is_defect(message: ConsoleMessage) -> bool:
+    """Whether it is an error, other than that the service refused something."""
+    refused = (
+        message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
+    )
+    return message.type == "error" and not refused
+
+
+@pytest.fixture
+def page(open_page: OpenPage) -> Page:
+    return open_page()

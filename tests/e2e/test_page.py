@@ -1,0 +1,297 @@
+"""The page of the calculator, in a real browser, on the real service with the shipped models."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+import matplotlib.image
+import pytest
+from browser import answered, calculate
+
+from datagen.steps import MARKS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+
+WRONG = "313.46*217"  # `direct` gets it wrong: hardly any product is right
+LONG = "12345/0.07"  # of which the work has over 200 characters
+OpenPage = Callable[..., "Page"]
+
+
+def press(page: Page, *names: str) -> None:
+    keypad = page.get_by_role("group", name="Keypad")
+    for name in names:
+        keypad.get_by_role("button", name=name, exact=True).click()
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator("#nodes .characters").all_inner_texts()
+
+
+def violations(page: Page) -> list[Any]:
+    """What axe finds wrong, also in what only eyes see."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page).response["violations"]
+    page.evaluate(
+        "() => document.querySelectorAll('[aria-hidden]').forEach(e => e.ariaHidden = null)"
+    )
+    only_contrast = {"runOnly": ["color-contrast"]}
+    return found + axe.run(page, options=only_contrast).response["violations"]
+
+
+# axe passes over what is a single character long.
+CONTRAST = """all => {
+    const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    const luminance = (...layers) => {
+        for (const colour of layers) {
+            canvas.fillStyle = colour;
+            canvas.fillRect(0, 0, 1, 1);
+        }
+        const linear = [...canvas.getImageData(0, 0, 1, 1).data].map((value) =>
+            value <= 10 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    };
+    const card = getComputedStyle(document.querySelector(".work")).backgroundColor;
+    return all.map((e) => {
+        const { color, backgroundColor } = getComputedStyle(e);
+        const [low, high] = [luminance(color), luminance(card, backgroundColor)].sort(
+            (a, b) => a - b);
+        return (high + 0.05) / (low + 0.05);
+    });
+}"""
+
+
+def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    expect(page.locator("#answer")).to_contain_text("Exact arithmetic agrees")
+    expect(page.locator("#answer .sure")).to_have_text(
+        re.compile(r"^steps was very sure: 99\.9\d+%$")
+    )
+    expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
+
+    asked = {"expression": "12.5*3", "model": "steps"}
+    (node,) = httpx.post(f"{address}/v1/calculate", json=asked).json()["nodes"]
+    shown = rows(page)
+    assert shown[0] == node["prompt"]
+    assert "".join(shown[1:]) == node["output"]
+    assert all(row[0] in MARKS for row in shown[1:])
+    assert not any(mark in row[1:] for row in shown[1:] for mark in set(MARKS) - {"$"})
+
+    characters = page.locator("#nodes .line:not(:first-child) .characters span")
+    assert characters.count() == len(node["output"])
+    for tip in characters.evaluate_all("all => all.map(e => e.title)"):
+        assert re.fullmatch(r".: (100|\d+(\.\d+)?)%", tip)
+
+
+def test_the_shade_is_the_doubt(page: Page) -> None:
+    calculate(
+        page, "6/344"
+    )  # the model writes quotient digits that it might as well write otherwise
+    shades = page.locator("#nodes .line:not(:first-child) .characters span").evaluate_all(
+        """all => all.map(e => [parseFloat(e.title.slice(3)), e.style.getPropertyValue("--doubt"),
+            getComputedStyle(e).backgroundColor, getComputedStyle(e).textDecorationLine])"""
+    )
+    doubtful = [shade for shade in shades if shade[0] < 90]
+    assert doubtful
+    assert all(float(doubt) > 0.8 and line == "underline" for _, doubt, _, line in doubtful)
+    sure = [shade for shade in shades if shade[0] > 99.9]
+    assert len(sure) > len(doubtful)
+    assert all(float(doubt) < 0.5 and line == "none" for _, doubt, _, line in sure)
+    assert {colour for *_, colour, _ in doubtful}.isdisjoint({colour for *_, colour, _ in sure})
+    by_probability = [
+        float(doubt) for _, doubt, *_ in sorted(shades, key=lambda s: (s[0], -float(s[1])))
+    ]
+    assert by_probability == sorted(by_probability, reverse=True)
+
+
+def test_the_keypad_goes_on_from_a_result_and_begins_anew(page: Page) -> None:
+    press(page, "1", "2", "point", "5", "times", "4", "delete", "3", "equals: calculate")
+    answered(page, "37.5")
+    press(page, "minus", "1", "equals: calculate")
+    expect(page.get_by_label("Expression")).to_have_value("37.5−1")
+    answered(page, "36.5")
+    press(page, "open parenthesis", "7", "plus", "1", "close parenthesis", "divided by", "2")
+    expect(page.get_by_label("Expression")).to_have_value("(7+1)÷2")
+    page.keyboard.press("Enter")  # the mouse has not taken the focus away
+    answered(page, "4.0")
+    press(page, "C: clear")
+    expect(page.get_by_label("Expression")).to_have_value("")
+    expect(page.locator("#answer")).to_be_empty()
+
+
+def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
+    page.get_by_label("Checkpoint").select_option("steps")
+    page.get_by_label("Expression").blur()
+    page.keyboard.type("12*4")
+    page.keyboard.press("Backspace")
+    page.keyboard.type("3=")
+    answered(page, "36")
+    page.keyboard.type("+4")
+    expect(page.get_by_label("Expression")).to_have_value("36+4")
+    page.keyboard.press("Enter")
+    answered(page, "40")
+
+    page.get_by_role("button", name="7", exact=True).focus()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")  # presses the key it is on
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    expect(page.get_by_label("Expression")).to_have_value("78")
+    page.keyboard.type("-8=")
+    answered(page, "70")
+
+
+def test_several_steps_and_what_each_stands_for(page: Page) -> None:
+    calculate(page, "(1+2)*(3-4)")
+    answered(page, "−3")
+    expect(page.locator("#nodes h3")).to_have_text(["1+2 = 3", "3−4 = −1", "3×−1 = −3"])
+    expect(page.locator("#nodes .context b")).to_have_text(["1+2", "3−4", "(1+2)×(3−4)"])
+
+
+def test_a_disagreement_is_clear_and_names_the_step(page: Page, address: str) -> None:
+    asked = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
+    truth = httpx.post(f"{address}/v1/calculate", json=asked).json()
+    assert [node["agrees"] for node in truth["nodes"]] == [
+        True,
+        False,
+        False,
+    ]  # else choose another
+    calculate(page, asked["expression"], asked["model"])
+    answered(page, truth["result"])
+    box = page.locator("#answer .disagrees")
+    expect(box).to_contain_text("✗Exact arithmetic disagrees")
+    expect(box.locator("dd")).to_have_text([truth["result"], truth["exact"]])
+    faults = [
+        f"Step {n}: {node['problem'].replace('*', '×')} is {node['exact']}, not {node['result']}"
+        for n, node in enumerate(truth["nodes"], 1)
+        if not node["agrees"]
+    ]
+    expect(box.locator("li")).to_have_text(faults)
+    expect(page.locator("#answer .sure")).to_contain_text("direct was guessing")
+    expect(page.locator("#nodes .node.wrong")).to_have_count(2)
+    assert rows(page)[1::2] == [node["output"] for node in truth["nodes"]]  # a row each: no steps
+    expect(page.locator("#history button")).to_contain_text("✗")
+
+
+def test_the_checkpoints_are_to_be_chosen(page: Page) -> None:
+    facts = page.locator("#model-facts")
+    choice = page.get_by_label("Checkpoint")
+    expect(choice).to_have_value("steps")
+    expect(facts).to_have_text(
+        "801,280 parameters, exact on 100.00% of 10,000 test problems; numbers below 100,000"
+    )
+    expect(page.locator("footer")).to_contain_text("a GPT of 801,280 parameters")
+    choice.select_option("direct")
+    expect(facts).to_contain_text("1,192,192 parameters, exact on 61.56%")
+    calculate(page, "753.78+910")
+    expect(page.locator("#answer .sure")).to_contain_text("direct was")
+    expect(choice.locator("option")).to_have_text(["steps", "blog", "direct"])
+
+
+def test_the_history_is_there_after_a_reload(page: Page) -> None:
+    calculate(page, "12.5*3")
+    calculate(page, WRONG, "direct")
+    page.reload()
+    entries = page.get_by_role("list").locator("button:has(.expression)")
+    expect(entries).to_have_count(2)
+    expect(entries.last).to_have_accessible_name(re.compile("12.5×3 = 37.5 agrees, steps"))
+    expect(entries.first).to_have_accessible_name(
+        re.compile("313.46×217 = .* wrong, exact is 68020.82, direct")
+    )
+    page.get_by_label("Expression").press("ArrowUp")
+    expect(page.get_by_label("Expression")).to_have_value("313.46×217")
+    entries.last.click()
+    expect(page.get_by_label("Expression")).to_have_value("12.5×3")
+    page.get_by_role("button", name="Clear history").click()
+    expect(entries).to_have_count(0)
+    page.reload()
+    expect(page.locator("#no-history")).to_be_visible()
+
+
+def test_slow_motion_can_be_cut_short(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    page.get_by_label("Slow motion").check()
+    page.get_by_label("Expression").fill(LONG)
+    page.keyboard.press("Enter")
+    page.locator("#nodes .line").nth(2).wait_for()  # it is at the second number
+    expect(page.locator("#answer")).to_be_empty()
+    expect(page.locator("#work")).to_have_attribute("aria-busy", "true")
+    page.get_by_role("button", name="Show all").click()
+    answered(page, "176357.14")
+    expect(page.locator("#nodes .line")).to_have_count(15)
+
+
+def test_a_new_calculation_ends_the_one_before(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    page.get_by_label("Slow motion").check()
+    page.get_by_label("Expression").fill(LONG)
+    page.keyboard.press("Enter")
+    page.locator("#nodes .line").nth(1).wait_for()
+    page.get_by_label("Slow motion").uncheck()
+    calculate(page, "2+2")
+    answered(page, "4")
+    expect(page.locator("#nodes h3")).to_have_text("2+2 = 4")
+    expect(page.locator("#history button")).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 1280, 1920])
+def test_it_fits_every_width(open_page: OpenPage, width: int) -> None:
+    page = open_page(viewport={"width": width, "height": 740})
+    calculate(page, "(313.46-12)*(7+8.5)/9")
+    calculate(page, WRONG, "direct")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    for button in page.get_by_role("button").all():
+        box = button.bounding_box()
+        assert box
+        assert min(box["width"], box["height"]) >= 44, button.inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_accessible_and_can_be_looked_at(
+    open_page: OpenPage, tmp_path: Path, scheme: str
+) -> None:
+    page = open_page(color_scheme=scheme)
+    for expression, model in [("6/344", "steps"), (f"1+{WRONG}", "direct"), ("1+x", "direct")]:
+        calculate(page, expression, model)
+        if model == "steps":
+            page.get_by_text("How to read the work").click()
+        assert violations(page) == []
+        shaded = page.locator(".characters span, .swatch").evaluate_all(CONTRAST)
+        assert min(shaded) >= 4.5
+        file = tmp_path / "page.png"
+        page.screenshot(path=file)
+        pixels = matplotlib.image.imread(file)[..., :3]
+        assert pixels.std() > 0.05  # more than a single colour
+        assert (pixels.mean() > 0.5) == (scheme == "light")
+
+
+def test_a_screen_reader_hears_the_whole_once(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            window.heard = [];
+            const region = document.querySelector("[aria-live=polite]");
+            new MutationObserver(() => region.textContent && heard.push(region.innerText))
+                .observe(region, {childList: true, subtree: true, characterData: true});
+        }"""
+    )
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    (heard,) = page.evaluate("() => window.heard")
+    assert re.sub(r"\s+", " ", heard).startswith("12.5×3 = 37.5")
+    spoken = page.locator("#nodes .line .unseen").all_text_contents()
+    assert re.fullmatch(r"first number: x0521000, .* less probable than 99\.\d+%", spoken[1])
+    assert spoken[3].startswith("times 3, added up: c3")
+    hidden = page.locator("#nodes .seen")
+    assert set(hidden.evaluate_all("all => all.map(e => e.ariaHidden)")) == {"true"}
+    for control in page.get_by_role("button").all():
+        expect(control).to_have_accessible_name(re.compile(r"\w|^[0-9]$"))
+    assert page.locator("html").get_attribute("lang") == "en"
+    for landmark in ("banner", "main", "contentinfo"):
+        expect(page.get_by_role(landmark)).to_have_count(1)

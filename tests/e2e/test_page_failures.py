@@ -1,0 +1,189 @@
+"""What the page of the calculator does when something is wrong, in a real browser."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from browser import answered, calculate
+from serving import server
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+
+OpenPage = Callable[..., "Page"]
+
+
+def selected(page: Page) -> str:
+    return page.get_by_label("Expression").evaluate(
+        "field => field.value.slice(field.selectionStart, field.selectionEnd)"
+    )
+
+
+def test_an_error_says_where(page: Page) -> None:
+    for expression, place, line in [
+        ("12.5*(3+x)", "x", "A number is expected, not 'x'."),
+        (
+            "1 + 😀 + 2",
+            "😀",
+            "A number is expected, not '😀'.",
+        ),  # two units of UTF-16, one character
+        ("3.125*2", "125", "two"),
+        ("1/(2-2)", "(2-2)", "ivision by zero"),
+    ]:
+        calculate(page, expression)
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text(line)
+        mark = alert.locator("mark").inner_text()
+        assert mark == selected(page)
+        assert mark in place
+        assert alert.locator(".place").inner_text() == expression
+        expect(page.locator("#answer")).to_be_empty()
+    calculate(page, "12.5*")
+    expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
+    page.keyboard.type("3")  # at the end, where it is lacking
+    expect(page.get_by_role("alert")).to_be_empty()
+    page.keyboard.press("Enter")
+    answered(page, "37.5")
+
+
+def test_what_is_typed_stays_text(page: Page) -> None:
+    calculate(page, "1+<img src=x onerror=alert(1)>")
+    expect(page.locator(".place")).to_have_text("1+<img src=x onerror=alert(1)>")
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "() => localStorage.setItem('calcgpt.history', '[null, {\"expression\": 1}]')",
+        "() => localStorage.setItem('calcgpt.history', '{')",
+        "() => Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})",
+    ],
+)
+def test_a_history_that_cannot_be_kept_does_no_harm(page: Page, damage: str) -> None:
+    page.add_init_script(f"({damage})()")
+    page.reload()
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    expect(page.locator("#history button")).to_have_count(1)
+
+
+def test_stop_ends_the_request(page: Page) -> None:
+    waiting: list[Route] = []
+    page.route("**/v1/calculate/stream", lambda route: waiting.append(route))
+    page.get_by_label("Expression").fill("1+1")
+    page.keyboard.press("Enter")
+    with page.expect_event("requestfailed") as gone:
+        page.get_by_role("button", name="Stop").click()
+    assert gone.value.failure == "net::ERR_ABORTED"
+    expect(page.locator("#running")).to_be_hidden()
+    expect(page.get_by_role("alert")).to_be_empty()
+
+
+CUT = 'event: start\ndata: {"nodes": [{"expression": "1+1", "position": 0, "end": 3}]}\n\n'
+PROBLEM = json.dumps({"status": 504, "title": "Gateway Timeout", "detail": "not answered in 30 s"})
+
+
+@pytest.mark.parametrize(
+    ("response", "line"),
+    [
+        ({"body": CUT}, "The connection ended before the answer was complete."),
+        ({"body": f"{CUT}event: error\ndata: {PROBLEM}\n\n"}, "Not answered in 30 s."),
+        ({"body": f"{CUT}event: token\ndata: {{\n\n"}, "The connection ended"),
+        ({"status": 500, "body": "<h1>"}, "The service answered with status 500."),
+        (
+            {"status": 429, "body": '{"detail": "too fast"}', "headers": {"Retry-After": "7"}},
+            "Too fast. Try again in 7 seconds.",
+        ),
+        (
+            {"status": 503, "body": '{"detail": "full"}', "headers": {"Retry-After": "1"}},
+            "Full. Try again in a second.",
+        ),
+        (None, "The service cannot be reached."),
+    ],
+)
+def test_a_failure_is_one_clear_line(
+    open_page: OpenPage, response: dict[str, Any] | None, line: str
+) -> None:
+    page = open_page()
+    if response:
+        page.route("**/v1/calculate/stream", lambda route: route.fulfill(**response))
+    else:
+        page.route("**/v1/calculate/stream", lambda route: route.abort())
+    calculate(page, "1+1")
+    expect(page.locator("#error .failure")).to_contain_text(line)
+    expect(page.locator("#nodes .writing")).to_have_count(0)
+
+
+def test_checkpoints_that_cannot_be_listed_are_asked_for_again(page: Page) -> None:
+    page.clock.install()
+    page.route("**/v1/models", lambda route: route.fulfill(status=500), times=1)
+    page.reload()
+    facts = page.locator("#model-facts")
+    expect(facts).to_have_text("The checkpoints could not be loaded. Trying again in 4 seconds.")
+    page.clock.fast_forward(5000)
+    expect(facts).to_contain_text("801,280 parameters")
+
+
+def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:
+    with server(tiny_folder, CALCGPT_API_KEYS="right") as guarded:
+        page = open_page(guarded.address)
+        field = page.get_by_label("API key")
+        expect(field).to_be_focused()
+        for key, line in [
+            ("wrong", "An API key is needed"),
+            ("right", "This API key is not valid"),
+        ]:
+            expect(page.locator("#error .failure")).to_contain_text(line)
+            field.fill(key)
+            page.keyboard.press("Enter")
+        expect(page.get_by_label("Checkpoint")).to_have_value("tiny")
+        expect(field).to_be_hidden()
+        page.reload()  # it is kept for this tab
+        expect(page.get_by_label("Checkpoint")).to_have_value("tiny")
+        calculate(page, "1+1")
+        expect(page.locator("#answer .disagrees")).to_be_visible()  # random weights
+
+
+STREAM = (
+    "\ufeff: a comment\r\n\r\nevent: a\r\ndata: 1\r\ndata:  2\r\n\r\n"
+    "data: ×÷−😀\n\n: ping\n\nevent: empty\n\nid: 7\nretry: 5\ndata\ndata\n\n"
+    "event: r\rdata:x: y\r\rdata: never ended"
+)
+EVENTS = [
+    {"name": "a", "data": "1\n 2"},
+    {"name": "message", "data": "×÷−😀"},
+    {"name": "message", "data": "\n"},
+    {"name": "r", "data": "x: y"},
+]
+READ = """async (bytes, sizes) => {
+    const { events } = await import("/static/sse.js");
+    const read = async (cut) => {
+        let at = 0;
+        const pull = (controller) => {
+            if (at >= bytes.length) return controller.close();
+            const end = Math.min(bytes.length, at + cut(at));
+            controller.enqueue(new Uint8Array(bytes.slice(at, end)));
+            at = end;
+        };
+        const found = [];
+        for await (const event of events(new ReadableStream({ pull }))) found.push(event);
+        return found;
+    };
+    const all = [];
+    for (let size = 1; size <= bytes.length; size++) all.push(await read(() => size));
+    for (let place = 1; place < bytes.length; place++)
+        all.push(await read((at) => (at < place ? place - at : bytes.length)));
+    return all;
+}"""
+
+
+def test_a_stream_is_read_however_it_is_cut(page: Page) -> None:
+    for found in page.evaluate(READ, list(STREAM.encode())):
+        assert found == EVENTS

@@ -1,0 +1,90 @@
+"""The OpenAPI document: its copy in the repository is in step, and it shows and explains all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from api.openapi import document
+from api.problems import MEDIA_TYPE
+
+COPY = Path(__file__).parents[3] / "docs" / "openapi.json"
+DOCUMENT = document()
+OPERATIONS = {
+    f"{method.upper()} {path}": operation
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+}
+SCHEMAS = DOCUMENT["components"]["schemas"]
+operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All bodies that go in and, where all is well, come out."""
+    yield from operation.get("requestBody", {"content": {}})["content"].values()
+    for status, response in operation["responses"].items():
+        if status.startswith("2"):
+            yield from response["content"].values()
+
+
+def examples(schema: dict[str, Any]) -> list[Any]:
+    """Those that a schema shows itself; those that can be put together from its members'."""
+    if "$ref" in schema:
+        return examples(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+    if "examples" in schema:
+        return list(schema["examples"])
+    for shown in ("const", "default"):
+        if shown in schema:
+            return [schema[shown]]
+    if "properties" in schema:
+        members = {name: examples(member) for name, member in schema["properties"].items()}
+        whole = all(members[name] for name in schema.get("required", []))
+        return [{name: shown[0] for name, shown in members.items() if shown}] if whole else []
+    if "items" in schema:
+        return [[one] for one in examples(schema["items"])]
+    return [one for way in schema.get("anyOf", []) for one in examples(way)]
+
+
+def test_the_copy_in_the_repository_is_in_step() -> None:
+    assert json.loads(COPY.read_text("utf-8")) == json.loads(json.dumps(DOCUMENT)), (
+        "docs/openapi.json is not what the service serves: `make openapi` renews it"
+    )
+
+
+@operations
+def test_every_operation_says_what_it_does(operation: dict[str, Any]) -> None:
+    assert operation["summary"]
+    assert operation["description"].endswith(".")
+    assert operation["tags"]
+
+
+@operations
+def test_every_body_has_an_example(operation: dict[str, Any]) -> None:
+    for content in contents(operation):
+        assert "example" in content or examples(content["schema"])
+
+
+@operations
+def test_every_error_is_a_problem_document(operation: dict[str, Any]) -> None:
+    for status, response in operation["responses"].items():
+        if not status.startswith("2"):
+            assert response["content"].keys() == {MEDIA_TYPE}
+            assert examples(response["content"][MEDIA_TYPE]["schema"])
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_examples_are_valid_by_their_schemas(name: str) -> None:
+    def check(schema: dict[str, Any]) -> None:
+        validator = Draft202012Validator({**schema, "components": DOCUMENT["components"]})
+        for example in examples(schema):
+            validator.validate(example)
+        for member in schema.get("properties", {}).values():
+            check(member)
+
+    Draft202012Validator.check_schema(SCHEMAS[name])
+    check(SCHEMAS[name])
