@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -24,6 +25,8 @@ from api.routes import calculate, completions, operations, page
 from api.service import Service
 from api.settings import Settings
 from calcgpt import __version__
+
+log = logging.getLogger(__name__)
 
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch, with the evidence: what the
@@ -53,7 +56,10 @@ def create_app(
         try:
             await service.models.load(on_ready)
         except Exception as error:  # whatever it is, the server must not wait forever
-            on_failure(error)
+            if service.models.default:
+                log.error("not all models are loaded", exc_info=error)
+            else:
+                on_failure(error)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

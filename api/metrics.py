@@ -106,7 +106,7 @@ def _forget_the_dead(folder: Path) -> None:
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
-            mark_process_dead(pid)
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:

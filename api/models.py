@@ -98,11 +98,13 @@ class ModelPool:
         """Load all in a thread, one after the other; `on_ready` is told of the first. What the
         loader raises comes out of here."""
         models = self._load()
-        while (model := await asyncio.to_thread(next, models, None)) is not None:
-            self._models[model.name] = model
-            if len(self._models) == 1:
-                on_ready(model)
-        self._is_complete = True
+        try:
+            while (model := await asyncio.to_thread(next, models, None)) is not None:
+                self._models[model.name] = model
+                if len(self._models) == 1:
+                    on_ready(model)
+        finally:
+            self._is_complete = bool(self._models)
 
     @property
     def default(self) -> LoadedModel | None:

@@ -43,6 +43,25 @@ PROBLEM: dict[str, Any] = {
     "end": 4,
 }
 
+STEPS: dict[str, Any] = {
+    "id": "steps",
+    "object": "model",
+    "created": 0,
+    "owned_by": "calcgpt",
+    "default": True,
+    "description": "Exact answers by worked steps.",
+    "parameters": 801_280,
+    "engine": "onnxruntime",
+    "domain": {
+        "operations": ["+", "-", "*", "/"],
+        "decimal_places": 2,
+        "max_characters": 10,
+        "below": 100_000,
+        "works_in_steps": True,
+    },
+    "metrics": {"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
+}
+
 OnWrong = Literal["report", "error"]
 ON_WRONG: Any = Field(
     "report",
@@ -180,35 +199,34 @@ class BatchResponse(BaseModel):
 class Domain(BaseModel):
     """What a model can be asked."""
 
-    operations: list[str] = Field(["+", "-", "*", "/"], examples=[["+", "-", "*", "/"]])
-    decimal_places: int = Field(2, description="at most, of an operand", examples=[2])
-    max_characters: int = Field(description="at most, of an operand", examples=[10])
-    below: int | None = Field(
-        description="operands are smaller in magnitude; null: no other bound", examples=[100_000]
-    )
-    works_in_steps: bool = Field(description="whether it writes worked steps", examples=[True])
+    operations: list[str] = ["+", "-", "*", "/"]
+    decimal_places: int = Field(2, description="at most, of an operand")
+    max_characters: int = Field(description="at most, of an operand")
+    below: int | None = Field(description="operands are smaller in magnitude; null: no such bound")
+    works_in_steps: bool = Field(description="whether it writes worked steps")
 
 
 class Model(BaseModel):
     """A checkpoint that is loaded."""
 
-    id: str = Field(examples=["steps"])
+    id: str
     object: Literal["model"] = "model"
-    created: int = Field(0, description="not known: 0", examples=[0])
-    owned_by: str = Field("calcgpt", examples=["calcgpt"])
+    created: int = Field(0, description="not known: 0")
+    owned_by: str = "calcgpt"
     default: bool = Field(description="whether it answers where no model is named")
-    description: str = Field(examples=["Exact answers by worked steps."])
-    parameters: int = Field(examples=[801_280])
-    engine: str = Field(description="what runs it", examples=["onnxruntime"])
+    description: str
+    parameters: int
+    engine: str = Field(description="what runs it")
     domain: Domain | None = Field(description="null: a model of text, for /v1/completions alone")
     metrics: dict[str, Any] | None = Field(
-        description="its scores on test problems: n, char_accuracy, exact_match, by_operation",
-        examples=[{"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}}],
+        description="its scores on test problems: n, char_accuracy, exact_match, by_operation"
     )
 
 
 class ModelList(BaseModel):
     """All models that can be named."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"object": "list", "data": [STEPS]}]})
 
     object: Literal["list"] = "list"
     data: list[Model]

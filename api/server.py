@@ -31,7 +31,7 @@ class ServeError(UserError):
 def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM, then answer what was accepted. Raises UserError where the
     checkpoint does not load or the address cannot be had."""
-    _prepare(settings)
+    prepare(settings)
     listener = listen(settings.host, settings.port)
     # uvicorn raises the signal that ended it once more, for whoever was there before: for nobody.
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -46,7 +46,7 @@ def worker() -> FastAPI:
     """The application as CALCGPT_... say: what a worker process runs. Its default model is loaded
     before it accepts anything: until then the other workers answer."""
     settings = load_settings({})
-    _prepare(settings)
+    prepare(settings)
     models = loader(settings)()
     try:
         first = next(models)
@@ -64,7 +64,8 @@ def loader(settings: Settings) -> Loader:
     )
 
 
-def _prepare(settings: Settings) -> None:
+def prepare(settings: Settings) -> None:
+    """What a process does before it serves: its logs, its threads."""
     logs.configure(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # that it runs, we say ourselves
     torch.set_num_threads(settings.threads)

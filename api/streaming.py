@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
+
+from fastapi.responses import StreamingResponse
 
 from api.lifetime import deadline_passed
 from api.problems import ProblemError
@@ -17,9 +19,19 @@ Result = TypeVar("Result")
 Work = Callable[[Callable[[Told], None]], Coroutine[Any, Any, Result]]  # is given whom to tell
 
 
+class EventStream(StreamingResponse):
+    """Server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
+        headers = {"X-Accel-Buffering": "no"}  # a proxy must not hold it back
+        super().__init__(events, status_code, headers)
+
+
 async def follow(
     service: Service, work: Work[Told, Result]
-) -> AsyncIterator[Told | Result | ProblemError]:
+) -> AsyncGenerator[Told | Result | ProblemError]:
     """All that the work tells, and last its result, or the problem that it ended in: the status has
     gone out, so nothing is raised. The work has a deadline; closing this early cancels it."""
     end = object()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 # Before torch is imported, and for the processes that tests start: one thread each, so that tests
 # run beside each other without competing, and sum in one order everywhere.
 os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
 # Graphs for onnxruntime are kept between runs, but not among the user's.
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import StreamingResponse
 
 from api.events import stream
 from api.lifetime import while_connected
@@ -23,6 +22,7 @@ from api.schemas import (
 )
 from api.schemas import Problem as ProblemDocument
 from api.service import Service
+from api.streaming import EventStream
 from calcgpt.calculator import Calculator
 from calcgpt.errors import ExpressionError
 
@@ -64,16 +64,15 @@ def router(service: Service) -> APIRouter:
 
     @routes.post(
         "/stream",
-        response_class=StreamingResponse,
+        response_class=EventStream,
         responses={200: {"description": STREAM, "content": {"text/event-stream": EXAMPLE}}},
     )
-    async def calculate_stream(asked: CalculateRequest, held: Held) -> StreamingResponse:
+    async def calculate_stream(asked: CalculateRequest, held: Held) -> EventStream:
         """Calculate an expression, and see each character as the model writes it."""
         calculator = service.calculator(asked.model)
         computation = calculator.begin(asked.expression)
         held.enter_context(service.admission.enter())
-        events = stream(service, calculator, computation, asked.on_wrong)
-        return StreamingResponse(events, media_type="text/event-stream")
+        return EventStream(stream(service, calculator, computation, asked.on_wrong))
 
     return routes
 

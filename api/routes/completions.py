@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from fastapi.sse import EventSourceResponse
 
 from api.completing import Completing, stream
 from api.completion_schemas import CompletionRequest, CompletionResponse
@@ -12,6 +11,7 @@ from api.lifetime import while_connected
 from api.routes.calculate import Held
 from api.routes.responses import ASKED
 from api.service import Service
+from api.streaming import EventStream
 
 STREAM = (
     "The continuations. With `stream`, as server-sent events: each holds what is new of one of "
@@ -47,7 +47,7 @@ def router(service: Service) -> APIRouter:
         held.enter_context(service.admission.enter(len(completing.choices)))
         if asked.stream:
             with_usage = asked.stream_options.include_usage
-            return EventSourceResponse(stream(service, completing, with_usage))
+            return EventStream(stream(service, completing, with_usage))
         seconds, metrics = service.settings.deadline, service.metrics
         await while_connected(request, completing.run(), seconds, metrics)
         choices = [choice.take(done=True) for choice in completing.choices]

@@ -9,6 +9,11 @@ from api.routes.responses import GUARDED, problems
 from api.schemas import ModelList, Status
 from api.service import Service
 
+EXAMPLE = {
+    "schema": {"type": "string"},
+    "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
+}
+
 
 def router(service: Service) -> APIRouter:
     """/healthz, /readyz, /metrics and /v1/models."""
@@ -35,7 +40,7 @@ def router(service: Service) -> APIRouter:
         "/metrics",
         tags=["operations"],
         response_class=Response,
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {"text/plain": EXAMPLE}}},
     )
     async def metrics() -> Response:
         """What it did so far, for Prometheus."""

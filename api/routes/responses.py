@@ -23,16 +23,10 @@ MEANINGS = {
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """`responses` of an endpoint that can end in these."""
-    schema = {"schema": {"$ref": "#/components/schemas/Problem"}}
-    return {
-        status: {
-            "model": Problem,
-            "description": MEANINGS[status],
-            "content": {MEDIA_TYPE: schema},
-        }
-        for status in statuses
-    }
+    """`responses` of an endpoint that can end in these. Not by `model`, which would say that they
+    are application/json, too; the schema is there because batches have it in their answers."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
+    return {status: {"description": MEANINGS[status], "content": content} for status in statuses}
 
 
 GUARDED = problems(401, 429)  # what can come of every request under /v1/

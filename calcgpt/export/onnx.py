@@ -7,6 +7,7 @@ V vocabulary.
 from __future__ import annotations
 
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +47,9 @@ def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
 
 
 def require(*libraries: str) -> None:
-    """Raise UserError, naming the extra, unless all of these can be imported."""
+    """Raise UserError, naming the extra, unless all of these can be imported. To be called before
+    any of them is."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # or onnxruntime tells its maker of its use
     for library in libraries:
         try:
             import_module(library)

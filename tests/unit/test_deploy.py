@@ -1,0 +1,190 @@
+"""deploy/: what can be known of it without an engine for containers."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+from serving import server
+
+from api.app import create_app
+from api.metrics import Metrics
+from api.server import ServeError
+from api.settings import PREFIX, Settings, load_settings
+from calcgpt.cli import cli
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+VARIABLES = {f"{PREFIX}{name}".upper() for name in [*Settings.model_fields, "cache"]}
+
+
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text("utf-8"))
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Those of the Dockerfile: the word and the rest, continued lines joined."""
+    lines = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ").splitlines()
+    words = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return [(word, rest) for word, rest in words]
+
+
+def argument(word: str) -> str:
+    """What follows the only instruction of that kind."""
+    (found,) = [rest for other, rest in instructions() if other == word]
+    return found
+
+
+def in_exec_form(text: str) -> list[str]:
+    """A command that no shell starts: signals reach it."""
+    return json.loads(text[text.index("[") :])
+
+
+def environment_of_the_image() -> dict[str, str]:
+    return dict(pair.split("=", 1) for pair in argument("ENV").split())
+
+
+def is_found(expression: str, metrics: str) -> bool:
+    """Whether all series that a PromQL expression selects are among the metrics, in text."""
+    samples = [s for f in text_string_to_metric_families(metrics) for s in f.samples]
+    selectors = re.findall(r"(calcgpt_\w+)(?:\{([^}]*)\})?", expression)
+    return bool(selectors) and all(
+        any(
+            sample.name == name
+            and all(
+                re.fullmatch(value, sample.labels.get(label, ""))
+                for label, value in re.findall(r'(\w+)=~?"([^"]*)"', labels)
+            )
+            for sample in samples
+        )
+        for name, labels in selectors
+    )
+
+
+def test_the_image_copies_what_is_there_and_not_ignored() -> None:
+    sources = [s for word, rest in instructions() if word == "COPY" for s in rest.split()[:-1]]
+    assert all((ROOT / source).exists() for source in sources)
+
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    patterns = [line for line in lines if not line.startswith("#")]
+    assert patterns[0] == "*"
+    assert sorted(p[1:] for p in patterns if p.startswith("!")) == sorted(sources)
+
+
+def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = re.findall(
+        r"pip install.*'\.\[(\w+)\]'", "\n".join(rest for _, rest in instructions())
+    )
+    assert len(extras) == 1
+    assert set(extras) <= project["optional-dependencies"].keys()
+    assert in_exec_form(argument("ENTRYPOINT"))[0] in project["scripts"]
+    assert in_exec_form(argument("CMD"))[0] in cli.commands
+
+    words = [word for word, _ in instructions()]
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", argument("USER"))
+    assert "RUN" not in words[words.index("USER") :]
+
+
+def test_the_image_has_its_graphs_and_knows_how_it_is(tiny_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "checkpoints" / "tiny")
+    (make_graphs,) = (rest for word, rest in instructions() if word == "RUN" and rest[0] == "[")
+    cache = {"CALCGPT_CACHE": str(tmp_path / "cache")}
+
+    def run(command: str, **environment: str) -> int:
+        _, *arguments = in_exec_form(command)
+        variables = {**os.environ, **environment_of_the_image(), **cache, **environment}
+        return subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=variables).returncode
+
+    assert Path(environment_of_the_image()["CALCGPT_CACHE"]).is_relative_to("/app")
+    assert run(make_graphs) == 0
+    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".graph"]
+
+    with server(tiny_folder, CALCGPT_ENGINE="onnxruntime", **cache) as service:
+        assert not any("graph" in record["message"] for record in service.records)
+        port = str(urlsplit(service.address).port)
+        assert run(argument("HEALTHCHECK"), CALCGPT_PORT=port) == 0
+    assert run(argument("HEALTHCHECK"), CALCGPT_PORT=port) != 0
+
+
+def test_the_variables_of_image_and_compose_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    composed = read_yaml("compose.yaml")["services"]["calcgpt"]["environment"]
+    variables = {**environment_of_the_image(), **composed}
+    assert {name for name in variables if name.startswith(PREFIX)} <= VARIABLES
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    settings = load_settings({})
+    assert (settings.host, settings.workers) == ("0.0.0.0", int(composed["CALCGPT_WORKERS"]))
+
+
+def test_compose_takes_away_what_a_service_does_not_need() -> None:
+    services = read_yaml("compose.yaml")["services"]
+    for service in services.values():
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        assert re.search(r":v?\d+\.\d+", service["image"]) or "build" in service  # not `latest`
+    calcgpt = services["calcgpt"]
+    assert (DEPLOY / calcgpt["build"]["context"] / calcgpt["build"]["dockerfile"]).is_file()
+    grace = int(calcgpt["stop_grace_period"].removesuffix("s"))
+    assert grace > float(calcgpt["environment"]["CALCGPT_DRAIN"])
+
+
+def test_prometheus_asks_the_service_for_its_metrics() -> None:
+    services = read_yaml("compose.yaml")["services"]
+    (scraped,) = read_yaml("prometheus.yml")["scrape_configs"]
+    (target,) = scraped["static_configs"][0]["targets"]
+    host, port = target.split(":")
+    assert host in services
+    assert port == argument("EXPOSE") == environment_of_the_image()["CALCGPT_PORT"]
+    app = create_app(Settings(), lambda: iter(()))
+    with TestClient(app) as client:
+        assert "calcgpt_queue_depth" in client.get(scraped["metrics_path"]).text
+
+    mounted = {volume.split(":")[1] for volume in services["prometheus"]["volumes"]}
+    assert {
+        f"/etc/prometheus/{file}" for file in read_yaml("prometheus.yml")["rule_files"]
+    } < mounted
+
+
+def test_alerts_are_about_metrics_that_there_are() -> None:
+    metrics = Metrics()
+    metrics.requests.labels("/v1/calculate", "POST", "500").inc()
+    metrics.answers.labels("steps", "false").inc()
+    shown = metrics.render()[0].decode()
+    expressions = [
+        rule["expr"] for group in read_yaml("alerts.yml")["groups"] for rule in group["rules"]
+    ]
+    (job,) = re.findall(r'job="(\w+)"', expressions.pop(0))
+    assert job == read_yaml("prometheus.yml")["scrape_configs"][0]["job_name"]
+    assert expressions
+    for expression in expressions:
+        assert is_found(expression, shown), expression
+    assert not is_found('rate(calcgpt_sheds_total{reason="none"}[5m])', shown)
+
+
+def test_the_variables_of_the_documentation_exist() -> None:
+    named = set(re.findall(rf"{PREFIX}[A-Z_]+", (ROOT / "docs" / "DEPLOY.md").read_text("utf-8")))
+    assert named
+    assert named <= VARIABLES
+
+
+def test_without_ray_its_application_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # an import of it fails
+    monkeypatch.delitem(sys.modules, "api.ray_app", raising=False)
+    with pytest.raises(ServeError, match=r"calcgpt\[ray\]"):
+        importlib.import_module("api.ray_app")
