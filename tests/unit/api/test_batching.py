@@ -83,7 +83,10 @@ def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
     assert max(decoder.batches) == max_batch
 
 
-def test_what_comes_while_others_are_decoded_takes_turns_with_them() -> None:
+@pytest.mark.parametrize(
+    ("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])]
+)
+def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[str]) -> None:
     decoder = Gated()
     finished: list[str] = []
 
@@ -92,35 +95,15 @@ def test_what_comes_while_others_are_decoded_takes_turns_with_them() -> None:
             await batcher.complete(asked)
             finished.append(name)
 
-        long = asyncio.create_task(ask("long", job(decoder, max_new_tokens=None)))
+        long = asyncio.create_task(ask("long", job(decoder)))
         await asyncio.to_thread(decoder.called.wait)
         short = asyncio.create_task(ask("short", job(decoder, PRODUCT, max_new_tokens=3)))
         await asyncio.sleep(0)  # it is waiting now
         decoder.may_go.set()
         await asyncio.gather(long, short)
 
-    run(work, max_groups=2)
-    assert finished == ["short", "long"]
-
-
-def test_no_more_groups_than_there_may_be() -> None:
-    decoder = Gated()
-    finished: list[str] = []
-
-    async def work(batcher: Batcher) -> None:
-        async def ask(name: str, asked: Job) -> None:
-            await batcher.complete(asked)
-            finished.append(name)
-
-        first = asyncio.create_task(ask("first", job(decoder)))
-        await asyncio.to_thread(decoder.called.wait)
-        second = asyncio.create_task(ask("second", job(decoder, PRODUCT, max_new_tokens=1)))
-        await asyncio.sleep(0)
-        decoder.may_go.set()
-        await asyncio.gather(first, second)
-
-    run(work, max_groups=1)
-    assert finished == ["first", "second"]
+    run(work, max_groups=max_groups)
+    assert finished == order
 
 
 def test_a_cancelled_job_gives_its_row_back() -> None:
