@@ -37,7 +37,7 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
 `out-of-range` and `division-by-zero`, each with the place in the expression; `wrong-answer`,
 `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `unauthorized`, `too-large`,
-`too-slow`, `rate-limited`, `full`, `loading`, `deadline`.
+`too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
 

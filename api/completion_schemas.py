@@ -84,7 +84,7 @@ class CompletionRequest(Input):
     """A text to be continued by the model as it is: no calculator, nothing is checked. What would
     need more than that, as a suffix, is refused."""
 
-    model_config = ConfigDict(strict=True, allow_inf_nan=False, json_schema_extra=_with_nulls)
+    model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=_with_nulls)
 
     prompt: Prompt = Field(description="one, or several: each is continued", examples=[PROMPT])
     model: str | None = MODEL

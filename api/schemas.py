@@ -75,9 +75,9 @@ EXPRESSION = Field(
 
 
 class Input(BaseModel):
-    """What a client sends: a member that is not known is an error, not ignored."""
+    """What a client sends: a member that is not known, or of another type, is an error."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class CalculateRequest(Input):

@@ -14,6 +14,12 @@ from api.problems import ProblemError
 from api.service import Service
 
 log = logging.getLogger(__name__)
+
+EVENT: dict[str, Any] = {  # the schema of each
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
 Told = TypeVar("Told")
 Result = TypeVar("Result")
 Work = Callable[[Callable[[Told], None]], Coroutine[Any, Any, Result]]  # is given whom to tell

@@ -51,12 +51,13 @@ class Scripted:
         self, tokens_BT: torch.Tensor, cache: Texts, last_only: bool = True
     ) -> torch.Tensor:
         self.batches.append(len(tokens_BT))
-        logits_B1V = torch.zeros(len(tokens_BT), 1, len(self._tokenizer))
+        logits_BTV = torch.zeros(*tokens_BT.shape, len(self._tokenizer))
         for row, tokens in enumerate(tokens_BT.tolist()):
-            cache.rows[row] += self._tokenizer.decode(tokens)
-            if following := self._next(cache.rows[row]):
-                logits_B1V[row, 0, self._tokenizer.encode(following)[0]] = SURE
-        return logits_B1V
+            for place, token in enumerate(tokens):
+                cache.rows[row] += self._tokenizer.decode([token])
+                if following := self._next(cache.rows[row]):
+                    logits_BTV[row, place, self._tokenizer.encode(following)[0]] = SURE
+        return logits_BTV[:, -1:] if last_only else logits_BTV
 
     def _next(self, text: str) -> str:
         prompt, equals, written = text.partition("=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -51,14 +52,18 @@ class RequestLog:
             logs.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
+        failure = problem(500, "the service has a defect; its log says more")
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             exchange.disconnected = True
+        except asyncio.CancelledError:  # the server ends, and does not wait for it any longer
+            if exchange.started:
+                raise
+            failure = problem(503, "the service ends", kind="ending", headers={"Retry-After": "1"})
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"][:LONGEST_PATH])
         if not exchange.started and not exchange.disconnected:
-            failure = problem(500, "the service has a defect; its log says more")
             await failure(scope, exchange.receive, exchange.send)
 
     def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:

@@ -22,7 +22,7 @@ from api.schemas import (
 )
 from api.schemas import Problem as ProblemDocument
 from api.service import Service
-from api.streaming import EventStream
+from api.streaming import EVENT, EventStream
 from calcgpt.calculator import Calculator
 from calcgpt.errors import ExpressionError
 
@@ -83,7 +83,7 @@ STREAM = (
     "/v1/calculate answers, or `error`, a problem document."
 )
 EXAMPLE = {
-    "schema": {"type": "string"},
+    "schema": EVENT,
     "example": (
         'event: start\ndata: {"expression":"12.5+3","model":"steps","nodes":'
         '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'

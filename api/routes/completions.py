@@ -11,7 +11,7 @@ from api.lifetime import while_connected
 from api.routes.calculate import Held
 from api.routes.responses import ASKED
 from api.service import Service
-from api.streaming import EventStream
+from api.streaming import EVENT, EventStream
 
 STREAM = (
     "The continuations. With `stream`, as server-sent events: each holds what is new of one of "
@@ -19,7 +19,7 @@ STREAM = (
     "last is an object with the member `error`, a problem document with a `message`."
 )
 EXAMPLE = {
-    "schema": {"type": "string"},
+    "schema": EVENT,
     "example": (
         'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
         '"steps","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":null}],"usage":'

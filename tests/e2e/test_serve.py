@@ -1,93 +1,166 @@
-"""The service as a process of its own."""
+"""`calcgpt serve`: it starts, answers, writes its log and ends; what it cannot do is one line."""
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import pytest
-
-
-@contextmanager
-def serving(checkpoint: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`calcgpt serve` on a free port, its model loaded; the process and its address."""
-    command = [sys.executable, "-m", "calcgpt", "serve", "--port", "0", "--checkpoint", checkpoint]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr
-            announced = process.stderr.readline()  # comes when the model is loaded
-            found = re.search(r"http://127\.0\.0\.1:\d+", announced)
-            assert found, announced + process.stderr.read()
-            yield process, found.group()
-        finally:
-            process.kill()
+from serving import problem, server, wait_for
+from wire import ask, metric
 
 
 def test_it_answers_over_http_and_ends_when_told_to(tiny_folder: Path) -> None:
-    with serving(tiny_folder) as (process, address):
+    with server(tiny_folder) as running:
+        address = running.address
         assert httpx.get(f"{address}/healthz").status_code == 200
         assert httpx.get(f"{address}/readyz").json() == {"status": "ok", "model": "tiny"}
 
-        response = httpx.post(f"{address}/v1/calculate", json={"expression": "12.5*3"})
-        assert response.status_code == 200
-        answered = response.json()
+        answered = ask(running, "12.5*3")
         assert (answered["exact"], answered["model"]) == ("37.5", "tiny")
-        assert answered["prompt"] == "$(00000012.5*0000000003)="
+        assert answered["nodes"][0]["prompt"] == "$(00000012.5*0000000003)="
         assert answered["verified"] == (answered["result"] == "37.5")
 
         refused = httpx.post(f"{address}/v1/calculate", json={"expression": "12.5*"})
-        assert refused.status_code == 422
-        assert refused.headers["content-type"] == "application/problem+json"
-        assert refused.json()["position"] == 5
+        assert problem(refused, 422, "syntax")["position"] == 5
 
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=10)
-        assert process.returncode == 0
-        assert errors == ""
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+        first, *others = running.records
+    assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
+    asked = [(record["path"], record["status"]) for record in others]
+    assert asked == [("/v1/calculate", 200), ("/v1/calculate", 422)]  # health checks say nothing
 
 
-def test_a_port_in_use_is_one_line(run_cli: Callable[..., Any], tiny_folder: Path) -> None:
+def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folder: Path) -> None:
+    with server(tiny_folder) as running:
+        for given in ("mine-1.2_3", "no plain word", ""):
+            response = httpx.post(
+                f"{running.address}/v1/calculate",
+                json={"expression": "1+"},
+                headers={"X-Request-ID": given},
+            )
+            identity = response.headers["x-request-id"]
+            assert re.fullmatch("mine-1.2_3" if "mine" in given else "[0-9a-f]{32}", identity)
+            assert problem(response, 422)["request_id"] == identity
+            wait_for(lambda identity=identity: identity in running.log)
+            assert running.records[-1]["request_id"] == identity
+
+
+def test_no_secret_is_logged(tiny_folder: Path) -> None:
+    environment = {
+        "CALCGPT_API_KEYS": "open-sesame,other-sesame",
+        "CALCGPT_RATE_LIMIT": "2/minute",
+        "CALCGPT_RATE_STORAGE": "async+memory://:password@",
+        "CALCGPT_LOG_LEVEL": "debug",
+    }
+    with server(tiny_folder, **environment) as running:
+
+        def status(**headers: str) -> int:
+            url = f"{running.address}/v1/models"
+            return httpx.get(url, headers=headers).status_code
+
+        assert status(authorization="Bearer open-sesame") == 200
+        assert [status(**{"x-api-key": "other-sesame"}) for _ in range(3)] == [200, 200, 429]
+        assert status(authorization="Bearer a-guess") == status() == 401
+        wait_for(lambda: sum("status" in record for record in running.records) == 6)
+        for secret in ("sesame", "password", "guess"):
+            assert secret not in running.log
+
+
+def test_several_workers_count_together(tiny_folder: Path) -> None:
+    with server(tiny_folder, "--workers", 2) as running:
+        ready = re.compile(r"worker \d+ is ready: tiny by torch")
+        wait_for(lambda: len(ready.findall(running.log)) == 2, 60)
+        for _ in range(20):
+            ask(running)
+        for _ in range(5):  # whichever is asked
+            assert metric(running, "calcgpt_answers_total") == 20
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+
+
+def test_the_settings_are_shown_without_secrets(
+    run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALCGPT_API_KEYS", "open-sesame,other-sesame")
+    monkeypatch.setenv("CALCGPT_RATE_STORAGE", "async+redis://:password@host")
+    outcome = run_cli("serve", "--show-config", "--port", 1234, "--no-others")
+    assert outcome.code == 0
+    shown = json.loads(outcome.out)
+    assert (shown["port"], shown["others"], shown["deadline"]) == (1234, False, 30.0)
+    assert shown["api_keys"] == ["**********", "**********"]
+    for secret in ("sesame", "password"):
+        assert secret not in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_in_use_is_one_line(tiny_folder: Path, workers: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        outcome = run_cli("serve", "--port", port, "--checkpoint", tiny_folder)
-    assert outcome.code == 2
-    (line,) = outcome.err.splitlines()
-    assert line.startswith(f"error: cannot listen on 127.0.0.1:{port}: Address already in use")
+        ended = serve("--port", port, "--checkpoint", tiny_folder, "--workers", workers)
+    assert ended.returncode == 2
+    assert ended.stderr == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_the_environment_sets_what_no_flag_says(
-    run_cli: Callable[..., Any], tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        monkeypatch.setenv("CALCGPT_PORT", str(port))
-        monkeypatch.setenv("CALCGPT_CHECKPOINT", str(tiny_folder))
-        assert f"127.0.0.1:{port}" in run_cli("serve").err
-    assert "'absent'" in run_cli("serve", "--checkpoint", "absent").err  # a flag wins
+    monkeypatch.setenv("CALCGPT_CHECKPOINT", "absent")
+    assert "'absent'" in serve("--port", 0).stderr
+    with server(tiny_folder, CALCGPT_PORT="65536") as running:  # whose flags win
+        assert ask(running)["model"] == "tiny"
     monkeypatch.setenv("CALCGPT_PORT", "65536")
-    outcome = run_cli("serve")
-    assert outcome.code == 2
-    assert outcome.err.startswith("error: CALCGPT_PORT: ")
-
-
-def test_an_absent_checkpoint_is_one_line(run_cli: Callable[..., Any], tmp_path: Path) -> None:
-    outcome = run_cli("serve", "--port", 0, "--checkpoint", tmp_path / "absent")
-    assert outcome.code == 2
-    assert re.fullmatch(r"error: no checkpoint .*absent.*\n", outcome.err)
-
-
-def test_a_checkpoint_that_does_not_load_ends_the_service(tiny_copy: Path) -> None:
-    (tiny_copy / "model.safetensors").write_bytes(b"not a model")
-    command = [sys.executable, "-m", "calcgpt", "serve", "--port", "0", "--checkpoint", tiny_copy]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = serve()
     assert ended.returncode == 2
-    assert re.fullmatch(r"error: .*model\.safetensors: .*\n", ended.stderr)
+    assert ended.stderr.startswith("error: CALCGPT_PORT: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--workers 0", "--workers: "),
+        ("--workers many", "'--workers'"),
+        ("--max-items 100 --max-pending 10", "max_items must not exceed max_pending"),
+        ("--nosuch", "--nosuch"),
+        ("--host no.such.host.invalid", "cannot listen on no.such.host.invalid:0: "),
+        ("--checkpoint absent", "no checkpoint 'absent'"),
+        ("--engine nosuch", "unknown engine 'nosuch'; valid names: "),
+        ("--engine nosuch --workers 2", "unknown engine 'nosuch'; valid names: "),
+        ("--rate-limit nonsense", "'nonsense'"),
+        ("--rate-limit nonsense --workers 2", "'nonsense'"),
+        ("--rate-limit 5/minute --rate-storage nosuch://:password@host", "storage"),
+        ("--rate-limit 5/minute --rate-storage nosuch://:password@host --workers 2", "storage"),
+    ],
+)
+def test_what_cannot_be_is_one_line(tiny_folder: Path, options: str, says: str) -> None:
+    ended = serve("--port", 0, "--checkpoint", tiny_folder, *options.split())
+    assert ended.returncode == 2
     assert ended.stdout == ""
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert says in line
+    assert "password" not in line
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_checkpoint_that_does_not_load_ends_the_service(tiny_copy: Path, workers: int) -> None:
+    (tiny_copy / "model.safetensors").write_bytes(b"not a model")
+    ended = serve("--port", 0, "--checkpoint", tiny_copy, "--workers", workers)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert re.fullmatch(r"error: .*model\.safetensors: .*\n", ended.stderr)
+
+
+def serve(*options: Any) -> subprocess.CompletedProcess[str]:
+    """`calcgpt serve`, which must end by itself."""
+    command = [sys.executable, "-m", "calcgpt", "serve", *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -1,0 +1,80 @@
+"""HTTP as uvicorn speaks it, with bounds for what comes before the application is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio import TimerHandle
+from http import HTTPStatus
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from api.problems import MEDIA_TYPE, document
+
+HEAD_BYTES = 65_536  # of a request line and headers
+HEAD_SECONDS = 10.0  # for them to come
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection whose client must say what it wants: uvicorn's httptools keeps headers without
+    end, and waits for them for ever."""
+
+    _head_timer: TimerHandle | None = None
+    _n_head = 0  # bytes of a head that is not yet complete
+    _in_head = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head = self._in_head
+        super().data_received(data)
+        if not self._in_head or self.transport.is_closing():
+            return
+        if was_in_head:  # else a part of this, how large is not known, ended what was before
+            self._n_head += len(data)
+        if self._n_head > HEAD_BYTES:
+            self._refuse(431, f"the head of the request is larger than {HEAD_BYTES} bytes")
+        elif self._head_timer is None:
+            self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head, self._n_head = True, 0
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, "this is not HTTP")
+
+    def _refuse(self, status: int, detail: str) -> None:
+        body = json.dumps(document(status, detail, kind="not-http")).encode()
+        head = (
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+    def _start_timer(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+        else:  # it still waits for the answer to what it asked before
+            self._start_timer()

@@ -1,0 +1,161 @@
+"""The service does what its OpenAPI document says, whatever is asked of it: schemathesis makes
+requests from the document, valid ones and others, and holds the responses against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import schemathesis
+from schemathesis.engine import Status, events, from_schema
+from schemathesis.engine.recorder import ScenarioRecorder
+from scripted import Scripted, right, scripted_checkpoint, wrong_at
+from serving import wait_for
+
+from api.app import create_app
+from api.models import LoadedModel
+from api.settings import Settings
+from calcgpt.calculator import Calculator
+from datagen.arithmetic import Operation
+from datagen.errors import NotationError
+
+# What means something here; of random text little would get past the parser.
+TEXTS = [
+    "12.5+3",
+    "(1+2)×3/(4-4)",
+    "7-(2*2.5)",
+    "5+100000",
+    "1,5*2",
+    "$(00000012.5+0000000003)=",
+    "steps",
+    "wrong",
+    "error",
+]
+# A status of the service's own is no server error: it must be documented, as all must.
+ALWAYS = {"not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "503", "504"]}}
+# What is valid by the document may have no meaning, as `1+`; no other refusal is in order.
+OPEN = {**ALWAYS, "positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]}}
+# A guard may refuse anything, right or wrong.
+GUARDED = {
+    **ALWAYS,
+    **{
+        name: {"enabled": False}
+        for name in ("positive_data_acceptance", "negative_data_rejection", "unsupported_method")
+    },
+}
+
+
+@dataclass
+class Run:
+    """What came of all cases."""
+
+    document: dict[str, Any]
+    statuses: Counter[int] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+
+    def add(self, recorder: ScenarioRecorder) -> None:
+        for case, interaction in recorder.interactions.items():
+            self.operations[recorder.label] += 1
+            if interaction.response is not None:
+                self.statuses[interaction.response.status_code] += 1
+            for check in recorder.checks.get(case, []):
+                if failed := check.failure_info:
+                    self.failures.append(f"{check.name}: {failed.failure}\n{failed.code_sample}")
+
+
+def run(
+    settings: dict[str, Any],
+    load: Callable[[], Iterator[LoadedModel]],
+    checks: dict[str, Any],
+    examples: int,
+) -> Run:
+    """Make requests to all operations: what the document shows, what its bounds are, and as many
+    at random to each that takes a body."""
+    config = schemathesis.Config.from_dict(
+        {
+            "seed": 0,
+            "continue-on-failure": True,
+            "generation": {
+                "max-examples": examples,
+                "deterministic": True,
+                "database": "none",
+                "dictionaries": {"string": {"dictionary": "texts", "probability": 0.4}},
+            },
+            "dictionaries": {"texts": {"values": TEXTS}},
+            "checks": checks,
+            "phases": {"stateful": {"enabled": False}},  # no operation leads to another
+        }
+    )
+    loaded: list[Any] = []
+    app = create_app(Settings(**settings), load, loaded.append, loaded.append)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, config=config)
+    wait_for(lambda: loaded)
+    outcome = Run(app.openapi())
+    for event in from_schema(schema).execute():
+        if isinstance(event, events.ScenarioFinished):
+            assert event.status is not Status.ERROR
+            outcome.add(event.recorder)
+        elif isinstance(event, events.NonFatalError):
+            outcome.failures.append(str(event.info))
+        elif isinstance(event, events.FatalError):
+            raise event.exception
+    return outcome
+
+
+def model(name: str, known: Callable[[str], str]) -> LoadedModel:
+    """A model that answers at once, and has something to say to any text."""
+
+    def completion(prompt: str) -> str:
+        try:
+            return known(prompt)
+        except NotationError:
+            return "1$"
+
+    checkpoint = scripted_checkpoint(7, name)
+    decoder = Scripted(checkpoint.tokenizer, completion)
+    return LoadedModel(checkpoint, decoder, "scripted", Calculator(checkpoint, decoder))
+
+
+def models() -> Iterator[LoadedModel]:
+    yield from [model("steps", right(7)), model("wrong", wrong_at(Operation.ADD, 7))]
+
+
+def no_models() -> Iterator[LoadedModel]:
+    raise OSError("the disk is gone")
+    yield
+
+
+def test_at_least_2000_requests_hold_what_the_document_says() -> None:
+    outcome = run({}, models, OPEN, examples=450)
+    assert not outcome.failures, "\n\n".join(outcome.failures[:10])
+    assert outcome.operations.total() >= 2000
+    described = {
+        f"{method.upper()} {path}"
+        for path, methods in outcome.document["paths"].items()
+        for method in methods
+    }
+    assert outcome.operations.keys() == described
+    assert outcome.statuses.keys() >= {200, 400, 404, 405, 422}
+    assert outcome.statuses[200] > 500
+
+
+@pytest.mark.parametrize(
+    ("settings", "load", "statuses"),
+    [
+        ({"api_keys": "secret"}, models, {401}),
+        ({"rate_limit": "50/second"}, models, {429}),
+        ({"max_body": 200, "deadline": 0.001, "max_items": 3}, models, {413, 504}),
+        ({}, no_models, {503}),
+    ],
+    ids=["keys", "rate", "limits", "loading"],
+)
+def test_what_a_guard_refuses_is_in_the_document_too(
+    settings: dict[str, Any], load: Callable[[], Iterator[LoadedModel]], statuses: set[int]
+) -> None:
+    outcome = run(settings, load, GUARDED, examples=30)
+    assert not outcome.failures, "\n\n".join(outcome.failures[:10])
+    assert outcome.statuses.keys() >= statuses

@@ -1,0 +1,293 @@
+"""What the service does when things go wrong: real processes, raw sockets on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import resource
+import select
+import shutil
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+from serving import Server, events_of, server, wait_for
+from wire import address, answer, ask, connect, head, metric, refusal, request
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MIB = 1 << 20
+# As many operations as there may be, each on the result of the one before: a second of work.
+SLOW = "1" + "/7*7" * 20
+PLACES = 8
+SLOW_BODIES: dict[str, Any] = {
+    "/v1/calculate": {"expression": SLOW},
+    "/v1/calculate/batch": {"expressions": [SLOW] * PLACES},
+    "/v1/calculate/stream": {"expression": SLOW},
+    "/v1/completions": {"prompt": "x", "max_tokens": 255, "temperature": 1, "n": PLACES},
+}
+
+
+@pytest.fixture(scope="module")
+def strict() -> Iterator[Server]:
+    """A server with few places."""
+    with server("steps", "--max-pending", PLACES, "--max-items", PLACES) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[Server]:
+    """A server with a deadline that a slow expression does not keep."""
+    with server("steps", "--deadline", 0.05) as running:
+        yield running
+
+
+def memory(running: Server) -> int:
+    """The resident memory of the process, in bytes."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert found
+    return int(found[1]) * 1024
+
+
+# Clients that go, or want too much.
+
+
+@pytest.mark.parametrize("path", SLOW_BODIES)
+def test_a_client_that_goes_gives_its_place_back(strict: Server, path: str) -> None:
+    shed = metric(strict, 'calcgpt_sheds_total{reason="disconnected"}')
+    with connect(strict) as connection:
+        connection.sendall(request(path, SLOW_BODIES[path]))
+        if path.endswith("stream"):
+            with connection.makefile("rb") as lines:
+                assert any(line == b"event: token\n" for line in lines)
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") > 0)
+    wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0)
+    assert metric(strict, 'calcgpt_sheds_total{reason="disconnected"}') == shed + 1
+
+    ask(strict)  # whose first step is after the last of what nobody waits for
+    written = metric(strict, "calcgpt_tokens_total")
+    own = len(ask(strict)["nodes"][0]["output"])
+    assert metric(strict, "calcgpt_tokens_total") == written + own
+
+
+def test_what_is_too_much_is_refused_and_not_for_ever(strict: Server) -> None:
+    with connect(strict) as first, connect(strict) as second:
+        first.sendall(request("/v1/calculate/batch", {"expressions": [SLOW] * PLACES}))
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == PLACES)
+        second.sendall(request("/v1/calculate", {"expression": "1+1"}))
+        assert int(refusal(second, 503, "full")["retry-after"]) >= 1
+        for path in ("/healthz", "/readyz", "/v1/models"):
+            second.sendall(head(path, method="GET"))
+            assert answer(second)[0] == 200
+        assert not select.select([first], [], [], 0)[0]  # the event loop did not wait for the model
+        status, _, body = answer(first)
+        assert status == 200
+        assert {item["status"] for item in json.loads(body)["items"]} == {200}
+    ask(strict)
+
+
+@pytest.mark.parametrize("path", SLOW_BODIES)
+def test_who_takes_too_long_is_told_so(hasty: Server, path: str) -> None:
+    with connect(hasty) as connection:
+        connection.sendall(request(path, SLOW_BODIES[path]))
+        if path.endswith("stream"):
+            name, document = events_of(answer(connection)[2].decode())[-1]
+            assert (name, document["status"]) == ("error", 504)
+            assert document["type"] == "urn:calcgpt:problem:deadline"
+        else:
+            refusal(connection, 504, "deadline")
+    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0)
+
+
+def test_a_body_that_does_not_come_is_408(hasty: Server) -> None:
+    with connect(hasty) as connection:
+        connection.sendall(head("/v1/calculate", "Content-Length: 20") + b"{")
+        assert refusal(connection, 408, "too-slow")["connection"] == "close"
+
+
+def test_ten_thousand_requests_at_once_are_answered_or_refused(tiny_folder: Path) -> None:
+    with open_files() as limit, server(tiny_folder) as running:
+        n = min(10_000, limit - 200)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        before = memory(running)
+        statuses, ready = asyncio.run(asyncio.wait_for(burst(running, n), 120))
+        assert statuses.keys() == {(200, False), (503, True)}  # and Retry-After
+        assert statuses.total() == n
+        assert ready == {200}
+        assert memory(running) - before < n * 65_536
+        assert ask(running)["exact"] == "15.5"
+        assert metric(running, "calcgpt_requests_in_flight") == 0
+
+
+@contextmanager
+def open_files() -> Iterator[int]:
+    """How many files may be open, where so many are wanted: by default not more than 1024."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = before[1] if before[1] != resource.RLIM_INFINITY else 1 << 20
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, limit), before[1]))
+    try:
+        yield limit
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def burst(running: Server, n: int) -> tuple[Counter[tuple[int, bool]], set[int]]:
+    """Send `n` requests at once, each on a connection of its own: how often there was which status,
+    with Retry-After or not. And which statuses /readyz had meanwhile."""
+    to = address(running)
+    connections = await asyncio.gather(*(asyncio.open_connection(*to) for _ in range(n + 1)))
+    question = request("/v1/calculate", {"expression": "12.5+3"})
+    answers = asyncio.gather(*(exchange(*c, question) for c in connections[1:]))
+    ready = set()
+    while not answers.done():
+        status, _ = await exchange(*connections[0], head("/readyz", method="GET"))
+        ready.add(status)
+    for _, writer in connections:
+        writer.close()
+    return Counter(answers.result()), ready
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, question: bytes
+) -> tuple[int, bool]:
+    """The status, and whether there is Retry-After."""
+    writer.write(question)
+    headers = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = re.search(rb"content-length: (\d+)", headers)
+    assert length
+    await reader.readexactly(int(length[1]))
+    return int(headers.split()[1]), b"retry-after: " in headers
+
+
+# What is no request, or too large.
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 104857600", "Transfer-Encoding: chunked"])
+def test_a_body_of_100_mb_is_413_and_is_not_kept(strict: Server, framing: str) -> None:
+    ask(strict)
+    before = peak = memory(strict)
+    chunk = b"%x\r\n" % MIB + b" " * MIB + b"\r\n" if "chunked" in framing else b" " * MIB
+    with connect(strict) as connection:
+        connection.sendall(head("/v1/calculate", framing))
+        for _ in range(100):
+            connection.sendall(chunk)
+            peak = max(peak, memory(strict))
+        refusal(connection, 413, "too-large")
+    assert peak - before < 20 * MIB
+    ask(strict)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"expression": ', b'{"expression": "\xff\xfe"}', b"[" * 60_000, b"\x00" * 1000, b"1+1"],
+    ids=["malformed", "utf-8", "deep", "zeros", "no-json"],
+)
+def test_a_hostile_body_is_the_clients_fault(strict: Server, body: bytes) -> None:
+    with connect(strict) as connection:
+        for path in SLOW_BODIES:
+            connection.sendall(request(path, body))
+            status, headers, content = answer(connection)
+            assert status in (400, 422)
+            assert headers["content-type"] == "application/problem+json"
+            assert json.loads(content)["status"] == status
+    ask(strict)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "x"])
+def test_a_body_of_another_type_is_422(strict: Server, kind: str) -> None:
+    response = httpx.post(
+        f"{strict.address}/v1/calculate", content=b"expression=1", headers={"content-type": kind}
+    )
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),  # TLS
+        b"hello\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /v1/calculate HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"),
+    ],
+    ids=["tls", "text", "version", "negative", "two-lengths"],
+)
+def test_what_is_not_http_is_400_and_closed(strict: Server, garbage: bytes) -> None:
+    with connect(strict) as connection:
+        connection.sendall(garbage)
+        assert answer(connection)[0] == 400
+        assert connection.recv(1) == b""
+    ask(strict)
+
+
+@pytest.mark.parametrize("more", [b"a" * MIB, b"a: b\r\n" * (MIB // 6)], ids=["one", "many"])
+def test_headers_without_end_are_not_kept(strict: Server, more: bytes) -> None:
+    ask(strict)
+    before = memory(strict)
+    peak = 0
+
+    def flood(connection: socket.socket) -> None:
+        nonlocal peak
+        for _ in range(100):
+            connection.sendall(more)
+            peak = max(peak, memory(strict))
+
+    with connect(strict) as connection:
+        connection.sendall(head("/healthz", method="GET").removesuffix(b"\r\n"))
+        with pytest.raises(ConnectionError):
+            flood(connection)
+    assert peak - before < 20 * MIB
+    ask(strict)
+
+
+def test_who_does_not_say_what_he_wants_is_not_waited_for(strict: Server) -> None:
+    with connect(strict) as silent, connect(strict) as slow, connect(strict) as again:
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+        again.sendall(head("/healthz", method="GET"))
+        assert answer(again)[0] == 200
+        again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+        for connection in (silent, slow, again):
+            assert connection.recv(1) == b""
+
+
+# A checkpoint that is damaged.
+
+
+def truncate(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.truncate(100)
+
+
+def flip(folder: Path) -> None:
+    with (folder / "model.safetensors").open("r+b") as file:
+        content = file.read()
+        file.seek(len(content) // 2)
+        file.write(bytes(255 - byte for byte in content[len(content) // 2 :]))
+
+
+def replace(folder: Path) -> None:
+    (folder / "config.json").write_text("{}")
+
+
+@pytest.mark.parametrize("damage", [truncate, flip, replace, shutil.rmtree])
+def test_a_checkpoint_damaged_while_it_runs_matters_only_to_a_restart(
+    tiny_copy: Path, damage: Callable[[Path], None]
+) -> None:
+    with server(tiny_copy, "--engine", "auto") as running:
+        before = ask(running, "(12.5+3)*88")
+        damage(tiny_copy)
+        assert ask(running, "(12.5+3)*88") == before
+    command = [sys.executable, "-m", "calcgpt", "serve", "--port", "0", "--checkpoint", tiny_copy]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2
+    assert re.fullmatch(r"error: .*tiny.*\n", ended.stderr)
