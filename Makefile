@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 
-.PHONY: serve test lint constraints clean
+.PHONY: serve test lint openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -27,6 +27,10 @@ lint: .venv/dev.stamp
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,lab]'
 	touch $@ .venv/serve.stamp
+
+# The copy of the service's OpenAPI document, which a test holds to the service.
+openapi: .venv/dev.stamp
+	$(BIN)/python -m api.openapi docs/openapi.json
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

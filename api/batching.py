@@ -28,7 +28,7 @@ class Batcher:
     """Runs jobs. To be made and used in a running event loop."""
 
     def __init__(
-        self, metrics: Metrics, max_batch: int = 64, max_groups: int = 4, wait: float = 0.002
+        self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
         """`wait`: seconds that the first job waits for company when the model is idle."""
         self._metrics = metrics

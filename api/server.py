@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
 from api import logs
 from api.app import create_app
@@ -112,13 +113,12 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
         log.info("%d workers start on %s; Ctrl+C ends them", settings.workers, url_of(listener))
-        uvicorn.run(
-            "api.server:worker",
-            factory=True,
-            workers=settings.workers,
-            fd=listener.fileno(),
-            **_options(settings),
+        config = uvicorn.Config(
+            "api.server:worker", factory=True, workers=settings.workers, **_options(settings)
         )
+        # Not by its number, `fd`: uvicorn would take it for a socket without addresses, of which
+        # asyncio knows neither the client nor that small packets must not wait (TCP_NODELAY).
+        Multiprocess(config, sockets=[listener]).run()
 
 
 def _options(settings: Settings) -> dict[str, Any]:

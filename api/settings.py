@@ -28,8 +28,8 @@ class Settings(BaseSettings):
     )
     threads: int = Field(1, ge=1, description="CPU threads of the models, for each worker.")
 
-    max_batch: int = Field(64, ge=1, description="Problems that share a forward pass.")
-    max_groups: int = Field(4, ge=1, description="Batches that are decoded by turns.")
+    max_batch: int = Field(32, ge=1, description="Problems that share a forward pass.")
+    max_groups: int = Field(2, ge=1, description="Batches that are decoded by turns.")
     batch_wait: float = Field(
         0.002, ge=0, le=1, description="Seconds that an idle model waits for company."
     )

@@ -69,8 +69,8 @@ def test_a_client_that_goes_gives_its_place_back(strict: Server, path: str) -> N
         if path.endswith("stream"):
             with connection.makefile("rb") as lines:
                 assert any(line == b"event: token\n" for line in lines)
-        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") > 0)
-    wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0)
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") > 0, 60)
+    wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0, 60)
     assert metric(strict, 'calcgpt_sheds_total{reason="disconnected"}') == shed + 1
 
     ask(strict)  # whose first step is after the last of what nobody waits for
@@ -82,7 +82,7 @@ def test_a_client_that_goes_gives_its_place_back(strict: Server, path: str) -> N
 def test_what_is_too_much_is_refused_and_not_for_ever(strict: Server) -> None:
     with connect(strict) as first, connect(strict) as second:
         first.sendall(request("/v1/calculate/batch", {"expressions": [SLOW] * PLACES}))
-        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == PLACES)
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == PLACES, 60)
         second.sendall(request("/v1/calculate", {"expression": "1+1"}))
         assert int(refusal(second, 503, "full")["retry-after"]) >= 1
         for path in ("/healthz", "/readyz", "/v1/models"):
@@ -105,7 +105,7 @@ def test_who_takes_too_long_is_told_so(hasty: Server, path: str) -> None:
             assert document["type"] == "urn:calcgpt:problem:deadline"
         else:
             refusal(connection, 504, "deadline")
-    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0)
+    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0, 60)
 
 
 def test_a_body_that_does_not_come_is_408(hasty: Server) -> None:

@@ -78,6 +78,19 @@ def test_the_speeds_are_the_benchmarks(threads: str) -> None:
                 assert f"{median} ({ratio:.2f})" in RESULTS, (threads, model, contestant)
 
 
+def test_the_figures_of_the_service_are_the_benchmarks() -> None:
+    figures = json.loads((ROOT / "docs/results/serve.json").read_text("utf-8"))
+    for checkpoint in ("blog", "steps"):
+        for name, of in figures[f"checkpoint {checkpoint}"].items():
+            together, alone = of["together"], of["alone"]
+            cells = [f"{checkpoint}, {name}"]
+            for key in ("requests_per_second", "p50_ms", "p99_ms"):
+                cells.append(f"{together[key]:,.1f}")
+            cells += [str(together.get("mean_batch", "")), f"{alone['p50_ms']:,.1f}"]
+            assert f"| {' | '.join(cells)} | {of['ratio']:.2f} |" in RESULTS.splitlines()
+            assert together["errors"] == alone["errors"] == 0
+
+
 def test_the_short_walk_works_as_written(tmp_path: Path) -> None:
     [block] = [block for block in shell_blocks() if any("data/nano" in line for line in block)]
     assert len(block) == 3

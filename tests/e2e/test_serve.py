@@ -84,6 +84,9 @@ def test_several_workers_count_together(tiny_folder: Path) -> None:
             ask(running)
         for _ in range(5):  # whichever is asked
             assert metric(running, "calcgpt_answers_total") == 20
+        # They know their clients, and so can count for each: not so for a socket without addresses.
+        clients = {record["client"] for record in running.records if "client" in record}
+        assert clients == {"127.0.0.1"}
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(20) == 0
 

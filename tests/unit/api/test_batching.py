@@ -83,9 +83,7 @@ def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
     assert max(decoder.batches) == max_batch
 
 
-@pytest.mark.parametrize(
-    ("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])]
-)
+@pytest.mark.parametrize(("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])])
 def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[str]) -> None:
     decoder = Gated()
     finished: list[str] = []

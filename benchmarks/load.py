@@ -1,0 +1,155 @@
+"""Load on an HTTP service from one process that costs little: connections that are kept, requests
+written beforehand, and on each connection the next request when the answer is there.
+
+    python benchmarks/load.py
+
+serves a constant, on a free port that it tells. What a load on that comes to is the most that the
+load itself can ask for, on this machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import cast
+
+import uvloop
+
+LOOPBACK = "127.0.0.1"
+MAX_REQUESTS = 2_000_000  # of one load, however fast they are answered
+PATIENCE = 30.0  # seconds, for connections and for the answers that are out at the end
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
+_CONSTANT = b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\n" + b"x" * 600
+
+
+@dataclass
+class Load:
+    """What came of a load."""
+
+    seconds: float = 0.0  # from the first request to the last answer
+    cpu_seconds: float = 0.0  # that this process took for it
+    latencies: list[float] = field(default_factory=list)  # in seconds, of what was answered
+    answers: list[tuple[int, int, bytes]] = field(
+        default_factory=list
+    )  # which request, status, body
+    errors: list[str] = field(default_factory=list)  # connections that failed, and why
+
+
+class Client(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, load: Load, requests: Iterator[tuple[int, bytes]]) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
+        self._load, self._requests = load, requests
+        self._until = 0.0
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def begin(self, until: float) -> None:
+        """Ask until that time, by `time.perf_counter`, and then hang up."""
+        self._until = until
+        self._ask()
+
+    def data_received(self, data: bytes) -> None:
+        now = time.perf_counter()
+        self._received += data
+        head, blank, body = self._received.partition(b"\r\n\r\n")
+        if not blank:
+            return
+        length = _LENGTH.search(head + b"\r\n")
+        if not length:
+            return self._end("an answer without its length")
+        if len(body) < int(length[1]):
+            return
+        self._received = b""
+        self._load.latencies.append(now - self._started)
+        self._load.answers.append((self._asked, int(head[9:12]), body))
+        self._ask()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(f"hung up on: {error}")
+
+    def _ask(self) -> None:
+        self._started = time.perf_counter()
+        request = next(self._requests, None) if self._started < self._until else None
+        if request is None:
+            return self._end()
+        self._asked, text = request
+        self._transport.write(text)
+
+    def _end(self, error: str | None = None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+            self._transport.close()
+            if error:
+                self._load.errors.append(error)
+
+
+def request(path: str, **body: object) -> bytes:
+    """A POST of JSON, as it goes over the wire."""
+    content = json.dumps(body).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+async def _put(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
+    load = Load()
+    endless = islice(cycle(enumerate(requests)), MAX_REQUESTS)
+    loop = asyncio.get_running_loop()
+    connecting = [
+        loop.create_connection(lambda: Client(load, endless), LOOPBACK, port)
+        for _ in range(clients)
+    ]
+    async with asyncio.timeout(PATIENCE):
+        connected = [client for _, client in await asyncio.gather(*connecting)]
+    cpu, start = _cpu_seconds(), time.perf_counter()
+    for client in connected:
+        client.begin(start + seconds)
+    _, waiting = await asyncio.wait([c.ended for c in connected], timeout=seconds + PATIENCE)
+    load.seconds, load.cpu_seconds = time.perf_counter() - start, _cpu_seconds() - cpu
+    load.errors += ["no answer"] * len(waiting)
+    return load
+
+
+def put(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
+    """Put a load on the service at that port of this machine: so many clients, who take turns with
+    the requests, for so many seconds. Raises OSError where it cannot be reached."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_put(port, requests, clients, seconds))
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+class Constant(asyncio.Protocol):
+    """Answers whatever comes, at once; a request comes in one piece."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(_CONSTANT)
+
+
+async def _serve_constant() -> None:
+    server = await asyncio.get_running_loop().create_server(Constant, LOOPBACK, 0)
+    address, port = server.sockets[0].getsockname()
+    print(f"a constant answers on http://{address}:{port}", file=sys.stderr, flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve_constant())

@@ -1,0 +1,351 @@
+"""The service under load: problems answered per second, and how long one waits for an answer.
+
+    python benchmarks/serve.py [--seconds S] [--clients N] [--checkpoint NAME ...] [--workers N]
+                               [--json FILE]
+
+Clients in this process ask over loopback, each its next problem when it has the answer to its last:
+`calcgpt serve`, the same without batching, and, where transformers has a class for the checkpoint,
+a plain FastAPI endpoint that calls its `generate` (benchmarks/serve_peer.py). Each is a process of
+its own. They take turns, all clients first and then one alone, and the medians of the rounds are
+compared. The servers share the processors with the clients: what these can ask for at most is
+measured on a server that answers a constant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+# Run as a script, this file would have its neighbours stand in the way of the packages.
+FOLDER = Path(__file__).resolve().parent
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER]
+sys.path.append(str(FOLDER.parent))
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+
+from api.settings import Settings, load_settings  # noqa: E402
+from benchmarks.load import LOOPBACK, Load, put, request  # noqa: E402
+from benchmarks.measure import environment, parser, write  # noqa: E402
+from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
+from calcgpt.errors import ConfigError  # noqa: E402
+from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
+from datagen.arithmetic import Operation  # noqa: E402
+from datagen.notation import number_text  # noqa: E402
+from datagen.sampling import bit_generator, distribution  # noqa: E402
+
+ON, OFF, PEER = "batching on", "batching off", "transformers"
+PROBLEMS = 4_096
+PEER_WAYS = ((1, 1), (2, 1), (1, 2))  # torch's threads, calls of `generate` at a time
+START_SECONDS = 120.0  # for a process to load its model
+WARM_UP_SECONDS = 2.0
+TRIAL_SECONDS = 4.0
+SHOWN = ("max_batch", "max_groups", "batch_wait", "threads", "workers")  # of the settings
+
+COLUMNS = {
+    "requests/s": ("together", "requests_per_second"),
+    "p50 ms": ("together", "p50_ms"),
+    "p99 ms": ("together", "p99_ms"),
+    "max ms": ("together", "max_ms"),
+    "batch": ("together", "mean_batch"),
+    "lag p99 ms": ("together", "lag_p99_ms"),
+    "errors": ("together", "errors"),
+    "alone: p50": ("alone", "p50_ms"),
+    "p99": ("alone", "p99_ms"),
+}
+
+Figures = dict[str, Any]
+Samples = dict[tuple[str, float], float]  # name and upper bound (0 where there is none) -> value
+
+
+def problems() -> list[str]:
+    """Problems of the blog's distribution, as a person writes them."""
+    drawn = [
+        problem
+        for piece in distribution("blog")(bit_generator(0, 0, 0), PROBLEMS)
+        for problem in piece.to_problems()
+    ]
+    return [
+        f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}"
+        for problem in drawn
+        if problem.op != Operation.DIV or problem.b.hundredths
+    ]
+
+
+@contextmanager
+def running(
+    command: Sequence[object], environment: Mapping[str, str], ready: str, n_ready: int = 1
+) -> Iterator[int]:
+    """A server as a process of its own; its port. `ready`: what it logs, as often as `n_ready`,
+    when it can answer."""
+    with (
+        NamedTemporaryFile() as log,
+        subprocess.Popen(
+            [sys.executable, *map(str, command)], stderr=log, env={**os.environ, **environment}
+        ) as process,
+    ):
+        try:
+            deadline = time.monotonic() + START_SECONDS
+            while (text := Path(log.name).read_text("utf-8")).count(ready) < n_ready:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    sys.exit(f"{command} does not serve:\n{text}")
+                time.sleep(0.05)
+            found = re.search(rf"http://{re.escape(LOOPBACK)}:(\d+)", text)
+            assert found
+            yield int(found[1])
+        finally:
+            process.terminate()
+
+
+@dataclass
+class Contestant:
+    """A server that takes part, and what comes of its turns."""
+
+    port: int
+    about: Figures  # what is known of it beforehand
+    has_metrics: bool = True
+    results: dict[int, str | None] = field(default_factory=dict)  # by the problem's number
+    rounds: list[Figures] = field(default_factory=list)
+    alone: list[Figures] = field(default_factory=list)  # rounds of one client
+
+    def turn(self, requests: Sequence[bytes], clients: int, seconds: float) -> Figures:
+        """Figures of one load."""
+        before = scrape(self.port) if self.has_metrics else {}
+        load = put(self.port, requests, clients, seconds)
+        after = scrape(self.port) if self.has_metrics else {}
+        errors, verified = self._check(load)
+        milliseconds = 1000 * np.array(load.latencies or [np.nan])
+        figures = {
+            "requests": len(load.latencies),
+            "errors": errors,
+            "requests_per_second": round(len(load.latencies) / load.seconds, 1),
+            **{f"p{p}_ms": round(float(np.percentile(milliseconds, p)), 2) for p in (50, 90, 99)},
+            "max_ms": round(float(milliseconds.max()), 2),
+            "clients_cpu": round(load.cpu_seconds / load.seconds, 3),  # of one core
+        }
+        if self.has_metrics:
+            figures["verified"] = verified
+            figures |= of_metrics({key: after[key] - before.get(key, 0.0) for key in after})
+        return figures
+
+    def _check(self, load: Load) -> tuple[int, int]:
+        """How many requests failed, and how many answers the service calls verified."""
+        errors, verified = len(load.errors), 0
+        for place, status, body in load.answers:
+            answer = json.loads(body) if status == 200 else {}
+            if "result" not in answer:
+                errors += 1
+                continue
+            self.results[place] = answer["result"]
+            verified += answer.get("verified", False)
+        return errors, verified
+
+    def summary(self, first: Contestant) -> Figures:
+        """Medians, sums and maxima of the rounds, the rounds, and how the first compares."""
+        together, theirs = overall(self.rounds), overall(first.rounds)
+        shared = self.results.keys() & first.results.keys()
+        return {
+            **self.about,
+            "ratio": round(theirs["requests_per_second"] / together["requests_per_second"], 2),
+            "problems_shared": len(shared),
+            "answered_alike": sum(self.results[n] == first.results[n] for n in shared),
+            "together": together,
+            "alone": overall(self.alone),
+            "rounds": self.rounds,
+            "rounds_alone": self.alone,
+        }
+
+
+def overall(rounds: Sequence[Figures]) -> Figures:
+    """What came of all rounds."""
+    ways: dict[str, Callable[[list[float]], float]] = {
+        **dict.fromkeys(("requests", "errors", "verified"), sum),
+        **dict.fromkeys(("max_ms", "lag_max_ms"), max),
+    }
+    return {
+        name: round(ways.get(name, median)([figures[name] for figures in rounds]), 3)
+        for name in rounds[0]
+    }
+
+
+def get(port: int, path: str) -> str:
+    """What a server answers there."""
+    connection = HTTPConnection(LOOPBACK, port, timeout=START_SECONDS)
+    connection.request("GET", path)
+    text = connection.getresponse().read().decode()
+    connection.close()
+    return text
+
+
+def scrape(port: int) -> Samples:
+    """The histograms of the service: batch sizes, the event loop's lag."""
+    return {
+        (sample.name, float(sample.labels.get("le", 0))): sample.value
+        for family in text_string_to_metric_families(get(port, "/metrics"))
+        if family.name in ("calcgpt_batch_size", "calcgpt_event_loop_lag_seconds")
+        for sample in family.samples
+    }
+
+
+def of_metrics(grown: Samples) -> Figures:
+    """The mean batch and quantiles of the loop's lag, of what the histograms grew by."""
+    lag = "calcgpt_event_loop_lag_seconds_bucket"
+    buckets = sorted((bound, count) for (name, bound), count in grown.items() if name == lag)
+    passes = grown.get(("calcgpt_batch_size_count", 0.0), 0.0)
+    rows = grown.get(("calcgpt_batch_size_sum", 0.0), 0.0)
+    return {
+        "mean_batch": round(rows / max(passes, 1), 2),
+        **{f"lag_p{p}_ms": round(1000 * quantile(buckets, p / 100), 2) for p in (50, 99)},
+        "lag_max_ms": round(1000 * quantile(buckets, 1), 2),
+    }
+
+
+def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float:
+    """A quantile of a histogram: upper bounds, ascending, and how many are at or below each. Within
+    a bucket values are taken to be spread evenly; those in the last have the bound before it."""
+    rank = share * buckets[-1][1]
+    for (lower, below), (upper, count) in pairwise([(0.0, 0.0), *buckets]):
+        if count >= rank and count > below:
+            return (
+                lower
+                if np.isinf(upper)
+                else lower + (upper - lower) * (rank - below) / (count - below)
+            )
+    return 0.0
+
+
+def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]:
+    """What `running` needs for the service."""
+    ready = " answers on " if settings.workers == 1 else " is ready: "
+    return ["-m", "calcgpt", "serve"], settings.environment(), ready, settings.workers
+
+
+def peer(folder: Path, threads: int, at_once: int) -> tuple[list[object], dict[str, str], str]:
+    """What `running` needs for the peer."""
+    script = FOLDER / "serve_peer.py"
+    return [script, folder, "--threads", threads, "--at-once", at_once], {}, "running on "
+
+
+def best_peer(folder: Path, requests: Sequence[bytes], clients: int) -> Figures:
+    """The way to run `generate` that answers most in a short trial, and what each answered."""
+    rates = {}
+    for threads, at_once in PEER_WAYS:
+        with running(*peer(folder, threads, at_once)) as port:
+            put(port, requests, clients, WARM_UP_SECONDS)
+            load = put(port, requests, clients, TRIAL_SECONDS)
+        rates[threads, at_once] = round(len(load.latencies) / load.seconds, 1)
+    threads, at_once = max(rates, key=lambda way: rates[way])
+    trials = {f"threads {t}, at once {n}": rate for (t, n), rate in rates.items()}
+    return {"threads": threads, "at_once": at_once, "trials_per_second": trials}
+
+
+def enter(
+    stack: ExitStack, folder: Path, requests: Sequence[bytes], options: Namespace
+) -> dict[str, Contestant]:
+    """Start all who take part, by name."""
+    kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
+    if options.workers > 1:
+        kinds[f"{options.workers} workers"] = {"workers": options.workers}
+    common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
+    contestants = {}
+    for kind, own in kinds.items():
+        # What is given neither here nor by the caller's CALCGPT_... is as it is by default.
+        settings = load_settings({**common, **own})
+        port = stack.enter_context(running(*service(settings)))
+        engine = json.loads(get(port, "/v1/models"))["data"][0]["engine"]
+        about = {"engine": engine, **settings.model_dump(include=set(SHOWN))}
+        contestants[kind] = Contestant(port, about)
+    with suppress(ConfigError):  # where transformers has no class for the checkpoint: no peer
+        counterpart_of(Checkpoint.load(folder).model.config)
+        about = best_peer(folder, requests, options.clients)
+        port = stack.enter_context(running(*peer(folder, about["threads"], about["at_once"])))
+        contestants[PEER] = Contestant(port, about, has_metrics=False)
+    return contestants
+
+
+def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figures:
+    """The figures of one checkpoint."""
+    with ExitStack() as stack:
+        contestants = enter(stack, folder, requests, options)
+        for contestant in contestants.values():
+            put(contestant.port, requests, options.clients, WARM_UP_SECONDS)
+        for _ in range(options.runs):
+            for contestant in contestants.values():
+                seconds = options.seconds / options.runs
+                contestant.rounds.append(contestant.turn(requests, options.clients, seconds))
+                contestant.alone.append(contestant.turn(requests, 1, options.alone))
+    first = contestants[ON]
+    return {name: contestant.summary(first) for name, contestant in contestants.items()}
+
+
+def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
+    """What the clients come to on a server that answers a constant."""
+    with running([FOLDER / "load.py"], {}, "answers on ") as port:
+        load = put(port, requests, clients, WARM_UP_SECONDS)
+    return {
+        "requests_per_second": round(len(load.latencies) / load.seconds),
+        "microseconds_of_cpu": round(1e6 * load.cpu_seconds / len(load.latencies), 1),
+    }
+
+
+def show(title: str, figures: Figures) -> None:
+    """Print the table of a checkpoint."""
+    print(f"{title + ':':<22}" + "".join(f"{head:>11}" for head in COLUMNS))
+    for name, of in figures.items():
+        values = [of[part].get(key) for part, key in COLUMNS.values()]
+        cells = ["-" if value is None else f"{value:,}" for value in values]
+        print(f"  {name:<20}" + "".join(f"{cell:>11}" for cell in cells))
+    for name, of in figures.items():
+        print(f"  {ON} / {name}: {of['ratio']}")
+
+
+def main() -> None:
+    """Run the benchmark and print its tables."""
+    options = parser("Time the service under load.", runs=3)
+    options.set_defaults(threads=1)
+    options.add_argument("--seconds", type=float, default=30.0, help="of load on each, in all")
+    options.add_argument("--alone", type=float, default=3.0, help="of one client, in each round")
+    options.add_argument("--clients", type=int, default=64)
+    options.add_argument("--checkpoint", nargs="+", default=["blog", "steps"])
+    options.add_argument("--workers", type=int, default=1, help="above 1: so many take part, too")
+    arguments = options.parse_args()
+    requests = [request("/v1/calculate", expression=text) for text in problems()]
+    figures = {
+        "environment": environment(
+            torch.device("cpu"), "transformers", "onnxruntime", "fastapi", "uvicorn", "uvloop"
+        )
+        | {"threads": arguments.threads},
+        **{name: getattr(arguments, name) for name in ("runs", "seconds", "alone", "clients")},
+        "ceiling": ceiling(requests, arguments.clients),
+    }
+    print(f"clients ask a constant {figures['ceiling']['requests_per_second']:,} times a second")
+    n_errors = 0
+    for name in arguments.checkpoint:
+        folder = resolve(name)
+        compared = compare(folder, requests, arguments)
+        show(f"checkpoint {folder.name}", compared)
+        figures[f"checkpoint {folder.name}"] = compared
+        for of in compared.values():
+            n_errors += of["together"]["errors"] + of["alone"]["errors"]
+    write(arguments.json, figures)
+    if n_errors:
+        sys.exit(f"{n_errors} requests failed")
+
+
+if __name__ == "__main__":
+    main()

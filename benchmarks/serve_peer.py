@@ -1,0 +1,94 @@
+"""What the service is compared with: a plain FastAPI endpoint that calls `generate` of
+transformers, on the same weights.
+
+    python benchmarks/serve_peer.py CHECKPOINT [--threads N] [--at-once N]
+
+It serves on a free port, which uvicorn tells. A problem is a `generate`, greedy, with a key/value
+cache, in a thread of FastAPI's; `--at-once` of them run at a time, each on `--threads` threads of
+torch's: where all did that came in, they would be in each other's way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from threading import Semaphore
+
+# Run as a script, this file would have its neighbours stand in the way of the packages.
+sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+import torch  # noqa: E402
+import uvicorn  # noqa: E402
+from fastapi import FastAPI, HTTPException  # noqa: E402
+from pydantic import BaseModel  # noqa: E402
+
+from calcgpt.calculator import read_answer  # noqa: E402
+from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
+from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
+from datagen.arithmetic import Operation, Problem  # noqa: E402
+from datagen.notation import number_from_text, render_prompt  # noqa: E402
+
+PROBLEM = re.compile(r"([0-9.]+)([-+*/])([0-9.]+)")
+
+
+class Asked(BaseModel):
+    """A problem, as `12.5*3`."""
+
+    expression: str
+
+
+class Answered(BaseModel):
+    """What the model answers; null where that is no number."""
+
+    result: str | None
+
+
+def create_app(checkpoint: Checkpoint, at_once: int) -> FastAPI:
+    """The endpoint, at the same path as the service's."""
+    tokenizer = checkpoint.tokenizer
+    stop = int(tokenizer.encode("$")[0])
+    _, counterpart = counterpart_of(checkpoint.model.config)
+    model = counterpart.build(
+        checkpoint.model, bos_token_id=None, eos_token_id=stop, pad_token_id=stop
+    )
+    places = Semaphore(at_once)
+    app = FastAPI()
+
+    @app.post("/v1/calculate")
+    def calculate(asked: Asked) -> Answered:
+        found = PROBLEM.fullmatch(asked.expression)
+        if not found:
+            raise HTTPException(422)
+        a, b = number_from_text(found[1]), number_from_text(found[3])
+        prompt = render_prompt(Problem(a, Operation(found[2]), b))
+        prompt_1P = torch.from_numpy(tokenizer.encode(prompt)).long()[None]
+        with places, torch.inference_mode():
+            written_1T = model.generate(
+                prompt_1P,
+                attention_mask=torch.ones_like(prompt_1P),
+                max_new_tokens=checkpoint.model.config.block_size - len(prompt),
+                do_sample=False,
+            )
+        result, _ = read_answer(tokenizer.decode(written_1T[0].tolist()))
+        return Answered(result=result)
+
+    return app
+
+
+def main() -> None:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser(description="Serve `generate` of transformers.")
+    parser.add_argument("checkpoint")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--at-once", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    app = create_app(Checkpoint.load(resolve(arguments.checkpoint)), arguments.at_once)
+    uvicorn.run(app, host="127.0.0.1", port=0, access_log=False)
+
+
+if __name__ == "__main__":
+    main()
