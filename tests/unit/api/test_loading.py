@@ -1,0 +1,90 @@
+"""Before the model is there, when it does not come, and when it fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+from httpx2 import Response
+from scripted import right, scripted_model
+from serving import client_of, events_of, problem, wait_for
+
+from api.app import create_app
+from api.models import LoadedModel
+from api.settings import Settings
+
+
+def ask(client: TestClient, expression: str, **more: object) -> Response:
+    return client.post("/v1/calculate", json={"expression": expression, **more})
+
+
+def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> None:
+    may_load = threading.Event()
+    ready: list[str] = []
+
+    def load() -> Iterator[LoadedModel]:
+        assert may_load.wait(20)
+        yield scripted_model()
+
+    app = create_app(Settings(), load, on_ready=lambda model: ready.append(model.name))
+    with TestClient(app) as client:
+        for response in (client.get("/readyz"), ask(client, "1+1"), ask(client, "1+1", model="x")):
+            assert "loading" in problem(response, 503, "loading")["detail"]
+            assert int(response.headers["retry-after"]) >= 1
+        assert client.get("/healthz").json() == {"status": "ok", "model": None}
+        assert client.get("/v1/models").json()["data"] == []
+        assert ready == []
+        may_load.set()
+        wait_for(lambda: client.get("/readyz").status_code == 200)
+        assert ask(client, "1+1").json()["result"] == "2"
+    assert ready == ["scripted"]
+
+
+def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
+    failures: list[Exception] = []
+
+    def load() -> Iterator[LoadedModel]:
+        raise OSError("the disk is gone")
+        yield
+
+    with TestClient(create_app(Settings(), load, on_failure=failures.append)) as client:
+        wait_for(lambda: bool(failures))
+        problem(client.get("/readyz"), 503)
+        problem(ask(client, "1+1"), 503)
+        assert client.get("/healthz").status_code == 200
+    (failure,) = failures
+    assert str(failure) == "the disk is gone"
+
+
+def test_a_defect_is_500_without_its_insides(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(prompt: str) -> str:
+        if "*" in prompt:
+            raise RuntimeError("a secret of the machine room")
+        return right(None)(prompt)
+
+    with client_of(scripted_model(broken)) as client:
+        response = ask(client, "2*3")
+        problem(response, 500)
+        streamed = client.post("/v1/calculate/stream", json={"expression": "2*3"})
+        assert events_of(streamed.text)[-1][1]["status"] == 500
+        assert ask(client, "2+3").json()["result"] == "5"  # the model's thread lives on
+    for text in (response.text, streamed.text):
+        assert "secret" not in text
+        assert "RuntimeError" not in text
+    assert any(record.exc_info for record in caplog.records)  # the log has it
+
+
+def test_the_others_may_fail_to_load() -> None:
+    """What is loaded goes on answering, and what is not is not waited for."""
+    failures: list[Exception] = []
+
+    def load() -> Iterator[LoadedModel]:
+        yield scripted_model()
+        raise OSError("the disk is gone")
+
+    with TestClient(create_app(Settings(), load, on_failure=failures.append)) as client:
+        wait_for(lambda: ask(client, "1+1", model="other").status_code == 404)
+        assert ask(client, "1+1").json()["result"] == "2"
+    assert failures == []
