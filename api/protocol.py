@@ -22,6 +22,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _head_timer: TimerHandle | None = None
     _n_head = 0  # bytes of a head that is not yet complete
     _in_head = True
+    _ended = False  # whether a request was complete within what came last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -32,11 +33,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        was_in_head = self._in_head
+        self._ended = False
         super().data_received(data)
         if not self._in_head or self.transport.is_closing():
             return
-        if was_in_head:  # else a part of this, how large is not known, ended what was before
+        if not self._ended:  # else a part of this, how large is not known, was of what ended
             self._n_head += len(data)
         if self._n_head > HEAD_BYTES:
             self._refuse(431, f"the head of the request is larger than {HEAD_BYTES} bytes")
@@ -50,7 +51,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._in_head, self._n_head = True, 0
+        self._in_head, self._n_head, self._ended = True, 0, True
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "this is not HTTP")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import resource
 import signal
 import socket
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -41,9 +43,6 @@ def run(settings: Settings) -> None:
     checkpoint does not load or the address cannot be had."""
     prepare(settings)
     listener = listen(settings.host, settings.port)
-    # uvicorn raises the signal that ended it once more, for whoever was there before: for nobody.
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: None)
     if settings.workers == 1:
         _serve(settings, listener)
     else:
@@ -55,6 +54,7 @@ def worker() -> FastAPI:
     before it accepts anything: until then the other workers answer."""
     settings = load_settings({})
     prepare(settings)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     models = loader(settings)()
     try:
         first = next(models)
@@ -100,6 +100,10 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
+    # For a signal that comes before uvicorn listens for it; and uvicorn raises the one that ended
+    # it once more, for whoever was there before.
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: setattr(server, "should_exit", True))
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
@@ -118,7 +122,24 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         )
         # Not by its number, `fd`: uvicorn would take it for a socket without addresses, of which
         # asyncio knows neither the client nor that small packets must not wait (TCP_NODELAY).
-        Multiprocess(config, sockets=[listener]).run()
+        Supervisor(config, sockets=[listener]).run()
+
+
+class Supervisor(Multiprocess):
+    """Closes its own listening socket before it tells the workers to end: while that is open, the
+    system accepts connections that nobody will serve."""
+
+    def terminate_all(self) -> None:
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would keep the address for ever."""
+    if parent := multiprocessing.parent_process():
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _options(settings: Settings) -> dict[str, Any]:

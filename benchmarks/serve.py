@@ -221,11 +221,8 @@ def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float:
     rank = share * buckets[-1][1]
     for (lower, below), (upper, count) in pairwise([(0.0, 0.0), *buckets]):
         if count >= rank and count > below:
-            return (
-                lower
-                if np.isinf(upper)
-                else lower + (upper - lower) * (rank - below) / (count - below)
-            )
+            width = 0.0 if np.isinf(upper) else upper - lower
+            return lower + width * (rank - below) / (count - below)
     return 0.0
 
 

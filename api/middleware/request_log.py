@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 QUIET = {"/healthz", "/readyz", "/metrics"}  # asked every few seconds, by machines
+STALLED_SECONDS = 30.0  # for which a client may take nothing of its answer
 CLIENT_GONE = 499  # no status of HTTP: the client went before it was answered
 LONGEST_PATH = 200  # characters of a path that are logged
 
@@ -55,11 +56,9 @@ class RequestLog:
         failure = problem(500, "the service has a defect; its log says more")
         try:
             await self._app(scope, exchange.receive, exchange.send)
-        except ClientDisconnect:
+        except (ClientDisconnect, StalledError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server ends, and does not wait for it any longer
-            if exchange.started:
-                raise
             failure = problem(503, "the service ends", kind="ending", headers={"Retry-After": "1"})
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"][:LONGEST_PATH])
@@ -88,6 +87,10 @@ class RequestLog:
         log.log(
             level, "%s %s %d %.1f ms", method, path, exchange.status, seconds * 1000, extra=values
         )
+
+
+class StalledError(Exception):
+    """The client takes nothing of its answer any more."""
 
 
 class Exchange:
@@ -124,4 +127,9 @@ class Exchange:
         elif message["type"] == "http.response.body":
             self.n_bytes += len(message.get("body", b""))
             self._complete = not message.get("more_body", False)
-        await self._send(message)
+        try:
+            async with asyncio.timeout(STALLED_SECONDS):
+                await self._send(message)
+        except TimeoutError:
+            self.disconnected = True
+            raise StalledError from None

@@ -13,10 +13,11 @@ import pytest
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
-from starlette.types import ASGIApp, Message, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import logs
 from api.metrics import Metrics
+from api.middleware import request_log
 from api.middleware.request_log import RequestLog
 from api.middleware.security_headers import SecurityHeaders
 
@@ -300,3 +301,25 @@ def test_what_a_route_says_itself_stands() -> None:
     assert headers.get_list("Cache-Control") == ["max-age=5"]
     assert headers.get_list("Content-Security-Policy") == ["default-src 'none'"]
     assert headers["X-Frame-Options"] == "DENY"
+
+
+def test_who_takes_nothing_of_an_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "STALLED_SECONDS", 0.01)
+    ended = False
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal ended
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        finally:
+            ended = True
+
+    async def never(message: Message) -> None:
+        await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    asyncio.run(RequestLog(app, Metrics())(scope, receive, never))
+    assert ended
