@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
 
 from calcgpt import checkpoint
 from calcgpt.errors import CheckpointError, ConfigError
@@ -95,35 +94,3 @@ def _step(row: str) -> float:
         return float(json.loads(row)["step"])
     except (ValueError, KeyError, TypeError):
         return float("inf")
-
-
-class MetricsLog:
-    """Appends rows to `metrics.jsonl`, and to TensorBoard where it is installed."""
-
-    def __init__(self, run: RunFolder) -> None:
-        self._file: IO[str] = run.metrics_path.open("a", encoding="utf-8")
-        self._board: Any = None
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            return
-        self._board = SummaryWriter(str(run.path / "tensorboard"))
-
-    def write(self, row: dict[str, Any]) -> None:
-        """Append one row; it is on its way to the disk when this returns."""
-        try:
-            self._file.write(json.dumps(row) + "\n")
-            self._file.flush()
-        except OSError as error:  # a full disk; the system does not say which file
-            error.filename = self._file.name
-            raise
-        if self._board is not None:
-            for key, value in row.items():
-                if key != "step" and isinstance(value, int | float):
-                    self._board.add_scalar(key, value, row["step"])
-
-    def close(self) -> None:
-        """Flush and release the files."""
-        self._file.close()
-        if self._board is not None:
-            self._board.close()

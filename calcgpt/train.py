@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,8 +28,9 @@ from calcgpt.evaluate import evaluate
 from calcgpt.model import build_model
 from calcgpt.optim import OPTIMIZERS, lr_factor
 from calcgpt.recipe import Recipe
-from calcgpt.run_folder import TRAINING, MetricsLog, RunFolder
+from calcgpt.run_folder import TRAINING, RunFolder
 from calcgpt.tokenizer import TOKENIZERS, Tokenizer
+from calcgpt.trackers import TrackerFactory, trackers_of
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
 from datagen.splits import Split
 
@@ -51,12 +52,14 @@ def train(
     force: bool = False,
     device: str = "auto",
     progress: bool = True,
+    trackers: Sequence[TrackerFactory] = (),
 ) -> Path:
     """Train to `recipe.train.steps`; returns the folder of the last checkpoint.
 
     `data` is a folder; None draws problems as the recipe's [data] section says.
     `resume` continues the newest checkpoint in `out` that loads, under the same recipe and data;
-    `force` starts afresh where `out` holds a run. Raises UserError subclasses for what a person
+    `force` starts afresh where `out` holds a run. `trackers` are told the metrics beside the files
+    of the run. Raises UserError subclasses for what a person
     can mend, and Interrupted after SIGINT or SIGTERM, once the state is saved.
     """
     run = RunFolder(out)
@@ -70,7 +73,7 @@ def train(
             trainer.resume()
         else:
             run.clear()
-        return trainer.run(progress)
+        return trainer.run(progress, trackers)
 
 
 def pick_device(name: str) -> torch.device:
@@ -115,11 +118,12 @@ class Trainer:
         )
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
 
-    def run(self, progress: bool = True) -> Path:
+    def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """The loop; returns the last checkpoint's folder."""
         config, counters = self.config, self.counters
         bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not progress)
-        with closing(MetricsLog(self.folder)) as log, _stop_requests() as stop, bar:
+        log_to = trackers_of(self.folder, self.recipe, trackers)
+        with log_to as log, _stop_requests() as stop, bar:
             clock = _Clock()
             while counters.step < config.steps and not stop:
                 loss, tokens = self._step()
