@@ -6,6 +6,7 @@ Everything that can be wrong is refused when the recipe is built, in one line, b
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -64,27 +65,33 @@ class Recipe(Section):
 
 def recipe_names() -> list[str]:
     """Names of the recipes in the package."""
-    return _names(RECIPES)
+    return names_in(RECIPES)
 
 
 def preset_names() -> list[str]:
     """Names of the presets in the package: architectures, as values of a recipe's [model]."""
-    return _names(PRESETS)
+    return names_in(PRESETS)
 
 
-def _names(folder: Traversable) -> list[str]:
+def names_in(folder: Traversable) -> list[str]:
+    """The names of the TOML files in a folder of the package."""
     names = (file.name for file in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
 
-def load_recipe(name: str, overrides: tuple[str, ...] = ()) -> Recipe:
-    """The recipe `name` (of the package, or a path to a TOML file) with `section.field=value`
-    overrides applied in order. A `preset` in its [model] is laid under the other fields.
+def load_recipe(
+    name: str, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
+) -> Recipe:
+    """The recipe `name` (of the package, or a path to a TOML file) with the tables `overlays` laid
+    over it, and then `section.field=value` overrides, each in order. A `preset` in its [model] is
+    laid under the other fields.
 
     Raises ConfigError for an unknown recipe, preset, field or name (listing the valid ones) and for
     a value of the wrong kind.
     """
     table = _read(name)
+    for overlay in overlays:
+        table = _laid_over(table, overlay)
     for override in overrides:
         _apply(table, override)
     model = table.get("model")
@@ -106,37 +113,50 @@ def _preset(name: object) -> dict[str, Any]:
 
 def _read(name: str) -> dict[str, Any]:
     """The table of one recipe, laid over the one it extends."""
-    table = _parse(name)
+    table = _recipe_table(name)
     base = table.pop("extends", None)
     if base is None:
         return table
     if name.endswith(".toml") and str(base).endswith(".toml"):
         base = str(Path(name).parent / str(base))
-    merged = _parse(str(base))
+    merged = _recipe_table(str(base))
     if "extends" in merged:
         raise ConfigError(f"recipe {name}: {base!r} extends another; one level is all there is")
-    for key, value in table.items():
+    return _laid_over(merged, table)
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's table with another's fields in place of its own."""
+    merged = dict(below)
+    for key, value in above.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = {**merged[key], **value} if both else value
     return merged
 
 
-def _parse(name: str) -> dict[str, Any]:
-    if name in recipe_names():
-        text = (RECIPES / f"{name}.toml").read_text("utf-8")
+def _recipe_table(name: str) -> dict[str, Any]:
+    return read_toml(name, RECIPES, "recipe")
+
+
+def read_toml(name: str, folder: Traversable, what: str) -> dict[str, Any]:
+    """The table `name`: a file of the package's `folder`, without its suffix, or a path that ends
+    in `.toml`. Raises ConfigError, one line; `what` is what it calls the thing."""
+    known = names_in(folder)
+    if name in known:
+        text = (folder / f"{name}.toml").read_text("utf-8")
     elif name.endswith(".toml"):
         try:
             text = Path(name).read_text("utf-8")
         except OSError as error:
-            raise ConfigError(f"cannot read recipe {name}: {error.strerror}") from None
+            raise ConfigError(f"cannot read {what} {name}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ConfigError(f"recipe {name} is not UTF-8 text") from None
+            raise ConfigError(f"{what} {name} is not UTF-8 text") from None
     else:
-        raise ConfigError(f"unknown recipe {name!r}; valid names: {', '.join(recipe_names())}")
+        raise ConfigError(f"unknown {what} {name!r}; valid names: {', '.join(known)}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"recipe {name} is not TOML: {error}") from None
+        raise ConfigError(f"{what} {name} is not TOML: {error}") from None
 
 
 def _apply(table: dict[str, Any], override: str) -> None:
