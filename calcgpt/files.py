@@ -1,13 +1,17 @@
-"""Folders that are whole or absent; `datagen.files` does the same for files."""
+"""Folders that are whole or absent, as `datagen.files` has it for files, and those that one process
+has to itself."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from calcgpt.errors import ConfigError
 
 
 @contextmanager
@@ -46,3 +50,16 @@ def _swap_in(staging: Path, path: Path) -> None:
             raise
     finally:
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, doing: str) -> Iterator[None]:
+    """Make `folder` and hold it against a second process; raises ConfigError, saying that another
+    one is `doing` something there. The system lifts the lock if we die."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another process is {doing} in {folder}") from None
+        yield

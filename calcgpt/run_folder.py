@@ -8,7 +8,6 @@ tensorboard/        event files, where tensorboard is installed
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import shutil
@@ -17,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from calcgpt import checkpoint
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError
+from calcgpt.files import locked
 from datagen.files import write_text
 
 log = logging.getLogger(__name__)
@@ -46,12 +46,7 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder against a second process; raises ConfigError where one has it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(f"another process is training in {self.path}") from None
+        with locked(self.path, "training"):
             for leftover in self.path.glob(".step-*"):  # a checkpoint that a kill cut short
                 shutil.rmtree(leftover)
             yield

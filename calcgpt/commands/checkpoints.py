@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
+
+from calcgpt.commands.options import named_paths
 
 
 @click.command(name="eval")
@@ -54,26 +55,11 @@ def evaluate(
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.work_digits))
 
 
-def _named_files(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Path]:
-    """NAME=FILE, repeated, as a dict; click.BadParameter for what is not, or not once."""
-    files: dict[str, Path] = {}
-    for value in values:
-        name, _, file = value.partition("=")
-        if not (re.fullmatch(r"[\w.-]+", name) and file):
-            raise click.BadParameter(f"{value!r} is not of the form NAME=FILE")
-        if name in files:
-            raise click.BadParameter(f"{name!r} is given twice")
-        files[name] = Path(file)
-    return files
-
-
 @click.command()
 @click.argument("run")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
-@click.option("--also", multiple=True, metavar="NAME=FILE", callback=_named_files,
+@click.option("--also", multiple=True, metavar="NAME=FILE", callback=named_paths,
               help="Score another file too, under this name. Repeatable.")  # fmt: skip
 @click.option("--device", default="auto", show_default=True)
 @click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
