@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -93,8 +94,10 @@ class Row(Part):
 
     step: Count
     tokens: Count | None = None
+    seconds: Annotated[float, Field(ge=0)] | None = None
     loss: Loss | None = None
     val_loss: Loss | None = None
+    char_accuracy: Share | None = Field(None, alias="val_char_accuracy")
     all: Share | None = Field(None, alias="val_exact_match")
     add: Share | None = Field(None, alias="val_exact_match+")
     sub: Share | None = Field(None, alias="val_exact_match-")
@@ -119,27 +122,54 @@ class Curves:
     exact_match: dict[str, list[Point]]  # of `all` and of each operation; only what was measured
 
 
+# Exact match in a row: what it is of, and the field.
+EXACT_MATCH = {"all": "all", "+": "add", "-": "sub", "*": "mul", "/": "div"}
+
+
 def read_record(path: Path) -> Record:
     """A record of `calcgpt eval --json`. UserError, one line, for any other file."""
     return build(Record, _json(read_text(path), str(path)), f"{path} is no record of `eval --json`")
 
 
-def read_curves(path: Path) -> Curves:
-    """The curves of a run's `metrics.jsonl`. UserError, one line, for any other file.
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a run's `metrics.jsonl`, by step. UserError, one line, for any other file.
 
-    Validation rows do not say how many tokens came before: it is what the last training row at or
-    before that step says. One before every training row is left out. So is a last line without
-    its newline, which a killed run can leave.
+    A last line without its newline, which a killed run can leave, is left out.
     """
     lines = read_text(path).split("\n")[:-1]
     rows = []
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
         rows.append(build(Row, _json(line, where), where))
-    rows.sort(key=lambda row: row.step)
-    training = [row for row in rows if row.loss is not None]
-    if not training:
+    return sorted(rows, key=lambda row: row.step)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a run's `metrics.jsonl` in the order of steps, at least one of them of training.
+    UserError, one line, for any other file. A last line without its newline, which a killed run can
+    leave, is left out."""
+    lines = read_text(path).split("\n")[:-1]
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        where = f"{path}, line {number}"
+        rows.append(build(Row, _json(line, where), where))
+    if all(row.loss is None for row in rows):
         raise DataError(f"{path} holds no row of training")
+    return sorted(rows, key=lambda row: row.step)
+
+
+def read_curves(path: Path) -> Curves:
+    """The curves of a run's `metrics.jsonl`. UserError, one line, for any other file."""
+    return curves(read_rows(path))
+
+
+def curves(rows: Sequence[Row]) -> Curves:
+    """The curves of rows as `read_rows` gives them.
+
+    Validation rows do not say how many tokens came before: it is what the last training row at or
+    before that step says. One before every training row is left out.
+    """
+    training = [row for row in rows if row.loss is not None]
     steps = [row.step for row in training]
 
     def points(name: str) -> list[Point]:
@@ -150,8 +180,7 @@ def read_curves(path: Path) -> Curves:
                 found.append((training[before - 1].tokens or 0, value))
         return found
 
-    names = {"all": "all", "+": "add", "-": "sub", "*": "mul", "/": "div"}
-    scores = {label: points(name) for label, name in names.items()}
+    scores = {label: points(name) for label, name in EXACT_MATCH.items()}
     return Curves(
         loss=points("loss"),
         val_loss=points("val_loss"),
