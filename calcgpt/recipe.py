@@ -6,7 +6,7 @@ Everything that can be wrong is refused when the recipe is built, in one line, b
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -198,12 +198,18 @@ def build(kind: type[S], table: Any, source: str) -> S:
 
 
 def _section(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
+    """The section that `path` leads to."""
     for part in path:
-        annotation = kind.model_fields[str(part)].annotation
-        # A section that may be missing is annotated as `Section | None`.
-        [kind] = (
-            inner
-            for inner in (annotation, *get_args(annotation))
-            if isinstance(inner, type) and issubclass(inner, BaseModel)
-        )
+        field = kind.model_fields.get(str(part))
+        if field is None:  # a key of a table of sections: `kind` is already what it holds
+            continue
+        kind = next(_models_in(field.annotation))
     return kind
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The sections in an annotation such as `Section | None` or `dict[str, Section]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models_in(inner)

@@ -22,6 +22,7 @@ from datagen.files import write_text
 
 log = logging.getLogger(__name__)
 KEEP = 2
+METRICS_FILE = "metrics.jsonl"
 TRAINING = "training.safetensors"  # what only a resumed run needs
 
 
@@ -33,7 +34,7 @@ class RunFolder:
 
     @property
     def metrics_path(self) -> Path:
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS_FILE
 
     def step_folder(self, step: int) -> Path:
         """Where the checkpoint after `step` steps stands."""

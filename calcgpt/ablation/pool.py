@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -108,15 +109,20 @@ def _work(job: Job, device: str, threads: int, sender: Connection) -> None:
     """What a process does: one job."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
+
+    def tell(message: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError):  # nobody is left to listen: we are about to end as well
+            sender.send(message)
+
     try:
-        jobs.run(job, device, sender.send)
+        jobs.run(job, device, tell)
     except (Interrupted, KeyboardInterrupt):
         sys.exit(130)
     except UserError as error:
-        sender.send({"failure": str(error)})
+        tell({"failure": str(error)})
         sys.exit(2)
     except OSError as error:
-        sender.send({"failure": f"{error.filename or 'file'}: {error.strerror or error}"})
+        tell({"failure": f"{error.filename or 'file'}: {error.strerror or error}"})
         sys.exit(2)
 
 

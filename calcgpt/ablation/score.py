@@ -6,8 +6,6 @@ task. Nothing is chosen by them: every run is scored after its last step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -84,14 +82,17 @@ def lengthened(model: LanguageModel, block_size: int) -> LanguageModel | None:
 def _longer(
     checkpoint: Checkpoint, data: DataFolder, scoring: Scoring, multiple: int
 ) -> float | None:
-    """The validation loss at a longer context, over about as many tokens."""
+    """The validation loss at a longer context, over about as many tokens; None where the model, or
+    the data, has no such windows."""
+    if checkpoint.recipe.train.batches != "stream":  # a problem is as long as it is
+        return None
     block_size = checkpoint.recipe.model.block_size * multiple
     model = lengthened(checkpoint.model, block_size)
     if model is None:
         return None
     try:
         windows = _windows(checkpoint, data, Split.VAL, block_size)
-    except DataError:  # a text that is shorter
+    except DataError:  # the text is shorter
         return None
     size = max(1, checkpoint.recipe.train.batch_size // multiple)
     return mean_loss(model, windows, scoring.batches, size)
@@ -107,8 +108,8 @@ def _windows(
 def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list[dict[str, Any]]:
     if not (data.holds_problems and scoring.problems):
         return []
-    lines = read_problems(Path(data.path) / "test.txt", scoring.problems)
-    samplings: Sequence[Sampling] = [Sampling(t, seed=SEED) for t in scoring.temperatures]
+    lines = read_problems(data.path / "test.txt", scoring.problems)
+    samplings = [Sampling(t, seed=SEED) for t in scoring.temperatures]
     return [
         {"temperature": sampling.temperature,
          **evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores}
