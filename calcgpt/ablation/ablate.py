@@ -24,6 +24,7 @@ from calcgpt.files import locked
 from calcgpt.train import pick_device
 from datagen.dataset import generate
 from datagen.files import write_json
+from datagen.records import MANIFEST
 
 
 def ablate(
@@ -111,7 +112,8 @@ def _make_data(
     for name in sorted(tasks):
         task = suite.tasks[name]
         if task.problems and name not in given:
-            generate(folders[name], task.problems.plan(), progress=progress)
+            new = progress and not (folders[name] / MANIFEST).exists()
+            generate(folders[name], task.problems.plan(), progress=new)
         elif not (folders[name] / "train.txt").is_file():
             raise ConfigError(
                 f"task {name!r}: there is no {folders[name] / 'train.txt'}; `calcgpt datagen text` "
