@@ -1,14 +1,55 @@
-"""What a model is made of: its choices, and where its parameters are."""
+"""What a model is made of, and how it came about: its choices, where its parameters are, its
+training, what it scored, and what it was trained on."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
+from typing import Annotated
 
+from pydantic import BaseModel, ConfigDict, Field
+
+from calcgpt.checkpoint import METRICS, Checkpoint
+from calcgpt.compare import perplexity
 from calcgpt.config import ModelConfig
+from calcgpt.environment import Start, read_starts
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.model.parameters import count, formulas, sizes
 from calcgpt.model.sizes import meanings
+from calcgpt.model_card import SPLITS
+from calcgpt.recipe import build
+from calcgpt.tables import DASH, aligned, duration, printable, significant
 
 BYTES = 4  # of a float32
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Part(BaseModel):
+    """What is shown of a file; the rest is passed over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+
+class _OperationScores(_Part):
+    exact_match: Share
+
+
+class _Scores(_Part):
+    n: int
+    char_accuracy: Share
+    exact_match: Share
+    by_operation: dict[str, _OperationScores]
+
+
+class _Metrics(_Part):
+    step: int | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    data_sha256: str | None = None
+    val_loss: float | None = None
+    validation: _Scores | None = None
+    test: _Scores | None = None
+    test_sampled: _Scores | None = None
 
 
 def parameter_table(config: ModelConfig, vocab_size: int) -> str:
@@ -45,3 +86,67 @@ def _legend(config: ModelConfig, vocab_size: int, formula: str) -> str:
         for letter, meaning in meanings().items()
         if letter in formula
     )
+
+
+def training(checkpoint: Checkpoint, folder: Path) -> str:
+    """How far it was trained, what it scored and, for a checkpoint in the folder of its run, what
+    it was trained on. CheckpointError, one line, for metrics that make no sense."""
+    try:
+        metrics = build(_Metrics, checkpoint.metrics, str(folder / METRICS))
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    parts = [printable(f"{folder}: {_progress(metrics, checkpoint.recipe.train.steps)}")]
+    scores = {label: getattr(metrics, key) for key, label in SPLITS.items()}
+    rows = [[label, *_score_cells(of)] for label, of in scores.items() if of is not None]
+    if rows:
+        parts.append(aligned([["", "n", "char acc.", "exact match", *"+-*/"], *rows]))
+    before = [start for start in read_starts(folder.parent) if start.step < (metrics.step or 0)]
+    if before:
+        parts.append("\n".join(map(printable, _environment(before))))
+    return "\n\n".join(parts)
+
+
+def _progress(metrics: _Metrics, steps: int) -> str:
+    told = []
+    if metrics.step is not None:
+        told.append(f"step {metrics.step:,} of {steps:,}")
+    if metrics.tokens is not None:
+        told.append(f"{metrics.tokens:,} tokens")
+    if metrics.seconds is not None:
+        told.append(f"{duration(metrics.seconds)} of training")
+    if metrics.val_loss is not None:
+        told.append(f"validation loss {significant(metrics.val_loss)}")
+        if (of := perplexity(metrics.val_loss)) is not None:
+            told.append(f"perplexity {significant(of)}")
+    if metrics.data_sha256 is not None:
+        told.append(f"data {metrics.data_sha256[:12]}")
+    return ", ".join(told) or "nothing is known of its training"
+
+
+def _score_cells(scores: _Scores) -> list[str]:
+    operations = scores.by_operation
+    return [
+        f"{scores.n:,}",
+        f"{scores.char_accuracy:.4f}",
+        f"{scores.exact_match:.4f}",
+        *(f"{operations[op].exact_match:.4f}" if op in operations else DASH for op in "+-*/"),
+    ]
+
+
+def _environment(starts: list[Start]) -> list[str]:
+    """What the last of these starts ran on, in four lines."""
+    last, git = starts[-1], starts[-1].git
+    resumed = ", ".join(f"{start.step:,}" for start in starts if start.step)
+    versions = [f"{name} {version}" for name, version in last.versions.items()]
+    if git:
+        versions.append(f"commit {git.commit[:12]}{' with changes' if git.dirty else ''}")
+    device = last.device if last.device == "cpu" else f"{last.device} ({last.device_name})"
+    return [
+        f"started {last.time}: {' '.join(last.command)}"
+        + (f" (resumed after step {resumed})" if resumed else ""),
+        ", ".join(versions),
+        f"{last.platform}, {last.processor}, {last.cores} cores, {last.threads} threads, "
+        f"{last.processes} {'process' if last.processes == 1 else 'processes'}",
+        f"{device}, {last.precision}, seed {last.seed}, deterministic algorithms "
+        f"{'on' if last.deterministic.algorithms else 'off'}",
+    ]

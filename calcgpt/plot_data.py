@@ -132,22 +132,11 @@ def read_record(path: Path) -> Record:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a run's `metrics.jsonl`, by step. UserError, one line, for any other file.
+    """The rows of a run's `metrics.jsonl`, by step, at least one of them of training. UserError,
+    one line, for any other file.
 
     A last line without its newline, which a killed run can leave, is left out.
     """
-    lines = read_text(path).split("\n")[:-1]
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        where = f"{path}, line {number}"
-        rows.append(build(Row, _json(line, where), where))
-    return sorted(rows, key=lambda row: row.step)
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a run's `metrics.jsonl` in the order of steps, at least one of them of training.
-    UserError, one line, for any other file. A last line without its newline, which a killed run can
-    leave, is left out."""
     lines = read_text(path).split("\n")[:-1]
     rows = []
     for number, line in enumerate(lines, start=1):

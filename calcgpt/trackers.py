@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -48,17 +48,19 @@ class MetricsFile:
 
 
 class TensorBoard:
-    """Every number of every row as a scalar. Raises ImportError where it is not installed."""
+    """Every number of every row as a scalar, where those of a run that is resumed after `step`
+    steps take the place of what it wrote later. Raises ImportError where it is not installed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, step: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._board: Any = SummaryWriter(str(folder))
+        self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
 
     def write(self, row: Row) -> None:
         for key, value in row.items():
             if key != "step" and isinstance(value, int | float):
                 self._board.add_scalar(key, value, row["step"])
+        self._board.flush()  # for a resumed run not to miss what a killed one had only queued
 
     def close(self) -> None:
         self._board.close()
@@ -75,17 +77,30 @@ class Trackers:
             tracker.write(row)
 
 
+def last_step(run: RunFolder) -> int:
+    """The step of the last row of `metrics.jsonl`; 0 where a run begins. A run that is resumed has
+    cut its rows: they go on after this step."""
+    try:
+        return int(json.loads(run.metrics_path.read_bytes().splitlines()[-1])["step"])
+    except (OSError, IndexError, ValueError, KeyError, TypeError, OverflowError):
+        return 0
+
+
 @contextmanager
 def trackers_of(
     run: RunFolder, recipe: Recipe, others: Sequence[TrackerFactory] = ()
 ) -> Iterator[Trackers]:
     """`metrics.jsonl`, TensorBoard where it is installed, and `others`; closed at the end."""
-    opened: list[Tracker] = [MetricsFile(run.metrics_path)]
-    try:
+    with ExitStack() as closing:
+        opened: list[Tracker] = []
+
+        def add(tracker: Tracker) -> None:
+            opened.append(tracker)
+            closing.callback(tracker.close)
+
+        add(MetricsFile(run.metrics_path))
         with suppress(ImportError):
-            opened.append(TensorBoard(run.path / "tensorboard"))
-        opened.extend(make(run, recipe) for make in others)
+            add(TensorBoard(run.path / "tensorboard", last_step(run)))
+        for make in others:
+            add(make(run, recipe))
         yield Trackers(opened)
-    finally:
-        for tracker in opened:
-            tracker.close()

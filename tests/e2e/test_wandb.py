@@ -1,0 +1,158 @@
+"""Weights & Biases itself: offline, without an account, with a terminal that could be asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calcgpt.recipe import load_recipe
+
+pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
+
+BLOCK, HEADER = 32_768, 7  # of LevelDB's log format, in which W&B keeps a run
+OVERRIDES = (
+    "data.format=direct", "data.mixture.blog=1", "train.checkpoint_interval=10",
+    "train.log_interval=2", "train.eval_interval=10", "train.eval_problems=10",
+    "train.eval_batches=1",
+)  # fmt: skip
+COMMAND = """
+import sys
+from pathlib import Path
+from calcgpt.errors import UserError
+from calcgpt.recipe import load_recipe
+from calcgpt.train import Interrupted, train
+from calcgpt.wandb_tracker import wandb_tracker
+out, resume, *overrides = sys.argv[1:]
+try:
+    recipe = load_recipe("nano", tuple(overrides))
+    train(recipe, None, Path(out), resume=resume == "yes", device="cpu", progress=False,
+          trackers=[wandb_tracker("mine")])
+except UserError as error:
+    sys.exit(f"error: {error}")
+except Interrupted as stop:
+    sys.exit(128 + stop.signum)
+"""
+
+
+def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any) -> Any:
+    """A training process with a home of its own, in which nobody is logged in."""
+    home = str(out.parent)
+    nobody = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
+    nobody |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
+    command = [sys.executable, "-c", COMMAND, str(out), resume, *OVERRIDES, f"train.steps={steps}"]
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options}
+    return subprocess.Popen(command, env=nobody, stderr=subprocess.STDOUT, **options)
+
+
+def records(file: Path) -> Iterator[Any]:
+    """What W&B would send of an offline run."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    content, at, record = file.read_bytes(), HEADER, b""
+    while at + HEADER <= len(content):
+        if BLOCK - at % BLOCK < HEADER:  # the rest of a block is empty
+            at += BLOCK - at % BLOCK
+            continue
+        _, length, kind = struct.unpack_from("<IHB", content, at)
+        record += content[at + HEADER : at + HEADER + length]
+        at += HEADER + length
+        if kind in (1, 4):  # whole, or the last piece
+            yield Record.FromString(record)
+            record = b""
+
+
+def history(file: Path) -> dict[int, dict[str, float]]:
+    """The values by step, without what W&B adds."""
+    found = {}
+    for record in records(file):
+        if record.WhichOneof("record_type") == "history":
+            row = {
+                item.key or item.nested_key[0]: json.loads(item.value_json)
+                for item in record.history.item
+            }
+            found[row["_step"]] = {k: v for k, v in row.items() if not k.startswith("_")}
+    return found
+
+
+def measured(out: Path) -> dict[int, dict[str, float]]:
+    """The rows of metrics.jsonl by step."""
+    found: dict[int, dict[str, float]] = {}
+    for line in (out / "metrics.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        found.setdefault(row.pop("step"), {}).update(row)
+    return found
+
+
+def offline_runs(out: Path) -> list[Path]:
+    return sorted(out.glob("wandb/offline-run-*/*.wandb"))
+
+
+def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for steps, resume in ((10, "no"), (20, "yes")):
+        process = start(out, steps, resume)
+        assert process.communicate(timeout=120) == (b"", None)
+        assert process.returncode == 0
+    first, second = offline_runs(out)
+    assert (
+        first.name == second.name == f"run-{(out / 'wandb' / 'run-id').read_text().strip()}.wandb"
+    )
+    rows = measured(out)
+    assert list(rows) == list(range(2, 21, 2))
+    assert {"loss", "val_loss", "val_exact_match/"} <= rows[20].keys()
+    shown = history(first) | history(second)
+    assert list(history(first)) == [2, 4, 6, 8, 10]
+    assert shown == {step: pytest.approx(row) for step, row in rows.items()}
+
+    [begun] = [r.run for r in records(first) if r.WhichOneof("record_type") == "run"]
+    assert (begun.project, begun.display_name) == ("mine", "run")
+    config = {item.key: json.loads(item.value_json) for item in begun.config.update}
+    recipe = load_recipe("nano", (*OVERRIDES, "train.steps=10")).model_dump()
+    assert {key: config.get(key) for key in recipe} == recipe
+    sent = {path.name for path in out.glob("wandb/offline-run-*/files/*")}
+    assert sent <= {"requirements.txt", "wandb-metadata.json"}  # no code, no differences to it
+
+
+def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    process = start(out, 1_000_000, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (out / "step-00000010").exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: W&B's own process gets it, too
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGINT
+    [file] = offline_runs(out)
+    assert [record.WhichOneof("record_type") for record in records(file)][-1] == "exit"
+    assert history(file) == {step: pytest.approx(row) for step, row in measured(out).items()}
+
+
+def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()  # where W&B would ask for a key
+    process = start(tmp_path / "run", 10, mode="online", stdin=theirs, stdout=theirs)
+    try:
+        assert process.wait(60) == 1
+        shown = os.read(ours, 10_000).decode()
+    finally:
+        process.kill()
+        os.close(ours)
+        os.close(theirs)
+    assert shown.startswith("error: --wandb: not logged in")
+    assert len(shown.splitlines()) == 1
+    assert not (tmp_path / "run").exists()
