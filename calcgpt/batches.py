@@ -26,7 +26,7 @@ NO_LOSS = -100  # what torch's cross-entropy ignores
 def read_text(path: Path) -> str:
     """The text of a file; raises DataError where it cannot be read or is empty."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_bytes().decode("utf-8")  # as it is: no line ending is changed
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

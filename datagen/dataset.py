@@ -5,22 +5,20 @@ journal how far it has got; whatever kills it, the same call takes up from there
 same bytes. A file gets its final name when it is whole, the manifest is written when all are.
 """
 
-import fcntl
-import os
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
 
+from datagen import engines
 from datagen.errors import DatasetError
-from datagen.parallel import in_order
+from datagen.folder import clear, writing
 from datagen.plan import GENERATOR, DatasetPlan
 from datagen.records import (
-    JOURNAL,
     MANIFEST,
     FileRecord,
     Journal,
@@ -34,48 +32,45 @@ from datagen.splits import Split
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
-MAX_WORKERS = 256
-
 
 def generate(
     out: Path,
     plan: DatasetPlan,
     *,
-    workers: int = 1,
+    workers: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
     shard_size: int = 8 * BLOCK,
     force: bool = False,
     progress: bool = True,
 ) -> Manifest:
     """Make the data set of a plan in the folder `out`, or finish it, or find that it is there.
 
-    The bytes depend on the plan alone, neither on `workers` (processes that compute; 1 is this one)
-    nor on `shard_size` (problems between two entries in the journal, in whole blocks). An `out`
-    that holds anything but this data set or its beginning is left as it is, and DatasetError
-    raised, unless `force`. All that goes wrong is a DatasetError of one line; what was written
-    by then stays for the next call. `progress` shows a bar on stderr.
+    The bytes depend on the plan alone: neither on who computes (`engine`, with
+    `workers` processes and `ray_address`, as `datagen.engines` explains them; the default is this
+    process) nor on `shard_size` (problems between two entries in the journal, in whole blocks).
+    An `out` that holds anything but this data set or its beginning is left as it is, and
+    DatasetError raised, unless `force`. All that goes wrong is a DatasetError of one line; what was
+    written by then stays for the next call. `progress` shows a bar on stderr.
     """
-    if not 1 <= workers <= MAX_WORKERS:
-        raise DatasetError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
+    compute = engines.engine(engine, workers, ray_address)
     if shard_size < 1:
         raise DatasetError(f"shard_size must be at least 1, not {shard_size}")
     try:
-        if out.exists() and not out.is_dir():
-            raise DatasetError(f"{out} is not a folder")
-        out.mkdir(parents=True, exist_ok=True)
-        with _locked(out):
+        with writing(out):
             found = _find_or_clear(out, plan, force)
             if isinstance(found, Journal):
-                return _complete(found, workers, shard_size, progress)
+                return _complete(found, compute, shard_size, progress)
             if progress:
                 tqdm.write(f"{out} is already complete", file=sys.stderr)
             return found
-    except OSError as error:
-        raise DatasetError(f"{error.filename or out}: {error.strerror or error}") from error
     except BrokenProcessPool as error:
         raise DatasetError("a worker process died (no memory?): the same call continues") from error
 
 
-def _complete(journal: Journal, workers: int, shard_size: int, progress: bool) -> Manifest:
+def _complete(
+    journal: Journal, compute: engines.Compute, shard_size: int, progress: bool
+) -> Manifest:
     """Write what is missing: the held-out files first, which fail if the distribution is small."""
     plan, folder = journal.plan, journal.folder
     journal.save()
@@ -87,7 +82,7 @@ def _complete(journal: Journal, workers: int, shard_size: int, progress: bool) -
                 continue
             with (
                 SplitFile(journal, split, shard_size, bar.update) as file,
-                closing(_shards(plan, split, file.record.problems, workers)) as shards,
+                closing(_shards(plan, split, file.record.problems, compute)) as shards,
             ):
                 for shard in shards:
                     file.append(shard)
@@ -98,7 +93,7 @@ def _complete(journal: Journal, workers: int, shard_size: int, progress: bool) -
 
 
 def _shards(
-    plan: DatasetPlan, split: Split, done: int, workers: int
+    plan: DatasetPlan, split: Split, done: int, compute: engines.Compute
 ) -> Generator[Shard, None, None]:
     """What a split's file still lacks, in order, when it has its first `done` problems."""
     if done == plan.counts[split]:
@@ -107,7 +102,7 @@ def _shards(
         yield held_out_shard(plan, split)
         return
     blocks = range(done // BLOCK, -(-plan.train // BLOCK))
-    with closing(in_order(partial(train_shard, plan), blocks, min(workers, len(blocks)))) as shards:
+    with closing(compute(partial(train_shard, plan), blocks)) as shards:
         yield from shards
 
 
@@ -117,7 +112,7 @@ def _find_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Jour
     except DatasetError as error:
         if not force:
             raise DatasetError(f"{error} (--force replaces it)") from error
-        _clear(out)
+        clear(out)
         return Journal(out, plan)
 
 
@@ -149,25 +144,3 @@ def _check_intact(path: Path, record: FileRecord) -> None:
         raise DatasetError(f"{path} is missing")
     if not is_intact(path, record):
         raise DatasetError(f"{path} is damaged: its SHA-256 is not the recorded one")
-
-
-def _clear(out: Path) -> None:
-    """Remove whatever data set `out` holds, the manifest that vouches for it first."""
-    paths: tuple[Callable[[Path, Split], Path], ...] = (final_path, partial_path)
-    files = [path(out, split) for path in paths for split in Split]
-    for file in (out / MANIFEST, *files, out / JOURNAL):
-        file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to the folder; the system lifts the lock if we die."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DatasetError(f"{folder}: another process is writing to it") from error
-        yield
-    finally:
-        os.close(descriptor)

@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
@@ -26,15 +26,23 @@ def in_order(
     """
     with _executor(workers) as executor:
         try:
-            pending: deque[Future[Result]] = deque()
-            for argument in arguments:
-                pending.append(executor.submit(function, argument))
-                if len(pending) > workers + _AHEAD:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+            yield from ahead(lambda of: executor.submit(function, of).result, arguments, workers)
         finally:
             executor.shutdown(cancel_futures=True)
+
+
+def ahead(
+    start: Callable[[Argument], Callable[[], Result]], arguments: Iterable[Argument], workers: int
+) -> Generator[Result, None, None]:
+    """The results for the arguments, in their order: `start` begins to compute one, and returns
+    what waits for it. Begun are as many as there are workers, and a few."""
+    pending: deque[Callable[[], Result]] = deque()
+    for argument in arguments:
+        pending.append(start(argument))
+        if len(pending) > workers + _AHEAD:
+            yield pending.popleft()()
+    while pending:
+        yield pending.popleft()()
 
 
 def _executor(workers: int) -> Executor:

@@ -1,4 +1,4 @@
-"""What is on disk: the manifest of a finished data set, the journal of an unfinished one."""
+"""What is on disk: the manifest of finished problems, the journal of unfinished ones."""
 
 import hashlib
 import importlib.metadata
@@ -16,6 +16,7 @@ from datagen.vectorised import OPERATIONS
 
 MANIFEST = "manifest.json"
 JOURNAL = "journal.json"
+SOURCE = "source.json"  # of a text
 
 _EMPTY_SHA256 = hashlib.sha256().hexdigest()
 _READ = 1 << 20

@@ -1,0 +1,268 @@
+"""Texts from the network: a server that tells the truth, and one that does not."""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from datagen import download
+from datagen.text import KNOWN, KnownText
+
+TEXT = "To be, or not to be: ÷\r\n".encode() * 5_000
+SHA256 = hashlib.sha256(TEXT).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by the path that is asked for."""
+
+    protocol_version = "HTTP/1.1"
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        name = self.path.split("?")[0].strip("/").partition(".")[0].partition("/")[0]
+        self.close_connection = True
+        getattr(self, f"send_{name}", lambda: self.send_error(404))()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def head(self, length: int | None = len(TEXT), code: int = 200, **headers: str) -> None:
+        self.send_response(code)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for key, value in headers.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.end_headers()
+
+    def send_good(self) -> None:
+        self.head()
+        self.wfile.write(TEXT)
+
+    def send_unannounced(self) -> None:
+        self.head(None)
+        self.wfile.write(TEXT)
+
+    def send_chunked(self) -> None:
+        self.head(None, Transfer_Encoding="chunked")
+        self.wfile.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(TEXT), TEXT))
+
+    def send_cut(self) -> None:
+        self.head()
+        self.wfile.write(TEXT[:1000])
+
+    def send_cutchunks(self) -> None:
+        self.head(None, Transfer_Encoding="chunked")
+        self.wfile.write(b"%x\r\n%b" % (len(TEXT), TEXT[:1000]))
+
+    def send_moved(self) -> None:
+        self.head(0, 302, Location="/good.txt")
+
+    def send_circle(self) -> None:
+        self.head(0, 302, Location="/circle")
+
+    def send_away(self) -> None:
+        self.head(0, 302, Location=self.path.partition("?")[2])
+
+    def send_announcedhuge(self) -> None:
+        self.head(10**15)
+
+    def send_huge(self) -> None:
+        self.head(None)
+        for _ in range(100):
+            self.wfile.write(TEXT)
+
+    def send_silence(self) -> None:
+        self.head()
+        self.wfile.flush()
+        time.sleep(3)
+
+    def send_drip(self) -> None:
+        self.head()
+        for _ in range(30):
+            self.wfile.write(b"a")
+            self.wfile.flush()
+            time.sleep(0.1)
+
+    def send_image(self) -> None:
+        self.head(4)
+        self.wfile.write(b"\x89PNG")
+
+    def send_empty(self) -> None:
+        self.head(0)
+
+    def send_rubbish(self) -> None:
+        self.wfile.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+
+    def send_nothing(self) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    """Says nothing of clients that go away."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The server's; what it is asked for is in `Handler.asked`."""
+    Handler.asked.clear()
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Server(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def text_of(folder: Path) -> bytes:
+    return (folder / "train.txt").read_bytes() + (folder / "val.txt").read_bytes()
+
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("path", ["good.txt", "unannounced", "chunked", "moved"])
+def test_it_is_fetched_once(run_cli: Run, tmp_path: Path, address: str, path: str) -> None:
+    command = ("datagen", "text", tmp_path / "out", "--source", f"{address}/{path}")
+    first = run_cli(*command)
+    assert first.code == 0, first.err
+    assert text_of(tmp_path / "out") == TEXT
+    assert SHA256 in first.out  # to be pinned
+    asked = len(Handler.asked)
+    again = run_cli(*command)
+    assert (again.code, again.out) == (0, first.out)
+    assert "already complete" in again.err
+    assert len(Handler.asked) == asked
+    assert run_cli(*command, "--sha256", SHA256).code == 0
+
+
+def test_the_folder_is_named_after_the_source(
+    run_cli: Run, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_cli("datagen", "text", "--quiet", "--source", f"{address}/good.txt")
+    assert text_of(tmp_path / "data" / "good") == TEXT
+    monkeypatch.setitem(KNOWN, "hamlet", KnownText(f"{address}/good.txt", SHA256))
+    assert run_cli("datagen", "text", "--source", "hamlet").code == 0
+    assert text_of(tmp_path / "data" / "hamlet") == TEXT
+    monkeypatch.setitem(KNOWN, "macbeth", KnownText(f"{address}/good.txt", "0" * 64))
+    assert SHA256 in run_cli("datagen", "text", "--source", "macbeth").err
+    assert not list((tmp_path / "data" / "macbeth").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("path", "complaint"),
+    [
+        ("absent", "404"),
+        ("cut", "broke off after 1,000 of"),
+        ("cutchunks", "IncompleteRead"),
+        ("circle", "infinite loop"),
+        ("away?file:///etc/hostname", "not allowed"),
+        ("away?ftp://127.0.0.1/x", "unknown url type: ftp"),
+        ("away?data:text/plain,abc", "not allowed"),
+        ("announcedhuge", "larger than 1,000,000 bytes"),
+        ("huge", "larger than 1,000,000 bytes"),
+        ("silence", "timed out"),
+        ("drip", "more than 1 seconds"),
+        ("image", "not UTF-8 text: byte 0"),
+        ("empty", "too short"),
+        ("rubbish", "SSH-2.0"),
+        ("nothing", "closed connection"),
+        ("not a path", "control characters"),
+    ],
+)
+def test_what_a_server_does_wrong_is_one_line(
+    run_cli: Run, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
+    path: str, complaint: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(download, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(download, "_SILENCE", 1.0)
+    monkeypatch.setattr(download, "_PATIENCE", 1.0)
+    out = tmp_path / "out"
+    ended = run_cli("datagen", "text", out, "--source", f"{address}/{path}", "--quiet")
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith("error: ")
+    assert complaint in line
+    assert not list(out.iterdir())
+
+
+def test_a_wrong_sum_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -> None:
+    command = ("datagen", "text", tmp_path / "out", "--source", f"{address}/good", "--quiet")
+    ended = run_cli(*command, "--sha256", "0" * 64)
+    assert ended.code == 2
+    assert SHA256 in ended.err
+    assert "0" * 64 in ended.err
+    assert not list((tmp_path / "out").iterdir())
+    assert run_cli(*command, "--sha256", SHA256).code == 0
+    other = run_cli(*command, "--sha256", "0" * 64)  # though what is there came from that address
+    assert other.code == 2
+    assert text_of(tmp_path / "out") == TEXT
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["http://127.0.0.1:1/x", "https://127.0.0.1:1/x", "http://a.invalid/x", "http://[::1/x",
+     "ftp://127.0.0.1/x", "file:///etc/hostname", "http:///x", "http://me:secret@127.0.0.1/x",
+     "http://127.0.0.1:port/x", f"http://{'a' * 64}.invalid/x", "http://127.0.0.1/ø"],
+)  # fmt: skip
+def test_what_is_no_address(run_cli: Run, tmp_path: Path, source: str) -> None:
+    ended = run_cli("datagen", "text", tmp_path / "out", "--source", source, "--quiet")
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert line.startswith("error: ")
+    assert "secret" not in line
+    assert not (tmp_path / "out" / "source.json").exists()
+
+
+def test_problems_are_meant_where_nothing_else_is_named(
+    run_cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sizes = ("--train", 30, "--val", 5, "--test", 5, "--quiet")
+    for command in (("out", *sizes), (*sizes, "before"), ("problems", "named", *sizes),
+                    ("./text", *sizes)):  # fmt: skip
+        ended = run_cli("datagen", *map(str, command))
+        assert ended.code == 0, ended.err
+        assert ended.out.endswith(": 30 training, 5 validation and 5 test problems\n")
+    manifests = [path.read_bytes() for path in tmp_path.glob("*/manifest.json")]
+    assert len(manifests) == 4
+    assert len(set(manifests)) == 1
+    assert run_cli("datagen").err == "error: Missing argument 'OUT'.\n"
+    assert run_cli("datagen", "text").err == "error: Missing option '--source'.\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_shows_both(run_cli: Run, flag: str) -> None:
+    ended = run_cli("datagen", flag)
+    assert ended.code == 0
+    for word in ("--train", "--format", "--engine", "--source", "  text ", "  problems "):
+        assert word in ended.out
+    assert "--sha256" in run_cli("datagen", "text", flag).out
+    assert "--train" in run_cli("datagen", "out", flag).out
+
+
+def test_a_model_is_trained_on_it(
+    run_cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("play.txt").write_bytes(TEXT)
+    ended = run_cli("datagen", "text", "--source", "play.txt")
+    assert ended.code == 0, ended.err
+    recipe = (
+        "--recipe nano --set tokenizer=chars --set train.batches=stream "
+        "--set train.join_lines=false --set train.steps=2 --set model.n_layer=1 --device cpu"
+    )
+    ended = run_cli("train", *recipe.split(), "--data", "data/play", "--out", "run", "--quiet")
+    assert ended.code == 0, ended.err
+    assert '"val_loss"' in Path("run", "metrics.jsonl").read_text()

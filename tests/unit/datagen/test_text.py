@@ -1,0 +1,255 @@
+"""Texts to train on, from files; tests/e2e has those from the network."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datagen import text as text_module
+from datagen.dataset import DatasetPlan, generate
+from datagen.errors import DatasetError
+from datagen.splits import Split
+from datagen.text import KNOWN, KnownText, TextRecord, default_folder, prepare_text
+
+CONTENT = "Ærlig talt:\r\n\u2028 to be, or nøt to be\n\r🎭\ufeff fin".encode()
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    path = tmp_path / "hamlet.txt"
+    path.write_bytes(CONTENT)
+    return str(path)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def refusal(*args: object, **options: object) -> str:
+    with pytest.raises(DatasetError) as caught:
+        prepare_text(*args, **options)  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert len(message.splitlines()) == 1
+    return message
+
+
+def test_it_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: str) -> None:
+    record = prepare_text(tmp_path / "out", source)
+    files = contents(tmp_path / "out")
+    assert sorted(files) == ["source.json", "train.txt", "val.txt"]
+    assert files["train.txt"] + files["val.txt"] == CONTENT
+    n_characters = len(CONTENT.decode())
+    assert len(files["train.txt"].decode()) == 9 * n_characters // 10
+    for part in (Split.TRAIN, Split.VAL):
+        data = files[f"{part}.txt"]
+        held = record.files[part]
+        assert (held.characters, held.bytes) == (len(data.decode()), len(data))
+        assert held.sha256 == hashlib.sha256(data).hexdigest()
+    noted = json.loads(files["source.json"])
+    assert (noted["source"], noted["sha256"], noted["bytes"]) == (source, SHA256, len(CONTENT))
+    assert TextRecord.load(tmp_path / "out") == record
+
+
+@given(text=st.text(min_size=2, max_size=60), hundredths=st.integers(1, 99))
+def test_the_share_is_exact(
+    tmp_path_factory: pytest.TempPathFactory, text: str, hundredths: int
+) -> None:
+    folder = tmp_path_factory.mktemp("share")
+    (folder / "a").write_bytes(text.encode("utf-8"))
+    n_train = len(text) * (100 - hundredths) // 100
+    if not n_train:
+        assert "too short" in refusal(folder / "out", str(folder / "a"), val_share=hundredths / 100)
+        return
+    record = prepare_text(folder / "out", str(folder / "a"), val_share=hundredths / 100)
+    assert record.files[Split.TRAIN].characters == n_train
+    assert (folder / "out" / "train.txt").read_bytes().decode() == text[:n_train]
+    assert (folder / "out" / "val.txt").read_bytes().decode() == text[n_train:]
+
+
+def test_what_is_there_is_left_alone(
+    tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    record = prepare_text(out, source, sha256=SHA256.upper())
+    times = {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert prepare_text(out, source) == record
+    assert capsys.readouterr().err == f"{out} is already complete\n"
+    Path(source).unlink()
+    assert prepare_text(out, source, sha256=SHA256) == record  # it is known without the source
+    assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == times
+
+
+def test_another_text_is_refused_unless_forced(tmp_path: Path, source: str) -> None:
+    out = tmp_path / "out"
+    prepare_text(out, source)
+    (out / "notes.md").write_text("mine")
+    before = contents(out)
+    Path(source).write_bytes(CONTENT * 2)
+    assert refusal(out, source) == f"{out} holds another train.txt (--force replaces it)"
+    assert contents(out) == before
+    prepare_text(out, source, force=True)
+    after = contents(out)
+    assert after["train.txt"] + after["val.txt"] == CONTENT * 2
+    assert after["notes.md"] == b"mine"
+    assert "holds another" in refusal(out, source, val_share=0.2)
+
+
+@pytest.mark.parametrize("name", ["train.txt", "val.txt"])
+def test_damage_is_noticed(tmp_path: Path, source: str, name: str) -> None:
+    out = tmp_path / "out"
+    prepare_text(out, source)
+    good = contents(out)
+    (out / name).write_bytes(good[name].replace(b"n", b"m", 1))
+    assert f"another {name}" in refusal(out, source, sha256=SHA256)
+    prepare_text(out, source, force=True)
+    assert contents(out) == good
+
+
+@pytest.mark.parametrize("left", [[], ["train.txt"], ["train.txt", "val.txt"]])
+def test_a_beginning_is_completed(tmp_path: Path, source: str, left: list[str]) -> None:
+    out = tmp_path / "out"
+    prepare_text(out, source)
+    good = contents(out)
+    for name in good.keys() - left:
+        (out / name).unlink()
+    (out / "val.txt.partial").write_bytes(b"rubbish")
+    prepare_text(out, source)
+    assert contents(out) | {"val.txt.partial": b""} == good | {"val.txt.partial": b""}
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"files": {"train": 1, "val": {}}}'])
+def test_a_damaged_record_is_written_anew(tmp_path: Path, source: str, damage: str) -> None:
+    out = tmp_path / "out"
+    prepare_text(out, source)
+    good = contents(out)
+    (out / "source.json").write_text(damage)
+    prepare_text(out, source)
+    assert contents(out) == good
+
+
+def test_a_forced_text_never_stands_beside_another(
+    tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is stopped, the parts that are there belong together."""
+    other = tmp_path / "other.txt"
+    other.write_bytes(b"x" * 100)
+    ordinary = text_module.write_bytes
+    for stop in range(2):
+        out = tmp_path / str(stop)
+        prepare_text(out, source)
+        written: list[Path] = []
+
+        def write(path: Path, content: bytes, written: list[Path] = written) -> None:
+            if len(written) == stop:  # noqa: B023
+                raise KeyboardInterrupt
+            written.append(path)
+            ordinary(path, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(text_module, "write_bytes", write)
+            with pytest.raises(KeyboardInterrupt):
+                prepare_text(out, str(other), force=True)
+        assert set(contents(out)) <= {"train.txt"}
+        prepare_text(out, str(other))
+        assert contents(out)["train.txt"] == b"x" * 90
+
+
+def test_problems_and_texts_do_not_mix(tmp_path: Path, source: str) -> None:
+    plan = DatasetPlan(train=20, val=5, test=5, seed=0)
+    out = tmp_path / "out"
+    generate(out, plan, progress=False)
+    problems = contents(out)
+    assert "--force" in refusal(out, source)
+    assert contents(out) == problems
+    prepare_text(out, source, force=True)
+    assert sorted(contents(out)) == ["source.json", "train.txt", "val.txt"]
+    with pytest.raises(DatasetError, match="--force"):
+        generate(out, plan, progress=False)
+    generate(out, plan, progress=False, force=True)
+    assert contents(out) == problems
+
+
+def test_a_manifest_alone_is_a_data_set_of_problems(tmp_path: Path, source: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "manifest.json").write_text("{}")
+    assert "holds a data set of problems" in refusal(tmp_path / "out", source)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "too short to be divided: 0 characters"),
+        (b"a", "too short to be divided: 1 characters"),
+        (b"abc\xff", "not UTF-8 text: byte 3"),
+        ("abc\ud800".encode("utf-8", "surrogatepass"), "not UTF-8 text: byte 3"),
+        ("text".encode("utf-16"), "not UTF-8 text: byte 0"),
+    ],
+)
+def test_what_is_no_text(tmp_path: Path, content: bytes, complaint: str) -> None:
+    (tmp_path / "a").write_bytes(content)
+    assert complaint in refusal(tmp_path / "out", str(tmp_path / "a"))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_wrong_sum_keeps_nothing(tmp_path: Path, source: str) -> None:
+    wanted = "0" * 64
+    message = refusal(tmp_path / "out", source, sha256=wanted)
+    assert SHA256 in message
+    assert wanted in message
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_large_file(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_module, "MAX_BYTES", len(CONTENT))
+    prepare_text(tmp_path / "out", source)
+    monkeypatch.setattr(text_module, "MAX_BYTES", len(CONTENT) - 1)
+    assert "larger than" in refusal(tmp_path / "other", source)
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    assert "No such file" in refusal(tmp_path / "out", str(tmp_path / "absent"))
+    assert "Is a directory" in refusal(tmp_path / "out", str(tmp_path))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, float("nan"), float("inf")])
+def test_no_share(tmp_path: Path, source: str, share: float) -> None:
+    assert "between 0 and 1" in refusal(tmp_path / "out", source, val_share=share)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("sha256", ["", "abc", "g" * 64, "0" * 65, "0" * 63 + "\n"])
+def test_no_sum(tmp_path: Path, source: str, sha256: str) -> None:
+    assert "64 hexadecimal digits" in refusal(tmp_path / "out", source, sha256=sha256)
+
+
+def test_a_known_text_is_recognised_by_its_sum(
+    tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KNOWN, "hamlet", KnownText("http://192.0.2.1/input.txt", SHA256))
+    record = prepare_text(tmp_path / "out", source)
+    assert prepare_text(tmp_path / "out", "hamlet") == record  # nothing is fetched
+
+
+@pytest.mark.parametrize(
+    ("source", "folder"),
+    [
+        ("tinyshakespeare", "data/tinyshakespeare"),
+        ("/tmp/my text.txt", "data/my text"),
+        ("../v1.2.txt", "data/v1.2"),
+        ("https://example.org/hamlet/input.txt", "data/input"),
+        ("https://example.org/hamlet?raw=a/b.txt", "data/hamlet"),
+        ("https://example.org/%2e%2e", "data/%2e%2e"),
+    ],
+)
+def test_where_it_goes(source: str, folder: str) -> None:
+    assert default_folder(source) == Path(folder)
+
+
+@pytest.mark.parametrize("source", ["/", "..", "https://example.org", "https://example.org/.."])
+def test_what_names_no_file(source: str) -> None:
+    with pytest.raises(DatasetError, match="say which folder"):
+        default_folder(source)
