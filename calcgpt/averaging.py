@@ -3,11 +3,13 @@ validated and kept while the weights themselves go on being trained."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import nn
+
+from calcgpt.distributed import sharded_like
 
 Weights = dict[str, torch.Tensor]  # parameters by name
 
@@ -31,21 +33,23 @@ class WeightAverage:
     def applied(self) -> Iterator[Weights]:
         """The model has the average for weights meanwhile; yields those it has otherwise."""
         raw = self._copies()
-        self._load(self._average)
+        load_weights(self._parameters, self._average)
         try:
             yield raw
         finally:
-            self._load(raw)
+            load_weights(self._parameters, raw)
 
     def resume(self, raw: Weights) -> None:
         """Take the model's weights for the average, and give it the `raw` ones."""
         self._average = self._copies()
-        self._load(raw)
+        load_weights(self._parameters, raw)
 
     def _copies(self) -> Weights:
         return {name: p.detach().float().clone() for name, p in self._parameters.items()}
 
-    @torch.no_grad()
-    def _load(self, weights: Weights) -> None:
-        for name, parameter in self._parameters.items():
-            parameter.copy_(weights[name])
+
+@torch.no_grad()
+def load_weights(parameters: Mapping[str, torch.Tensor], weights: Weights) -> None:
+    """Give the parameters these numbers, all of which must be there."""
+    for name, parameter in parameters.items():
+        parameter.copy_(sharded_like(weights[name], parameter))

@@ -113,6 +113,9 @@ class TrainConfig(Section):
     seed: int = Field(42, ge=0, lt=2**63)
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(False, description="run the model through torch.compile")
+    parallel: str = Field(
+        "ddp", description="how several processes share the model; of no effect on one"
+    )
     log_interval: int = Field(50, ge=1, description="steps between rows of metrics.jsonl")
     eval_interval: int = Field(500, ge=1, description="steps between validations")
     eval_batches: int = Field(20, ge=1, description="validation batches for the loss")

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from calcgpt.batches import BATCHES
 from calcgpt.config import DataConfig, ModelConfig, Section, TrainConfig
+from calcgpt.distributed import PARALLEL
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.model import check_config
 from calcgpt.optim import OPTIMIZERS, SCHEDULES
@@ -50,6 +51,7 @@ class Recipe(Section):
         check_config(self.model)
         train = self.train
         _ = BATCHES[train.batches], OPTIMIZERS[train.optimizer], SCHEDULES[train.schedule]
+        _ = PARALLEL[train.parallel]
         one_a_character = TOKENIZERS[self.tokenizer].kind.one_a_character
         if not one_a_character and (train.batches == "problems" or self.data):
             raise ValueError(

@@ -1,9 +1,11 @@
 """The folder of one training run.
 
 metrics.jsonl       one JSON object a line, of training (loss, lr, ...) or of validation
+environment.jsonl   one JSON object for each start: versions, machine, seed, data, recipe
 step-00000500/      a checkpoint, with what it takes to resume in training.safetensors;
                     the last two are kept, and the best
 tensorboard/        event files, where tensorboard is installed
+wandb/              with --wandb: what Weights & Biases keeps
 """
 
 from __future__ import annotations

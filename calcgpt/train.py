@@ -1,5 +1,6 @@
 """The training loop: from a recipe and its data to checkpoints in a run folder.
 
+Every process of a run goes through all of it; the main one alone writes and speaks.
 Needs nothing beyond torch, numpy, pydantic, safetensors and tqdm. On CPU a resumed run is bit for
 bit the run that was never interrupted.
 """
@@ -7,40 +8,37 @@ bit the run that was never interrupted.
 from __future__ import annotations
 
 import math
-import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from calcgpt.averaging import WeightAverage, Weights
+from calcgpt.averaging import WeightAverage, Weights, load_weights
 from calcgpt.batches import NO_LOSS, Batch, micro_batches
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data import TrainingData, training_data
+from calcgpt.distributed import World, processes
+from calcgpt.environment import record_start
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluate import evaluate
-from calcgpt.model import build_model
+from calcgpt.interruption import Interrupted, stop_requests
+from calcgpt.model import LanguageModel, build_model
 from calcgpt.optim import OPTIMIZERS, lr_factor
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING, RunFolder
 from calcgpt.tokenizer import TOKENIZERS, Tokenizer
-from calcgpt.trackers import TrackerFactory, trackers_of
+from calcgpt.trackers import TrackerFactory, Trackers, trackers_of
 from calcgpt.training_state import Counters, check_same_run, restore, training_tensors
 from datagen.splits import Split
 
+__all__ = ["Interrupted", "Trainer", "pick_device", "train"]
 
-class Interrupted(Exception):
-    """A signal ended the run; what was done is saved."""
-
-    def __init__(self, signum: int, step: int) -> None:
-        super().__init__(f"stopped after step {step}, which is saved; --resume continues")
-        self.signum = signum
+Forward = Callable[[torch.Tensor], torch.Tensor]
 
 
 def train(
@@ -59,20 +57,30 @@ def train(
     `data` is a folder; None draws problems as the recipe's [data] section says.
     `resume` continues the newest checkpoint in `out` that loads, under the same recipe and data;
     `force` starts afresh where `out` holds a run. `trackers` are told the metrics beside the files
-    of the run. Raises UserError subclasses for what a person
-    can mend, and Interrupted after SIGINT or SIGTERM, once the state is saved.
+    of the run. Where several processes train together, each of them calls this.
+    Raises UserError subclasses for what a person can mend, and Interrupted after SIGINT or SIGTERM,
+    once the state is saved.
     """
     run = RunFolder(out)
-    if run.checkpoints() and not (resume or force):
-        raise ConfigError(f"{out} holds a run: --resume continues it, --force starts afresh")
-    chosen = pick_device(device)
-    source = training_data(recipe, data)
-    with run.locked():
-        trainer = Trainer(recipe, source, run, chosen)  # raises before anything is removed
-        if resume and run.checkpoints():
+    with processes() as world, ExitStack() as held:
+        with world.together():
+            if world.is_main and run.checkpoints() and not (resume or force):
+                raise ConfigError(
+                    f"{out} holds a run: --resume continues it, --force starts afresh"
+                )
+            chosen = pick_device(world.device_name(device))
+            source = training_data(recipe, data)
+            if world.is_main:
+                held.enter_context(run.locked())
+        # Raises before anything is removed.
+        trainer = Trainer(recipe, source, run, chosen, world)
+        if world.from_main(resume and bool(run.checkpoints())):
             trainer.resume()
-        else:
+        elif world.is_main:
             run.clear()
+        if world.is_main:
+            record_start(run, recipe, data_sha256=source.fingerprint, device=chosen,
+                         step=trainer.counters.step, n_process=world.size)  # fmt: skip
         return trainer.run(progress, trackers)
 
 
@@ -93,23 +101,33 @@ class Trainer:
     """One run in memory: model, optimizers, batches, counters."""
 
     def __init__(
-        self, recipe: Recipe, data: TrainingData, run: RunFolder, device: torch.device
+        self,
+        recipe: Recipe,
+        data: TrainingData,
+        run: RunFolder,
+        device: torch.device,
+        world: World | None = None,
     ) -> None:
         self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
-        self.device = device
-        torch.manual_seed(self.config.seed)
-        self.tokenizer = _tokenizer(recipe, data)
-        self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
-        self.forward = torch.compile(self.model) if self.config.compile else self.model
+        self.device, self.world = device, world or World()
+        block_size = recipe.model.block_size
+        with self.world.together():
+            self.world.check(self.config)
+            torch.manual_seed(self.config.seed)
+            self.tokenizer = _tokenizer(recipe, data)
+            self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
+            self.train_batches, self.val_batches = (
+                data.batches(split, self.tokenizer, self.config, block_size)
+                for split in (Split.TRAIN, Split.VAL)
+            )
+        self.shared = self.world.share_model(self.model, self.config.parallel, device)
+        self.forward: Forward = self.shared.forward
+        if self.config.compile:
+            self.forward = torch.compile(self.forward)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["peak_lr"] = group["lr"]
-        block_size = recipe.model.block_size
-        self.train_batches, self.val_batches = (
-            data.batches(split, self.tokenizer, self.config, block_size)
-            for split in (Split.TRAIN, Split.VAL)
-        )
         decay = self.config.ema_decay
         self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
@@ -120,21 +138,27 @@ class Trainer:
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """The loop; returns the last checkpoint's folder."""
-        config, counters = self.config, self.counters
-        bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not progress)
-        log_to = trackers_of(self.folder, self.recipe, trackers)
-        with log_to as log, _stop_requests() as stop, bar:
+        config, counters, world = self.config, self.counters, self.world
+        show = progress and world.is_main
+        bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not show)
+        signum = 0
+        with ExitStack() as held:
+            with world.together():  # a tracker may fail to open
+                log = held.enter_context(self._log(trackers))
+            request = held.enter_context(stop_requests(insistent=world.size == 1))
+            held.enter_context(bar)
             clock = _Clock()
-            while counters.step < config.steps and not stop:
+            while counters.step < config.steps and not signum:
                 loss, tokens = self._step()
                 clock.add(loss, tokens)
                 counters.step += 1
                 counters.tokens += tokens
                 bar.update()
+                signum = world.highest(request.signum)  # it reaches processes at different times
                 last = counters.step == config.steps
-                save = counters.step % config.checkpoint_interval == 0 or last or bool(stop)
+                save = counters.step % config.checkpoint_interval == 0 or last or signum != 0
                 if counters.step % config.log_interval == 0 or save:  # no NaN is ever saved
-                    row = clock.row(counters)
+                    row = clock.row(counters, world)
                     if not math.isfinite(row["loss"]):
                         raise TrainingError(
                             f"the loss is {row['loss']} at step {counters.step}: a lower learning "
@@ -149,15 +173,22 @@ class Trainer:
                         log.write(_flat(counters.step, metrics))
                     if save:
                         self.save(metrics)
-        if stop and counters.step < config.steps:
-            if not self.folder.step_folder(counters.step).exists():
-                self.save({})
-            raise Interrupted(stop[0], counters.step)
+            world.wait()  # for what the main process writes: the end of one may be the end of all
+        if signum and counters.step < config.steps:
+            raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
+    def _log(self, trackers: Sequence[TrackerFactory]) -> AbstractContextManager[Trackers]:
+        """Where rows go: in the main process alone."""
+        if self.world.is_main:
+            return trackers_of(self.folder, self.recipe, trackers)
+        return nullcontext(Trackers([]))
+
     def _step(self) -> tuple[torch.Tensor, int]:
-        """One optimizer step; returns its mean loss, still on the device, and its tokens."""
-        config, step = self.config, self.counters.step
+        """One optimizer step; returns this process's part of the mean loss, still on the device,
+        and the tokens of all processes."""
+        config, step, world = self.config, self.counters.step, self.world
+        world.seed(config.seed, step)
         factor = lr_factor(config, step)
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
@@ -166,10 +197,12 @@ class Trainer:
         # The mean is over the whole batch: micro-batches may carry unlike numbers of targets.
         n_targets = int((batch[1] != NO_LOSS).sum())
         total = torch.zeros((), device=self.device)
-        parts = micro_batches(batch, config.grad_accum)
-        for part in parts:
-            loss = self._loss_sum(part) / n_targets
-            loss.backward()  # type: ignore[no-untyped-call]
+        parts, own = world.micro_batches(batch, config.grad_accum)
+        for number, part in enumerate(own, start=1):
+            with nullcontext() if number == len(own) else self.shared.accumulating():
+                loss = self._loss_sum(self.forward, part) / n_targets
+                # The gradients' mean over the processes is to be the sum of their parts.
+                (loss * world.size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         if config.grad_clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
@@ -180,35 +213,39 @@ class Trainer:
             self.average.update(step)
         return total, sum(inputs.numel() for inputs, _ in parts)
 
-    def _loss_sum(self, batch: Batch) -> torch.Tensor:
+    def _loss_sum(self, forward: Forward, batch: Batch) -> torch.Tensor:
         inputs, targets = (tensor.to(self.device, non_blocking=True) for tensor in batch)
         with self.autocast:
-            logits_BTV = self.forward(inputs)
+            logits_BTV = forward(inputs)
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
-    def _averaged(self) -> AbstractContextManager[Weights]:
-        """The model with the weights that are to be kept; yields the others, if there are any."""
-        return self.average.applied() if self.average else nullcontext({})
+    @contextmanager
+    def _kept(self) -> Iterator[tuple[LanguageModel, Weights]]:
+        """The whole model with the weights that are to be kept; and the others, if there are."""
+        averaged = self.average.applied() if self.average else nullcontext(Weights())
+        with averaged as raw:
+            yield self.shared.whole(), raw
 
     def validate(self) -> dict[str, Any]:
         """Loss on the validation split, and, where it holds problems, greedy scores."""
-        with torch.no_grad(), self._averaged():
-            return self._validate()
+        with torch.no_grad(), self._kept() as (model, _):
+            return self._validate(model)
 
-    def _validate(self) -> dict[str, Any]:
-        self.model.eval()
+    def _validate(self, model: LanguageModel) -> dict[str, Any]:
+        model.eval()
+        forward = self.forward if self.world.size == 1 else model  # which may be compiled
         loss, n_targets = 0.0, 0
         for index in range(self.config.eval_batches):
             batch = self.val_batches.batch(index, self.config.batch_size)
             parts = micro_batches(batch, self.config.grad_accum)
-            loss += sum(float(self._loss_sum(part)) for part in parts)
+            loss += sum(float(self._loss_sum(forward, part)) for part in parts)
             n_targets += int((batch[1] != NO_LOSS).sum())
         metrics: dict[str, Any] = {"val_loss": loss / n_targets}
         count = self.config.eval_problems
         if count and (lines := self.data.validation_problems(count)):
-            scores = evaluate(self.model, self.tokenizer, lines).scores
+            scores = evaluate(model, self.tokenizer, lines).scores
             metrics["validation"] = {**scores, "temperature": 0.0}
-        self.model.train()
+        model.train()
         return metrics
 
     def save(self, metrics: dict[str, Any]) -> None:
@@ -220,26 +257,31 @@ class Trainer:
             **metrics,
         }
         folder = self.folder.step_folder(self.counters.step)
-        with self._averaged() as raw:
+        with self._kept() as (model, raw):
             tensors = training_tensors(self.optimizers, self.device, raw)
-            Checkpoint(folder.name, self.recipe, self.tokenizer, self.model, everything).save(
-                folder, extra={TRAINING: tensors}
-            )
-        self.folder.prune()
+            if self.world.is_main:
+                Checkpoint(folder.name, self.recipe, self.tokenizer, model, everything).save(
+                    folder, extra={TRAINING: tensors}
+                )
+                self.folder.prune()
 
     def resume(self) -> None:
         """Take up the newest checkpoint that loads."""
-        folder = self.folder.last_good()
-        saved = Checkpoint.load(folder)
-        check_same_run(self.recipe, self.data.fingerprint, saved)
-        if saved.tokenizer.to_json() != self.tokenizer.to_json():
-            raise ConfigError("cannot resume: the run was begun with another vocabulary")
-        self.model.load_state_dict(saved.model.state_dict())
+        with self.world.together():
+            found = self.folder.last_good() if self.world.is_main else None
+        folder = self.world.from_main(found)
+        with self.world.together():
+            saved = Checkpoint.load(folder)
+            check_same_run(self.recipe, self.data.fingerprint, saved)
+            if saved.tokenizer.to_json() != self.tokenizer.to_json():
+                raise ConfigError("cannot resume: the run was begun with another vocabulary")
+        load_weights(dict(self.model.named_parameters()), dict(saved.model.named_parameters()))
         raw = restore(folder, self.optimizers, self.device)
         if self.average:
             self.average.resume(raw)
         self.counters = Counters.from_json(saved.metrics)
-        self.folder.cut_metrics(self.counters.step)
+        if self.world.is_main:
+            self.folder.cut_metrics(self.counters.step)
 
 
 class _Clock:
@@ -264,8 +306,8 @@ class _Clock:
         yield
         self.since += time.perf_counter() - stopped
 
-    def row(self, counters: Counters) -> dict[str, Any]:
-        loss = float(torch.stack(self.losses).mean())  # waits for the device: before the clock
+    def row(self, counters: Counters, world: World) -> dict[str, Any]:
+        loss = world.sum(torch.stack(self.losses).mean())  # waits for the device: before the clock
         seconds = time.perf_counter() - self.since
         counters.seconds += seconds
         row = {
@@ -302,26 +344,3 @@ def _flat(step: int, metrics: dict[str, Any]) -> dict[str, Any]:
         for operation, of in scores["by_operation"].items():
             row[f"val_exact_match{operation}"] = of["exact_match"]
     return row
-
-
-@contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """A list that SIGINT and SIGTERM append to, instead of ending the process. A second signal
-    of the kind takes the old way out."""
-    received: list[int] = []
-    old: dict[int, Any] = {}
-
-    def receive(signum: int, frame: FrameType | None) -> None:
-        received.append(signum)
-        signal.signal(signum, old[signum])
-
-    for wanted in (signal.SIGINT, signal.SIGTERM):
-        try:
-            old[wanted] = signal.signal(wanted, receive)
-        except ValueError:  # not the main thread: signals are somebody else's
-            break
-    try:
-        yield received
-    finally:
-        for signum, handler in old.items():
-            signal.signal(signum, handler)

@@ -10,14 +10,16 @@ import torch
 
 from calcgpt.averaging import Weights
 from calcgpt.checkpoint import Checkpoint, load_tensors
+from calcgpt.distributed import sharded_like, whole
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import TRAINING
 
-# Fields of `train` that may differ on resume: they change how long a run is and what it reports.
+# Fields of `train` that may differ on resume: they change how long a run is, what it reports, and
+# on what it runs.
 MAY_CHANGE = {
     "steps", "log_interval", "eval_interval", "eval_batches", "eval_problems",
-    "checkpoint_interval", "compile",
+    "checkpoint_interval", "compile", "parallel",
 }  # fmt: skip
 _RAW = "weights."
 
@@ -47,15 +49,15 @@ def training_tensors(
     optimizers: list[torch.optim.Optimizer], device: torch.device, raw: Weights
 ) -> dict[str, torch.Tensor]:
     """Optimizer states and the states of the random generators, as flat named tensors; and the
-    `raw` weights, where the model has been given others."""
+    `raw` weights, where the model has been given others. All whole, whatever is shared."""
     tensors = {"rng.cpu": torch.get_rng_state()}
-    tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
+    tensors |= {f"{_RAW}{name}": whole(value) for name, value in raw.items()}
     if device.type == "cuda":
         tensors["rng.cuda"] = torch.cuda.get_rng_state(device)
     for index, optimizer in enumerate(optimizers):
         for parameter, state in optimizer.state_dict()["state"].items():
             for key, value in state.items():
-                tensors[f"optimizer.{index}.{parameter}.{key}"] = torch.as_tensor(value)
+                tensors[f"optimizer.{index}.{parameter}.{key}"] = whole(torch.as_tensor(value))
     return tensors
 
 
@@ -74,6 +76,11 @@ def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch
         _, index, parameter, key = name.split(".", 3)
         states[int(index)].setdefault(int(parameter), {})[key] = value
     for optimizer, state in zip(optimizers, states, strict=True):
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for number, of_parameter in state.items():
+            for key, value in of_parameter.items():
+                if value.shape == parameters[number].shape:  # a count of steps is never shared
+                    of_parameter[key] = sharded_like(value, parameters[number])
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     return raw

@@ -6,6 +6,7 @@ the same. WANDB_MODE=offline needs neither network nor account: `wandb sync` upl
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from functools import partial
@@ -29,6 +30,8 @@ def wandb_tracker(project: str) -> TrackerFactory:
     Whether this can work is found out here, before a run begins. Raises ConfigError, one line,
     where the package or a login is missing, the server refuses it, or a setting is wrong.
     """
+    # Errors of its own are not its makers' business, unless one has said so.
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     try:
         import wandb
     except ImportError:

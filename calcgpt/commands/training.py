@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -22,29 +23,71 @@ import click
 @click.option("--force", is_flag=True, help="Start afresh where --out holds a run.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ...")
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads; default: all cores.")
+@click.option("--engine", type=click.Choice(["torch", "ray"]), default="torch", show_default=True,
+              help="What starts the processes: you (one, or torchrun), or Ray Train.")  # fmt: skip
+@click.option("--num-workers", type=click.IntRange(min=1),
+              help="ray: processes. --data and --out must be seen by all of them: one machine, or "
+              "shared storage.")  # fmt: skip
+@click.option("--ray-address", help="ray: a running cluster; default: one on this machine alone.")
+@click.option("--wandb", "wandb_project", is_flag=False, flag_value="calcgpt", metavar="[PROJECT]",
+              help="Also tell Weights & Biases; PROJECT is calcgpt unless named.")  # fmt: skip
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 def train(
     recipe: str, data: Path | None, out: Path, overrides: tuple[str, ...], resume: bool,
-    force: bool, device: str, threads: int | None, quiet: bool,
+    force: bool, device: str, threads: int | None, engine: str, num_workers: int | None,
+    ray_address: str | None, wandb_project: str | None, quiet: bool,
 ) -> None:  # fmt: skip
-    """Train a model. SIGINT and SIGTERM save first; --resume continues exactly."""
+    """Train a model. SIGINT and SIGTERM save first; --resume continues exactly.
+
+    `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
+    batch.
+    """
     import torch
 
+    from calcgpt.distributed import launched_rank
+    from calcgpt.errors import TrainingError
+    from calcgpt.interruption import Interrupted
     from calcgpt.recipe import load_recipe
-    from calcgpt.train import Interrupted
     from calcgpt.train import train as run
 
+    main = launched_rank() == 0
     if threads:
         torch.set_num_threads(threads)
     try:
-        last = run(
-            load_recipe(recipe, overrides), data, out,
-            resume=resume, force=force, device=device, progress=not quiet,
-        )  # fmt: skip
+        chosen = load_recipe(recipe, overrides)
+        trackers = []
+        if wandb_project is not None and main:
+            from calcgpt.wandb_tracker import wandb_tracker
+
+            trackers.append(wandb_tracker(wandb_project))  # refuses before anything is begun
+        if engine == "ray":
+            from calcgpt.ray_train import train_on_ray
+
+            last = train_on_ray(
+                chosen, data, out, workers=num_workers or 1, address=ray_address, threads=threads,
+                resume=resume, force=force, device=device, progress=not quiet, trackers=trackers,
+            )  # fmt: skip
+        elif num_workers or ray_address:
+            raise click.UsageError(
+                "--num-workers and --ray-address are for --engine ray; without it, "
+                "torchrun --nproc-per-node N -m calcgpt train ... starts N processes"
+            )
+        else:
+            last = run(
+                chosen, data, out,
+                resume=resume, force=force, device=device, progress=not quiet, trackers=trackers,
+            )  # fmt: skip
     except Interrupted as stop:
-        click.echo(str(stop), err=True)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends one when another has ended
+        if main:
+            click.echo(str(stop), err=True)
         sys.exit(128 + stop.signum)
-    click.echo(f"the run is complete; its last checkpoint is {last}")
+    except TrainingError:  # ends all processes, of which one says it
+        if not main:
+            sys.exit(2)
+        raise
+    if main:
+        click.echo(f"the run is complete; its last checkpoint is {last}")
 
 
 @click.command()
@@ -72,19 +115,23 @@ def recipes(name: str | None) -> None:
 def info(
     checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int
 ) -> None:  # fmt: skip
-    """Show what CHECKPOINT, or a recipe, is made of, and its parameters as closed formulas."""
+    """Show what CHECKPOINT, the best of a run, or a recipe is made of, its parameters as closed
+    formulas, and how it was trained."""
     from calcgpt.checkpoint import Checkpoint, resolve
-    from calcgpt.info import choices, parameter_table
+    from calcgpt.info import choices, parameter_table, training
     from calcgpt.recipe import load_recipe
 
     if (checkpoint is None) == (recipe is None):
         raise click.UsageError("one of CHECKPOINT and --recipe is needed")
+    told = ""
     if checkpoint is not None:
-        loaded = Checkpoint.load(resolve(checkpoint))
+        folder = resolve(checkpoint)
+        loaded = Checkpoint.load(folder)
         model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
+        told = f"\n\n{training(loaded, folder)}"
     else:
         model = load_recipe(str(recipe), overrides).model
-    click.echo(f"{choices(model)}\n\n{parameter_table(model, vocabulary)}")
+    click.echo(f"{choices(model)}\n\n{parameter_table(model, vocabulary)}{told}")
 
 
 COMMANDS = [train, recipes, info]

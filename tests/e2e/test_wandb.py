@@ -26,23 +26,6 @@ OVERRIDES = (
     "train.log_interval=2", "train.eval_interval=10", "train.eval_problems=10",
     "train.eval_batches=1",
 )  # fmt: skip
-COMMAND = """
-import sys
-from pathlib import Path
-from calcgpt.errors import UserError
-from calcgpt.recipe import load_recipe
-from calcgpt.train import Interrupted, train
-from calcgpt.wandb_tracker import wandb_tracker
-out, resume, *overrides = sys.argv[1:]
-try:
-    recipe = load_recipe("nano", tuple(overrides))
-    train(recipe, None, Path(out), resume=resume == "yes", device="cpu", progress=False,
-          trackers=[wandb_tracker("mine")])
-except UserError as error:
-    sys.exit(f"error: {error}")
-except Interrupted as stop:
-    sys.exit(128 + stop.signum)
-"""
 
 
 def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any) -> Any:
@@ -50,7 +33,12 @@ def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **op
     home = str(out.parent)
     nobody = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
     nobody |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
-    command = [sys.executable, "-c", COMMAND, str(out), resume, *OVERRIDES, f"train.steps={steps}"]
+    command = [sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", "--out", str(out),
+               "--device", "cpu", "--quiet", "--wandb", "mine"]  # fmt: skip
+    for override in (*OVERRIDES, f"train.steps={steps}"):
+        command += ["--set", override]
+    if resume == "yes":
+        command.append("--resume")
     options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options}
     return subprocess.Popen(command, env=nobody, stderr=subprocess.STDOUT, **options)
 
@@ -102,7 +90,9 @@ def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: P
     out = tmp_path / "run"
     for steps, resume in ((10, "no"), (20, "yes")):
         process = start(out, steps, resume)
-        assert process.communicate(timeout=120) == (b"", None)
+        said, _ = process.communicate(timeout=120)
+        assert said.startswith(b"the run is complete; ")
+        assert said.count(b"\n") == 1
         assert process.returncode == 0
     first, second = offline_runs(out)
     assert (
@@ -147,7 +137,7 @@ def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()  # where W&B would ask for a key
     process = start(tmp_path / "run", 10, mode="online", stdin=theirs, stdout=theirs)
     try:
-        assert process.wait(60) == 1
+        assert process.wait(60) == 2
         shown = os.read(ours, 10_000).decode()
     finally:
         process.kill()

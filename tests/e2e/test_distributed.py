@@ -1,0 +1,338 @@
+"""Training by two processes that torchrun starts: the same numbers as by one.
+
+As a program, this file is what torchrun starts for the comparisons: one start for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import distributed as dist
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.distributed import Processes, processes
+from calcgpt.errors import DataError, UserError
+from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.train import train
+
+BASE = (
+    "model.n_layer=1", "train.batch_size=8", "train.steps=8", "train.warmup_steps=4",
+    "train.log_interval=1", "train.eval_batches=2", "train.eval_problems=20",
+    "train.eval_interval=4", "train.checkpoint_interval=4",
+)  # fmt: skip
+# Rows of unlike lengths, the targets of which are unlike in number, too; no files.
+UNLIKE = ("tokenizer=steps", "model.block_size=256", "data.mixture.blog=2",
+          "data.mixture.calculator=1")  # fmt: skip
+RECIPES = {
+    "clipped": ("train.grad_clip=0.05",),
+    "everything": (
+        "train.grad_accum=2", "train.ema_decay=0.9", "train.grad_clip=0.5", "train.schedule=cosine",
+        "model.tie_embeddings=true", "model.n_layer=2",
+    ),
+    "unlike": UNLIKE,
+    "muon": ("train.optimizer=muon", "train.ema_decay=0.9"),
+    "dropout": ("model.dropout=0.2",),
+}  # fmt: skip
+HOW = ("ddp", "fsdp2")
+# Muon orthogonalises in bfloat16: where a sum's last bit changes what a number is rounded to, it
+# changes that number by a 256th. A single process deviates as much where it sums in another order.
+TOLERANCE = {"muon": 1e-4}
+N_PROCESSES = 2
+MIDDLE, LAST = "step-00000004", "step-00000008"
+
+
+def recipe(name: str, how: str = "ddp") -> Recipe:
+    return load_recipe("nano", (*BASE, *RECIPES[name], f"train.parallel={how}"))
+
+
+def data_of(name: str, data: Path) -> Path | None:
+    return None if name == "unlike" else data
+
+
+def cut_in_the_middle(run: Path, copy: Path) -> Path:
+    """A run as it was when half of its steps were done."""
+    shutil.copytree(run, copy)
+    shutil.rmtree(copy / LAST)
+    return copy
+
+
+def run_by_one(name: str, data: Path, out: Path, resume: bool = False) -> Path:
+    train(
+        recipe(name), data_of(name, data), out, resume=resume, device="cpu", progress=False
+    )  # fmt: skip
+    return out
+
+
+def program(data: Path, by_one: Path, out: Path) -> None:
+    """All runs by two processes, and what else they do together."""
+    dist.init_process_group("gloo")
+    main = dist.get_rank() == 0
+    for how in HOW:
+        for name in RECIPES:
+            train(recipe(name, how), data_of(name, data), out / how / name, device="cpu",
+                  progress=False)  # fmt: skip
+    begun = {
+        "by one, then ddp": (by_one / "everything", "everything", "ddp"),
+        "by one, then fsdp2": (by_one / "muon", "muon", "fsdp2"),
+        "ddp, then fsdp2": (out / "ddp" / "everything", "everything", "fsdp2"),
+        "fsdp2, then ddp": (out / "fsdp2" / "everything", "everything", "ddp"),
+        "with dropout": (out / "ddp" / "dropout", "dropout", "ddp"),
+    }
+    for case, (run, name, how) in begun.items():
+        if main:
+            cut_in_the_middle(run, out / "resumed" / case)
+        dist.barrier()
+        train(recipe(name, how), data_of(name, data), out / "resumed" / case, resume=True,
+              device="cpu", progress=False)  # fmt: skip
+    (out / f"process-{dist.get_rank()}.json").write_text(json.dumps(together(out)))
+    dist.destroy_process_group()
+
+
+def together(out: Path) -> dict[str, object]:
+    """What this process sees of the other."""
+    said: dict[str, object] = {}
+    with processes() as world:
+        assert isinstance(world, Processes)
+        rank = world.rank
+        said["highest"] = world.highest(15 * rank)
+        said["sum"] = world.sum(torch.tensor(1.5 + rank))
+        said["from main"] = world.from_main(f"of {rank}")
+        before = torch.get_rng_state()
+        world.seed(7, 3)
+        said["stream goes on"] = torch.equal(before, torch.get_rng_state())
+        said["first draw"] = torch.rand(()).item()
+        world.seed(7, 3)
+        said["first draw again"] = torch.rand(()).item()
+        for case, failing in {"both fail": (0, 1), "second fails": (1,)}.items():
+            try:
+                with world.together():
+                    if rank in failing:
+                        raise DataError(f"error of {rank}")
+            except UserError as error:
+                said[case] = f"{type(error).__name__}: {error}"
+    return said
+
+
+@pytest.fixture(scope="module")
+def by_one(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs by a single process."""
+    out = tmp_path_factory.mktemp("by-one")
+    for name in RECIPES:
+        run_by_one(name, data_folder, out / name)
+    return out
+
+
+def torchrun(*arguments: str | Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(N_PROCESSES),
+        "--standalone", *arguments,
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out + err
+
+
+@pytest.fixture(scope="module")
+def by_two(data_folder: Path, by_one: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs by two processes."""
+    out = tmp_path_factory.mktemp("by-two")
+    code, output = finish(torchrun(__file__, data_folder, by_one, out))
+    assert code == 0, output
+    assert "Warning" not in output
+    return out
+
+
+def rows(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same_metrics(ours: Path, theirs: Path, tolerance: float) -> None:
+    a, b = rows(ours), rows(theirs)
+    assert [row.keys() for row in a] == [row.keys() for row in b]
+    assert len(a) == 8 + 2
+    for mine, other in zip(a, b, strict=True):
+        for key in mine.keys() - {"seconds", "tokens_per_s", "tokens"}:
+            assert mine[key] == pytest.approx(other[key], abs=tolerance), (mine["step"], key)
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", [name for name in RECIPES if name != "dropout"])
+def test_two_processes_have_the_losses_of_one(
+    by_one: Path, by_two: Path, name: str, how: str
+) -> None:
+    ours, theirs = by_two / how / name, by_one / name
+    assert_same_metrics(ours, theirs, TOLERANCE.get(name, 1e-5))
+    if name != "unlike":  # its tokens are fewer: narrower micro-batches have less padding
+        assert [row.get("tokens") for row in rows(ours)] == [r.get("tokens") for r in rows(theirs)]
+
+
+def test_of_rows_of_unlike_lengths_all_processes_count_the_tokens(by_two: Path) -> None:
+    of_one_step = rows(by_two / "ddp" / "unlike")[0]["tokens"]
+    assert 8 * 100 < of_one_step < 8 * 256  # of four rows it would be less
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_the_processes_leave_one_plain_run(by_one: Path, by_two: Path, how: str) -> None:
+    ours, theirs = by_two / how / "everything", by_one / "everything"
+    names = [sorted(p.relative_to(run) for p in run.rglob("*")) for run in (ours, theirs)]
+    events = re.compile("tfevents")
+    plain = [[path for path in of if not events.search(path.name)] for of in names]
+    assert plain[0] == plain[1]
+    assert len(names[0]) == len(names[1])  # one writer of TensorBoard
+    for name in ("model.safetensors", "training.safetensors"):
+        a, b = load_file(ours / LAST / name), load_file(theirs / LAST / name)
+        assert a.keys() == b.keys()
+        assert {k: (t.shape, t.dtype) for k, t in a.items()} == {
+            k: (t.shape, t.dtype) for k, t in b.items()
+        }
+    assert Checkpoint.load(ours / LAST).model(torch.tensor([[1, 2]])).shape == (1, 2, 21)
+
+
+@pytest.mark.parametrize("case", ["by one, then ddp", "ddp, then fsdp2", "fsdp2, then ddp"])
+def test_resumed_by_other_processes_it_is_the_uninterrupted_run(
+    by_one: Path, by_two: Path, case: str
+) -> None:
+    assert_same_metrics(by_two / "resumed" / case, by_one / "everything", 1e-5)
+
+
+def test_momenta_of_muon_are_shared_out_on_resume(by_one: Path, by_two: Path) -> None:
+    run = by_two / "resumed" / "by one, then fsdp2"
+    assert_same_metrics(run, by_one / "muon", TOLERANCE["muon"])
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_one_process_resumes_what_two_began(
+    data_folder: Path, by_one: Path, by_two: Path, tmp_path: Path, how: str
+) -> None:
+    copy = cut_in_the_middle(by_two / how / "everything", tmp_path / "run")
+    run_by_one("everything", data_folder, copy, resume=True)
+    assert_same_metrics(copy, by_one / "everything", 1e-5)
+
+
+def test_two_processes_drop_unlike_things_and_the_same_again_on_resume(
+    by_one: Path, by_two: Path
+) -> None:
+    whole, resumed = by_two / "ddp" / "dropout", by_two / "resumed" / "with dropout"
+    assert_same_metrics(resumed, whole, 1e-6)
+    first = [rows(run / "dropout")[0]["loss"] for run in (by_one, by_two / "ddp")]
+    assert abs(first[0] - first[1]) > 1e-3
+
+
+def test_what_processes_do_together(by_two: Path) -> None:
+    main, other = (json.loads((by_two / f"process-{r}.json").read_text()) for r in range(2))
+    for said in (main, other):
+        assert said["highest"] == 15
+        assert said["sum"] == 4.0
+        assert said["from main"] == "of 0"
+    assert main["stream goes on"]
+    assert not other["stream goes on"]
+    assert other["first draw"] == other["first draw again"] != main["first draw"]
+    assert main["first draw"] != main["first draw again"]
+    assert main["both fail"] == "DataError: error of 0"
+    assert other["both fail"] == "TrainingError: process 0: error of 0"
+    assert main["second fails"] == other["second fails"] == "TrainingError: process 1: error of 1"
+
+
+def command(data: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
+    """`calcgpt train` as a person starts it."""
+    return torchrun(
+        "-m", "calcgpt", "train", "--recipe", "nano", "--data", data, "--out", out, "--quiet",
+        "--device", "cpu", *(word for value in BASE for word in ("--set", value)), *flags,
+    )  # fmt: skip
+
+
+def said_by_us(output: str) -> list[str]:
+    """The lines that are not torchrun's."""
+    return re.findall(r"^(?:error|stopped|the run) .*|^error: .*", output, re.MULTILINE)
+
+
+def exit_codes(output: str) -> list[int]:
+    """Of the processes, in torchrun's report."""
+    return [int(code) for code in re.findall(r"^ +exitcode +: (-?\d+)", output, re.M)]
+
+
+LONG = ("--set", "train.steps=100000", "--set", "train.eval_interval=100000")
+
+
+def start_long_run(data: Path, out: Path) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A run that has its first checkpoint, and its two processes."""
+    launcher = command(data, out, *LONG, "--set", "train.checkpoint_interval=10")
+    deadline = time.monotonic() + 60
+    while not list(out.glob("step-*")):
+        assert launcher.poll() is None, launcher.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    children = psutil.Process(launcher.pid).children()
+    return launcher, sorted(
+        (child for child in children if "RANK" in child.environ()),
+        key=lambda child: child.environ()["RANK"],
+    )
+
+
+def test_a_signal_to_one_process_stops_all_of_them_and_the_run_resumes(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    launcher, (_, second) = start_long_run(data_folder, out)
+    os.kill(second.pid, signal.SIGTERM)
+    code, output = finish(launcher)
+    assert code != 0
+    last = sorted(out.glob("step-*"))[-1]
+    step = int(last.name[5:])
+    assert said_by_us(output) == [f"stopped after step {step}, which is saved; --resume continues"]
+    assert exit_codes(output) == [128 + signal.SIGTERM] * 2
+    more = ("--set", f"train.steps={step + 5}", "--resume")
+    code, output = finish(command(data_folder, out, *more))
+    assert code == 0, output
+    assert said_by_us(output) == [
+        f"the run is complete; its last checkpoint is {out}/step-{step + 5:08d}"
+    ]
+    assert [r["step"] for r in rows(out) if "loss" in r] == list(range(1, step + 6))
+
+
+def test_control_c_at_torchrun_lets_the_run_be_saved(data_folder: Path, tmp_path: Path) -> None:
+    launcher, _ = start_long_run(data_folder, tmp_path / "run")
+    launcher.send_signal(signal.SIGINT)
+    _, output = finish(launcher)
+    [line] = said_by_us(output)
+    last = sorted((tmp_path / "run").glob("step-*"))[-1]
+    assert line.startswith(f"stopped after step {int(last.name[5:])}, which is saved")
+    Checkpoint.load(last)
+
+
+def test_where_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Path) -> None:
+    launcher, (_, second) = start_long_run(data_folder, tmp_path / "run")
+    second.kill()
+    code, output = finish(launcher)
+    assert code != 0
+    assert said_by_us(output) in ([], ["error: another process of this run has ended before it"])
+    assert "calcgpt/train.py" not in output  # no traceback but torchrun's
+
+
+def test_what_all_do_wrong_is_said_once(data_folder: Path, tmp_path: Path) -> None:
+    code, output = finish(command(data_folder, tmp_path / "run", "--set", "train.batch_size=3"))
+    assert code != 0
+    assert said_by_us(output) == [
+        "error: batch_size 3 is not divisible by grad_accum 1 times 2 processes"
+    ]
+    assert set(exit_codes(output)) <= {2, -signal.SIGTERM}
+    assert not list((tmp_path / "run").glob("step-*"))
+
+
+if __name__ == "__main__":
+    program(*map(Path, sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""Training by processes that Ray Train starts, on a Ray that runs on this machine alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` brings it")
+
+from calcgpt.recipe import load_recipe
+from calcgpt.train import train
+
+SETTINGS = (
+    "model.n_layer=1", "train.batch_size=8", "train.steps=6", "train.warmup_steps=2",
+    "train.log_interval=1", "train.eval_batches=1", "train.eval_problems=10",
+)  # fmt: skip
+
+
+def train_on_ray(data: Path, out: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    """`calcgpt train --engine ray`, as a person starts it, in a folder of its own."""
+    command = [
+        sys.executable, "-m", "calcgpt", "train", "--engine", "ray",
+        "--recipe", "nano", "--data", data, "--out", out.name, "--device", "cpu", "--threads", "1",
+        *(word for value in SETTINGS for word in ("--set", value)), *flags,
+    ]  # fmt: skip
+    # Not pytest's folder: the paths of sockets must be short.
+    with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        environment = {
+            **os.environ,
+            "RAY_TMPDIR": folder,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),  # or it writes one to the home folder
+        }
+        return subprocess.run(
+            command, cwd=out.parent, env=environment, capture_output=True, text=True, timeout=200
+        )
+
+
+def losses(out: Path) -> list[float]:
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [row.get("loss", row.get("val_loss")) for row in rows]
+
+
+def test_two_workers_have_the_losses_of_one_process(data_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "by-ray"
+    ended = train_on_ray(data_folder, out, "--num-workers", "2")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"the run is complete; its last checkpoint is {out}/step-00000006\n"
+    assert "6/6" in ended.stderr  # the progress bar
+    assert f"loss {losses(out)[5]:.4f}" in ended.stderr
+    recipe = load_recipe("nano", SETTINGS)
+    train(recipe, data_folder, tmp_path / "by-one", device="cpu", progress=False)
+    assert losses(out) == pytest.approx(losses(tmp_path / "by-one"), abs=1e-5)
+    assert len(losses(out)) == 6 + 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["by-one", "by-ray"]
+
+
+def test_what_a_worker_finds_wrong_is_one_line(tmp_path: Path) -> None:
+    flags = ("--num-workers", "1", "--quiet")
+    ended = train_on_ray(Path("nowhere"), tmp_path / "run", *flags)
+    assert ended.returncode == 2
+    reason = f"cannot read {tmp_path}/nowhere/train.txt: No such file or directory"
+    assert ended.stderr == f"error: {reason}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def refusal(run_cli: Callable[..., object], data: Path, out: Path, *flags: str) -> str:
+    """The one line in which a command is refused."""
+    outcome = run_cli("train", "--recipe", "nano", "--data", data, "--out", out, "--quiet", *flags)
+    assert outcome.code == 2
+    assert not out.exists()
+    [line] = outcome.err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("127.0.0.1:1", "no Ray cluster at '127.0.0.1:1': .*refused"),
+        ("nonsense", "no Ray cluster at 'nonsense': an address is HOST:PORT, or auto"),
+        ("ray://localhost:1", "no Ray cluster at 'ray://localhost:1': an address is HOST:PORT"),
+        ("localhost:99999", "no Ray cluster at 'localhost:99999': "),
+    ],
+)
+def test_an_address_without_a_cluster_is_named(
+    run_cli: Callable[..., object], data_folder: Path, tmp_path: Path, address: str, reason: str
+) -> None:
+    flags = ("--engine", "ray", "--ray-address", address)
+    line = refusal(run_cli, data_folder, tmp_path / "run", *flags)
+    assert re.match(f"error: {reason}", line), line
+
+
+def test_without_ray_the_extra_is_named(
+    run_cli: Callable[..., object],
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray.train.torch", None)
+    line = refusal(run_cli, data_folder, tmp_path / "run", "--engine", "ray")
+    assert line == "error: --engine ray needs Ray: pip install 'calcgpt[ray]'"
