@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -19,18 +18,12 @@ from typing import Any
 
 from tqdm import tqdm
 
+from calcgpt.environment import usable_cores
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.recipe import Recipe
 from calcgpt.run_folder import RunFolder
 from calcgpt.trackers import Row, TrackerFactory
-
-# Set before Ray is imported: nothing is sent to Ray's makers; the trainer that this is written for;
-# what is begun here listens to this machine alone, as Ray does on systems of that name.
-ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_TRAIN_V2_ENABLED": "1",
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-}
+from datagen.cluster import connected, prepare
 
 log = logging.getLogger(__name__)
 
@@ -56,17 +49,19 @@ def train_on_ray(
     run. Raises what `train` raises, and ConfigError where Ray is missing or not to be reached. A
     signal ends the run without saving: what is lost is what came after the last checkpoint.
     """
-    os.environ.update(ENVIRONMENT)
+    os.environ["RAY_TRAIN_V2_ENABLED"] = "1"  # the trainer that this is written for
+    prepare(address)
     try:
         from ray import train as ray_train
         from ray.train.torch import TorchTrainer
     except ImportError:
-        raise ConfigError("--engine ray needs Ray: pip install 'calcgpt[ray]'") from None
+        raise ConfigError("--engine ray needs Ray Train: pip install 'calcgpt[ray]'") from None
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}
     with ExitStack() as held:
-        held.enter_context(_ray(address, workers * (threads or 1)))
+        n_cpu = max(workers * (threads or 1), usable_cores())
+        held.enter_context(connected(address, n_cpu))
         per_worker = _resources(workers, device, threads or 1, local=address is None)
         rows = held.enter_context(_rows_shown(recipe.train.steps, progress))
         # Ray Train wants a folder that all workers see, though nothing is left in it.
@@ -124,43 +119,6 @@ class _Sender:
         self._rows.put(row)
 
     def close(self) -> None:
-        pass
-
-
-@contextmanager
-def _ray(address: str | None, n_cpu: int) -> Iterator[None]:
-    """Ray as it runs already in this process, or at `address`, or begun here for the time being."""
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None:
-        n_cpu = max(n_cpu, os.cpu_count() or 1)
-        quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}  # and nowhere else
-        ray.init("local", num_cpus=n_cpu, **quiet)
-    else:
-        try:
-            _knock(address)
-            ray.init(address, **quiet)
-        except (ValueError, RuntimeError, OSError) as error:
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"no Ray cluster at {address!r}: {reason}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _knock(address: str) -> None:
-    """Raise OSError or ValueError where nobody listens: Ray would go on trying for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not (port.isascii() and port.isdigit()):
-        raise ValueError("an address is HOST:PORT, or auto")
-    with socket.create_connection((host, int(port)), timeout=10):
         pass
 
 

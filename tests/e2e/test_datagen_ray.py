@@ -43,13 +43,13 @@ DRIVER = """
 import os, sys, time
 from pathlib import Path
 from datagen import dataset
-from datagen.errors import DatasetError
+from datagen.errors import UserError
 
 {change}
 
 try:
     dataset.generate(Path({out!r}), dataset.{plan!r}, engine="ray", progress=False, {options})
-except DatasetError as error:
+except UserError as error:
     sys.exit(f"Error: {{error}}")
 """
 SLOW_DISK = "sync = os.fsync; os.fsync = lambda file: (time.sleep(0.5), sync(file))"
@@ -129,7 +129,7 @@ def test_a_cluster_works_with_the_code_of_who_asks(address: str, tmp_path: Path)
     change = """
 def tell(plan, block):
     import datagen
-    raise DatasetError(datagen.__file__)
+    raise UserError(datagen.__file__)
 dataset.train_shard = tell
 """
     code, said, errors = finish(start(tmp_path / "out", f"ray_address={address!r}", change))
@@ -201,8 +201,8 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
     raylet.kill()
     code, said, errors = finish(process)
     assert (code, said) == (1, "")
-    (line,) = (line for line in errors.splitlines() if not line.startswith("["))  # Ray's own log
-    assert line.startswith("Error: Ray failed: ")
+    assert "Error: Ray failed: " in errors  # Ray's own log may stand around it
+    assert "Traceback" not in errors
     assert command(out, *OPTIONS)[0] == 0
     assert digests(out) == expected
 
@@ -216,8 +216,8 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
         (("--engine", "ray", "--ray-address", "127.0.0.1:1", "--workers", "2"), "no workers"),
         (("--engine", "ray", "--ray-address", "127.0.0.1:1"), "Connection refused"),
         (("--engine", "ray", "--ray-address", "ray://127.0.0.1:1"), "Connection refused"),
-        (("--engine", "ray", "--ray-address", "a.invalid:6379"), "no Ray on a.invalid:6379"),
-        (("--engine", "ray", "--ray-address", "127.0.0.1:many"), "no Ray on 127.0.0.1:many"),
+        (("--engine", "ray", "--ray-address", "a.invalid:6379"), "no Ray at a.invalid:6379"),
+        (("--engine", "ray", "--ray-address", "127.0.0.1:many"), "no Ray at 127.0.0.1:many"),
     ],
 )
 def test_what_a_person_gets_wrong(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:

@@ -85,10 +85,10 @@ def refusal(run_cli: Callable[..., object], data: Path, out: Path, *flags: str) 
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("127.0.0.1:1", "no Ray cluster at '127.0.0.1:1': .*refused"),
-        ("nonsense", "no Ray cluster at 'nonsense': an address is HOST:PORT, or auto"),
-        ("ray://localhost:1", "no Ray cluster at 'ray://localhost:1': an address is HOST:PORT"),
-        ("localhost:99999", "no Ray cluster at 'localhost:99999': "),
+        ("127.0.0.1:1", "no Ray at 127.0.0.1:1: .*refused"),
+        ("nonsense", "no Ray at nonsense: "),
+        ("ray://localhost:1", "no Ray at ray://localhost:1: .*refused"),
+        ("localhost:99999", "no Ray at localhost:99999: "),
     ],
 )
 def test_an_address_without_a_cluster_is_named(
@@ -107,4 +107,4 @@ def test_without_ray_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray.train.torch", None)
     line = refusal(run_cli, data_folder, tmp_path / "run", "--engine", "ray")
-    assert line == "error: --engine ray needs Ray: pip install 'calcgpt[ray]'"
+    assert line == "error: --engine ray needs Ray Train: pip install 'calcgpt[ray]'"
