@@ -21,6 +21,7 @@ RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
 RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
+ABLATIONS = sorted((ROOT / "docs" / "results" / "ablations").glob("*/report.md"))
 
 
 def shell_blocks() -> list[list[str]]:
@@ -44,9 +45,18 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
     table = comparison_table([file.parent for file in SHIPPED + RECORDED]).splitlines()
     for file in SHIPPED:  # the rows of its further test files
         table += (file.parent / "README.md").read_text("utf-8").splitlines()
+    for file in ABLATIONS:
+        table += file.read_text("utf-8").splitlines()
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4} \|", line)]
     assert len(rows) > 4
     assert set(rows) - {BLOG} <= set(table)
+
+
+@pytest.mark.parametrize("file", ABLATIONS, ids=lambda file: file.parent.name)
+def test_the_tables_of_the_ablations_are_those_of_their_reports(file: Path) -> None:
+    tables = [part for part in file.read_text("utf-8").split("\n\n") if part.startswith("| ")]
+    assert tables
+    assert all(part.rstrip() in RESULTS for part in tables)
 
 
 def test_the_names_that_can_be_chosen_are_all_there() -> None:
