@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from calcgpt.commands import ablation, checkpoints, data, pictures, training
+from calcgpt.commands import ablation, checkpoints, data, lab, pictures, sweep, training
 from datagen.errors import UserError
 
 
@@ -54,7 +54,7 @@ def cli() -> None:
     """
 
 
-for module in (data, training, checkpoints, pictures, ablation):
+for module in (data, training, checkpoints, pictures, ablation, lab, sweep):
     for command in module.COMMANDS:
         cli.add_command(command)
 
