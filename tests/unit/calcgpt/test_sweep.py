@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` brings it")
 pytest.importorskip("optuna")
+from calcgpt.commands.sweep import sweep
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.recipe import Recipe, load_recipe, recipe_names
 from calcgpt.sweep import trial as trial_module
@@ -103,6 +104,10 @@ def test_every_shipped_space_builds_and_its_scheduler_and_search_exist(name: str
     SCHEDULERS[space.search.scheduler].make(space)
     make_search(space, [], 0)
     assert space.description
+
+
+def test_the_help_names_the_spaces() -> None:
+    assert f"Spaces: {', '.join(space_names())}." in " ".join((sweep.help or "").split())
 
 
 def test_a_trial_is_the_recipe_with_its_values_for_the_steps_of_the_sweep(space: Space) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from calcgpt.ablation.ablate import chosen
 from calcgpt.ablation.suite import Suite, load_suite, suite_names
+from calcgpt.commands.ablation import ablate
 from calcgpt.errors import ConfigError
 from calcgpt.model import ATTENTIONS, FEEDFORWARDS, POSITIONS, build_model
 from calcgpt.recipe import build, load_recipe
@@ -136,6 +137,10 @@ def test_an_unknown_suite_lists_those_there_are(tmp_path: Path) -> None:
         load_suite("blug")
     with pytest.raises(ConfigError, match="cannot read suite"):
         load_suite(str(tmp_path / "none.toml"))
+
+
+def test_the_help_names_the_suites() -> None:
+    assert f"Suites: {', '.join(suite_names())}." in " ".join((ablate.help or "").split())
 
 
 def test_only_what_is_named_is_chosen() -> None:
