@@ -1,17 +1,19 @@
 """Folders that are whole or absent, as `datagen.files` has it for files, and those that one process
-has to itself."""
+has to itself; and JSON from outside."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 
 
 @contextmanager
@@ -63,3 +65,22 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
         except BlockingIOError:
             raise ConfigError(f"another process is {doing} in {folder}") from None
         yield
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds; raises DataError, one line that names it."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text") from None
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """What `text` holds, found at `where`; raises DataError, one line."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON: {error}") from None

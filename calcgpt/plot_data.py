@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from calcgpt.batches import read_text
 from calcgpt.errors import DataError
+from calcgpt.files import parse_json
 from calcgpt.recipe import build
 
 Operation = Literal["+", "-", "*", "/"]
@@ -128,7 +128,9 @@ EXACT_MATCH = {"all": "all", "+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 def read_record(path: Path) -> Record:
     """A record of `calcgpt eval --json`. UserError, one line, for any other file."""
-    return build(Record, _json(read_text(path), str(path)), f"{path} is no record of `eval --json`")
+    return build(
+        Record, parse_json(read_text(path), str(path)), f"{path} is no record of `eval --json`"
+    )
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -141,7 +143,7 @@ def read_rows(path: Path) -> list[Row]:
     rows = []
     for number, line in enumerate(lines, start=1):
         where = f"{path}, line {number}"
-        rows.append(build(Row, _json(line, where), where))
+        rows.append(build(Row, parse_json(line, where), where))
     if all(row.loss is None for row in rows):
         raise DataError(f"{path} holds no row of training")
     return sorted(rows, key=lambda row: row.step)
@@ -175,10 +177,3 @@ def curves(rows: Sequence[Row]) -> Curves:
         val_loss=points("val_loss"),
         exact_match={label: found for label, found in scores.items() if found},
     )
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON: {error}") from None

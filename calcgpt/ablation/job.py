@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from calcgpt.ablation.suite import Scoring
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Section
 from calcgpt.data import DataFolder
-from calcgpt.errors import ConfigError, DataError
+from calcgpt.errors import ConfigError
+from calcgpt.files import read_json
 from calcgpt.recipe import Recipe, build
 from calcgpt.run_folder import RunFolder
 from calcgpt.trackers import Row
@@ -52,7 +52,7 @@ class Job:
         """Note in its folder what it is; raises ConfigError where the folder is of another run."""
         path, ours = self.folder / JOB, self.recipe.model_dump()
         if path.is_file():
-            theirs = build(Recipe, _json(path), str(path)).model_dump()
+            theirs = build(Recipe, read_json(path), str(path)).model_dump()
             if difference := _difference(theirs, ours):
                 raise ConfigError(
                     f"{self.folder} holds a run with {difference}: choose another --out"
@@ -145,16 +145,7 @@ def run(job: Job, device: str, report: Report) -> None:
 def read_score(folder: Path) -> Score:
     """What `run` wrote; raises DataError, one line, for any other file."""
     path = folder / SCORE
-    return build(Score, _json(path), str(path))
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not JSON: {error}") from None
+    return build(Score, read_json(path), str(path))
 
 
 def _difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:

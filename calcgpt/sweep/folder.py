@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from calcgpt.errors import ConfigError, DataError
+from calcgpt.files import read_json
 from calcgpt.recipe import build
 from calcgpt.run_folder import RunFolder
 from calcgpt.sweep.hyperparameters import Drawn, Value
@@ -153,7 +154,7 @@ class SweepFolder:
         starts: Any = []
         what = json.loads(json.dumps(what))
         if path.exists():
-            known = _json(path)
+            known = read_json(path)
             starts = known.pop("starts", None) if isinstance(known, dict) else None
             if not isinstance(starts, list):
                 raise DataError(f"{path} was not written by a sweep")
@@ -175,12 +176,5 @@ def _difference(known: Any, asked: Any, where: str = "") -> str:
     return "" if known == asked else f"{where} is {asked!r}, it was begun with {known!r}"
 
 
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as error:  # also what is not UTF-8
-        raise DataError(f"{path} is not JSON: {error}") from None
-
-
 def _read(path: Path, kind: type[F]) -> F:
-    return build(kind, _json(path), str(path))
+    return build(kind, read_json(path), str(path))
