@@ -30,7 +30,7 @@ lint: .venv/dev.stamp
 
 # The copy of the service's OpenAPI document, which a test holds to the service.
 openapi: .venv/dev.stamp
-	$(BIN)/python -m api.openapi docs/openapi.json
+	$(BIN)/python -m api.app docs/openapi.json
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

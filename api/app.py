@@ -1,11 +1,16 @@
-"""The application: settings and models in, an ASGI application out."""
+"""The application: settings and models in, an ASGI application out.
+
+The OpenAPI document as a file: `python -m api.app docs/openapi.json`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -13,18 +18,18 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
-from api import problems
-from api.metrics import Metrics, watch_loop
+from api import calculate, completions, operations, problems
 from api.middleware.api_keys import ApiKeys
 from api.middleware.body_limit import BodyLimit
 from api.middleware.rate_limit import Limiter, RateLimit
 from api.middleware.request_log import RequestLog
 from api.middleware.security_headers import SecurityHeaders
 from api.models import LoadedModel, Loader, ModelPool
-from api.routes import calculate, completions, operations, page
 from api.service import Service
 from api.settings import Settings
+from api.telemetry import Metrics, watch_loop
 from calcgpt import __version__
+from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +82,7 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,  # the one of api/routes/page.py needs no other host
+        docs_url=None,  # the one of api/operations.py needs no other host
         redoc_url=None,
     )
     app.state.service = service
@@ -90,7 +95,7 @@ def create_app(
     app.include_router(calculate.router(service))
     app.include_router(completions.router(service))
     app.include_router(operations.router(service))
-    page.install(app)
+    operations.install(app)
     _guard(app, settings, metrics)
     return app
 
@@ -114,3 +119,12 @@ def _guard(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
         )
     app.add_middleware(RequestLog, metrics=metrics)
     app.add_middleware(SecurityHeaders)
+
+
+def document() -> dict[str, Any]:
+    """What the service serves at /openapi.json."""
+    return create_app(Settings(), lambda: iter(())).openapi()
+
+
+if __name__ == "__main__":
+    write_json(Path(sys.argv[1]), document())

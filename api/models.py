@@ -10,11 +10,11 @@ from typing import Any
 
 from api.problems import ProblemError
 from api.schemas import Domain, Model
-from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import CONFIG, Checkpoint, default_root, resolve
-from calcgpt.engines import load_decoder
 from calcgpt.errors import UserError
-from calcgpt.generate import Decoder
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import Decoder
 from datagen.notation import WIDTH
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from api import logs
+from api import telemetry
 from calcgpt.errors import ExpressionError
 
 MEDIA_TYPE = "application/problem+json"
@@ -51,7 +51,7 @@ def document(status: int, detail: str, *, kind: str | None = None, **extra: Any)
         "status": status,
         "detail": detail,
         **extra,
-        "request_id": logs.request_id.get(),
+        "request_id": telemetry.request_id.get(),
     }
     return {name: value for name, value in body.items() if value is not None}
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from calcgpt.calculator import Calculation
+from calcgpt.inference.calculator import Calculation
 
 # One true answer of the shipped checkpoint `steps`, for the documentation.
 PROMPT = "$(00000012.5+0000000003)="

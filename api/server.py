@@ -20,7 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from api import logs
+from api import telemetry
 from api.app import create_app
 from api.models import LoadedModel, Loader, load_models
 from api.protocol import BoundedProtocol
@@ -75,7 +75,7 @@ def loader(settings: Settings) -> Loader:
 def prepare(settings: Settings) -> None:
     """What a process does before it serves: its logs, its threads, as many connections as the
     system lets it have."""
-    logs.configure(settings.log_format, settings.log_level)
+    telemetry.configure(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # that it runs, we say ourselves
     torch.set_num_threads(settings.threads)
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -144,7 +144,7 @@ def _end_with_parent() -> None:
 
 def _options(settings: Settings) -> dict[str, Any]:
     return {
-        "log_config": None,  # logs.configure has done it
+        "log_config": None,  # telemetry.configure has done it
         "access_log": False,  # the application writes its own
         "server_header": False,
         "http": BoundedProtocol,

@@ -1,6 +1,6 @@
 """How fast data sets are made: `datagen` on one process against a plain Python loop.
 
-    python benchmarks/datagen.py [--problems N] [--json FILE]
+    python -m benchmarks.datagen [--problems N] [--json FILE]
 
 Both make a whole data set in one process: they draw problems of the blog's distribution, give each
 to its split, work out exact answers, write the lines to files, and keep count and check sums. The
@@ -15,21 +15,17 @@ import os
 import platform
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-# Run as a script, this file would stand in the way of the package that has its name.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from datagen.arithmetic import Number, Operation, Problem  # noqa: E402
-from datagen.dataset import DatasetPlan, generate  # noqa: E402
-from datagen.notation import render  # noqa: E402
-from datagen.splits import Split, split_of  # noqa: E402
+from datagen.arithmetic import Number, Operation, Problem
+from datagen.dataset import DatasetPlan, generate
+from datagen.notation import render
+from datagen.splits import Split, split_of
 
 OPERATIONS = list(Operation)
 

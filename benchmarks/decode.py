@@ -1,6 +1,6 @@
 """How fast problems are answered: CalcGPT against `generate` of transformers.
 
-    python benchmarks/decode.py [--data FILE] [--checkpoint NAME] [--preset NAME] [--json FILE]
+    python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--preset NAME] [--json FILE]
 
 The same weights, greedy decoding with a key/value cache, the prompts of a file of problems, one at
 a time and 256 at a time. CalcGPT decodes by torch and, on the CPU, by onnxruntime as well. A
@@ -16,22 +16,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import torch
+from transformers import PreTrainedModel
 
-import torch  # noqa: E402
-from transformers import PreTrainedModel  # noqa: E402
-
-from benchmarks.measure import alternate, environment, parser, show, summary, write  # noqa: E402
-from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
-from calcgpt.evaluate import read_problems  # noqa: E402
-from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
-from calcgpt.export.onnx_decoder import OnnxDecoder  # noqa: E402
-from calcgpt.generate import Decoder, generate  # noqa: E402
-from calcgpt.model import LanguageModel, build_model  # noqa: E402
-from calcgpt.recipe import load_preset  # noqa: E402
-from calcgpt.tokenizer import TOKENIZERS  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, show, summary, write
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.evaluation.evaluate import read_problems
+from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.onnx_graph import OnnxDecoder
+from calcgpt.model import LanguageModel, build_model
+from calcgpt.recipe import load_preset
 
 ANSWER = 11  # characters of an answer and its `$`
 PEER = "transformers"

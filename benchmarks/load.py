@@ -1,7 +1,7 @@
 """Load on an HTTP service from one process that costs little: connections that are kept, requests
 written beforehand, and on each connection the next request when the answer is there.
 
-    python benchmarks/load.py
+    python -m benchmarks.load
 
 serves a constant, on a free port that it tells. What a load on that comes to is the most that the
 load itself can ask for, on this machine.

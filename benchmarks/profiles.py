@@ -1,36 +1,31 @@
 """Where the time goes, in CalcGPT and in transformers, and how fast products of matrices are.
 
-    python benchmarks/profiles.py [--json FILE]
+    python -m benchmarks.profiles [--json FILE]
 
 How long it takes to answer 256 problems with the blog's model, and to train a Llama of its size for
 a step, and how much of that are products of matrices and attention; and products of the sizes that
-occur there by MKL, which torch takes by itself, and by oneDNN, which `calcgpt.model.linear` takes.
+occur there by MKL, which torch takes by itself, and by oneDNN, which `calcgpt.model.layers` takes.
 On one thread.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import torch
+from torch.nn import functional as F
+from torch.profiler import ProfilerActivity, profile
 
-import torch  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-from torch.profiler import ProfilerActivity, profile  # noqa: E402
-
-from benchmarks.decode import contestants  # noqa: E402
-from benchmarks.measure import environment, parser, write  # noqa: E402
-from benchmarks.train import loops  # noqa: E402
-from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
-from calcgpt.evaluate import read_problems  # noqa: E402
-from calcgpt.model import linear  # noqa: E402
-from calcgpt.recipe import load_preset  # noqa: E402
+from benchmarks.decode import contestants
+from benchmarks.measure import environment, parser, write
+from benchmarks.train import loops
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.evaluation.evaluate import read_problems
+from calcgpt.model import layers
+from calcgpt.recipe import load_preset
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise")
 SIZES = ((6_400, 96, 288), (6_400, 96, 384), (6_400, 384, 96), (256, 96, 384), (1, 96, 384))
@@ -77,8 +72,8 @@ def product_rates(runs: int) -> dict[str, dict[str, float]]:
     for rows, n_in, n_out in SIZES:
         x, weight = torch.randn(rows, n_in), torch.randn(n_out, n_in)
         ways = {"MKL": partial(F.linear, x, weight)}
-        if linear.AVAILABLE:
-            ways["oneDNN"] = partial(linear.by_onednn, x, weight, None)
+        if layers.AVAILABLE:
+            ways["oneDNN"] = partial(layers.by_onednn, x, weight, None)
         rates[f"{rows} x {n_in} x {n_out}"] = {
             name: gflops(product, 2 * rows * n_in * n_out, runs) for name, product in ways.items()
         }

@@ -1,6 +1,6 @@
 """The service under load: problems answered per second, and how long one waits for an answer.
 
-    python benchmarks/serve.py [--seconds S] [--clients N] [--checkpoint NAME ...] [--workers N]
+    python -m benchmarks.serve [--seconds S] [--clients N] [--checkpoint NAME ...] [--workers N]
                                [--json FILE]
 
 Clients in this process ask over loopback, each its next problem when it has the answer to its last:
@@ -30,25 +30,22 @@ from statistics import median
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-FOLDER = Path(__file__).resolve().parent
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != FOLDER]
-sys.path.append(str(FOLDER.parent))
+import numpy as np
+import torch
+from prometheus_client.parser import text_string_to_metric_families
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+from api.settings import Settings, load_settings
+from benchmarks.load import LOOPBACK, Load, put, request
+from benchmarks.measure import environment, parser, write
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.errors import ConfigError
+from calcgpt.export.hf_classes import counterpart_of
+from datagen.arithmetic import Operation
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.notation import number_text
 
-from api.settings import Settings, load_settings  # noqa: E402
-from benchmarks.load import LOOPBACK, Load, put, request  # noqa: E402
-from benchmarks.measure import environment, parser, write  # noqa: E402
-from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
-from calcgpt.errors import ConfigError  # noqa: E402
-from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
-from datagen.arithmetic import Operation  # noqa: E402
-from datagen.notation import number_text  # noqa: E402
-from datagen.sampling import bit_generator, distribution  # noqa: E402
-
+FOLDER = Path(__file__).parent
 ON, OFF, PEER = "batching on", "batching off", "transformers"
 PROBLEMS = 4_096
 PEER_WAYS = ((1, 1), (2, 1), (1, 2))  # torch's threads, calls of `generate` at a time

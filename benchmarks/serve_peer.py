@@ -1,7 +1,7 @@
 """What the service is compared with: a plain FastAPI endpoint that calls `generate` of
 transformers, on the same weights.
 
-    python benchmarks/serve_peer.py CHECKPOINT [--threads N] [--at-once N]
+    python -m benchmarks.serve_peer CHECKPOINT [--threads N] [--at-once N]
 
 It serves on a free port, which uvicorn tells. A problem is a `generate`, greedy, with a key/value
 cache, in a thread of FastAPI's; `--at-once` of them run at a time, each on `--threads` threads of
@@ -12,24 +12,18 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
-from pathlib import Path
 from threading import Semaphore
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import torch
+import uvicorn
+from fastapi import FastAPI, HTTPException
+from pydantic import BaseModel
 
-import torch  # noqa: E402
-import uvicorn  # noqa: E402
-from fastapi import FastAPI, HTTPException  # noqa: E402
-from pydantic import BaseModel  # noqa: E402
-
-from calcgpt.calculator import read_answer  # noqa: E402
-from calcgpt.checkpoint import Checkpoint, resolve  # noqa: E402
-from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
-from datagen.arithmetic import Operation, Problem  # noqa: E402
-from datagen.notation import number_from_text, render_prompt  # noqa: E402
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.inference.calculator import read_answer
+from datagen.arithmetic import Operation, Problem
+from datagen.notation import number_from_text, render_prompt
 
 PROBLEM = re.compile(r"([0-9.]+)([-+*/])([0-9.]+)")
 

@@ -1,6 +1,6 @@
 """How fast lines with worked steps are made, on one process.
 
-    python benchmarks/steps.py [--problems N] [--json FILE]
+    python -m benchmarks.steps [--problems N] [--json FILE]
 
 The same problems of the blog's distribution, with W = 7, are rendered by `vectorised_steps` and by
 a plain loop over `steps.render`, which must come to the same bytes. Whole data sets with
@@ -18,19 +18,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import numpy as np
 
-import numpy as np  # noqa: E402
-
-from benchmarks.datagen import processor, rate  # noqa: E402
-from datagen import steps  # noqa: E402
-from datagen.dataset import DatasetPlan, generate  # noqa: E402
-from datagen.formats import DEFAULT_DIGITS  # noqa: E402
-from datagen.sampling import PIECE, bit_generator, distribution  # noqa: E402
-from datagen.vectorised import ProblemArray  # noqa: E402
-from datagen.vectorised_steps import render_lines  # noqa: E402
+from benchmarks.datagen import processor, rate
+from datagen import steps
+from datagen.dataset import DatasetPlan, generate
+from datagen.distributions import PIECE, distribution
+from datagen.drawing import bit_generator
+from datagen.formats import DEFAULT_DIGITS
+from datagen.vectorised import ProblemArray
+from datagen.vectorised_steps import render_lines
 
 
 def draw(problems: int) -> list[ProblemArray]:

@@ -1,6 +1,6 @@
 """How fast a Llama is trained: CalcGPT's against that of transformers, under the same loop.
 
-    python benchmarks/train.py [--json FILE]
+    python -m benchmarks.train [--json FILE]
 
 Both have the same shape and weights, and the loop is CalcGPT's step: cross-entropy, backward,
 fused AdamW. Two shapes: the blog's, 8 layers of 96 and batches of 16 by 128 tokens, where products
@@ -11,24 +11,19 @@ losses must agree before they are timed. They take turns, and the medians are co
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import torch
+from torch import nn
+from torch.nn import functional as F
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
-
-from benchmarks.measure import alternate, environment, parser, show, summary, write  # noqa: E402
-from calcgpt.config import ModelConfig, TrainConfig  # noqa: E402
-from calcgpt.export.hf.counterpart import counterpart_of  # noqa: E402
-from calcgpt.model import build_model  # noqa: E402
-from calcgpt.model.parameters import count  # noqa: E402
-from calcgpt.optim import OPTIMIZERS  # noqa: E402
-from calcgpt.recipe import load_preset  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, show, summary, write
+from calcgpt.config import ModelConfig, TrainConfig
+from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.model import build_model
+from calcgpt.model.parameters import count
+from calcgpt.recipe import load_preset
+from calcgpt.training.optim import OPTIMIZERS
 
 PEER = "transformers"
 VOCABULARY, BATCH, STEPS = 21, 16, 8

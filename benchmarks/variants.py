@@ -1,7 +1,7 @@
 """The table of variants: parameters, speed, and how far each is from other implementations.
 
     pytest tests/parity --parity-report parity.json
-    python benchmarks/variants.py --parity parity.json [--json FILE] [--markdown FILE]
+    python -m benchmarks.variants --parity parity.json [--json FILE] [--markdown FILE]
 
 Every registered variant is one change to the blog's model, at the blog's size (8 layers of 96, 8
 heads, 128 positions). Training is batches of 16 by 128 tokens; decoding is greedy, 64 problems at
@@ -11,24 +11,20 @@ variant took part, over the largest logit.
 """
 
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Run as a script, this file would have its neighbours stand in the way of the packages.
-sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).parent]
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+import torch
 
-import torch  # noqa: E402
-
-from benchmarks.measure import alternate, environment, parser, summary, write  # noqa: E402
-from benchmarks.train import Loop  # noqa: E402
-from calcgpt.config import ModelConfig  # noqa: E402
-from calcgpt.generate import generate  # noqa: E402
-from calcgpt.model import (  # noqa: E402
+from benchmarks.measure import alternate, environment, parser, summary, write
+from benchmarks.train import Loop
+from calcgpt.config import ModelConfig
+from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.inference.generate import generate
+from calcgpt.model import (
     ATTENTIONS,
     BLOCKS,
     FEEDFORWARDS,
@@ -38,8 +34,7 @@ from calcgpt.model import (  # noqa: E402
     LanguageModel,
     build_model,
 )
-from calcgpt.recipe import load_preset, preset_names  # noqa: E402
-from calcgpt.tokenizer import TOKENIZERS  # noqa: E402
+from calcgpt.recipe import load_preset, preset_names
 
 BASELINE = "minigpt"
 BATCH, PROBLEMS, PROMPT, ANSWER = 16, 64, 25, 11

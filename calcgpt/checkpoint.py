@@ -1,4 +1,6 @@
-"""Checkpoints: a folder of plain files, nothing pickled.
+"""The README of a checkpoint, written from its recipe and its metrics alone.
+
+Checkpoints: a folder of plain files, nothing pickled.
 
 config.json         the recipe, the package version, the SHA-256 of itself and of the next two
 tokenizer.json      the vocabulary
@@ -22,14 +24,65 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from calcgpt import __version__
+from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.files import new_folder
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model.parameters import count
-from calcgpt.model_card import model_card
 from calcgpt.recipe import Recipe, build
-from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
-from datagen.files import sha256, write_json, write_text
+from datagen.files import new_folder, sha256, write_json, write_text
+
+SPLITS = {
+    "validation": "validation, greedy",
+    "test": "test, greedy",
+    "test_sampled": "test, sampled at temperature 1",
+}
+ALSO = "also"  # scores on further files, by the name that was given to each
+
+
+def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
+    """Markdown: what the model is, how it was made, what it scored."""
+    model, train = recipe.model, recipe.train
+    lines = [
+        f"# {name}",
+        "",
+        recipe.description or "A decoder-only transformer trained from scratch.",
+        "",
+        f"- {metrics.get('parameters', 0):,} parameters: {model.n_layer} layers, "
+        f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
+        f"context {model.block_size}; positions {model.position}, feed-forward "
+        f"{model.feedforward}, norm {model.norm}",
+        f"- trained for {metrics.get('step', '?')} steps of {train.batch_size} sequences "
+        f"({train.batches}), {train.optimizer}, seed {train.seed}",
+        "",
+    ]
+    rows = [score_row(label, metrics[key]) for key, label in SPLITS.items() if key in metrics]
+    rows += [score_row(f"{key}, greedy", scores) for key, scores in metrics.get(ALSO, {}).items()]
+    if rows:
+        lines += [SCORE_HEADER, *rows, ""]
+    lines += [
+        "It is a research artefact: its answers can be wrong, and `calcgpt calc` says when they",
+        "are. Made from `config.json` and `metrics.json` beside this file.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+SCORE_HEADER = (
+    "| data | n | character accuracy | exact match | + | - | * | / |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def score_row(label: str, scores: dict[str, Any]) -> str:
+    """One row of a score table: overall, then exact match per operation."""
+    cells = [f"{scores['n']:,}", f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
+    return f"| {label} | {' | '.join(cells + operation_cells(scores))} |"
+
+
+def operation_cells(scores: dict[str, Any]) -> list[str]:
+    """Exact match of each operation; empty where the data has none of it."""
+    operations = scores["by_operation"]
+    return [f"{operations[op]['exact_match']:.4f}" if op in operations else "" for op in "+-*/"]
+
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"

@@ -1,7 +1,7 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
 What is wrong with the numbers is refused here. The names stand for entries in the registries of
-`calcgpt.model`, `calcgpt.optim` and `calcgpt.batches`, all of which build on this module, and of
+`calcgpt.model`, `calcgpt.training` and `calcgpt.data`, all of which build on this module, and of
 `datagen`; whether they exist is checked where a recipe, or a model, is built from them.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from datagen.errors import UserError
+from datagen.errors import ConfigError, DataError, UserError
 
 __all__ = [
     "CheckpointError",
@@ -14,15 +14,8 @@ __all__ = [
     "ExpressionErrorKind",
     "TrainingError",
     "UserError",
+    "missing_extra",
 ]
-
-
-class ConfigError(UserError):
-    """A recipe, an override or a name in a config is not valid."""
-
-
-class DataError(UserError):
-    """A data file cannot be read, or is not what the recipe needs."""
 
 
 class CheckpointError(UserError):
@@ -65,3 +58,8 @@ class ExpressionError(UserError):
 
     def __str__(self) -> str:
         return f"{self.reason} (position {self.position})"
+
+
+def missing_extra(target: str, library: str) -> UserError:
+    """What to raise where the library of a target is not installed; its extra has its name."""
+    return UserError(f"export to {target} needs {library}: pip install 'calcgpt[{target}]'")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcgpt.errors import DataError, UserError
-from calcgpt.plot_data import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
 from datagen.files import write_bytes
 
 if TYPE_CHECKING:

@@ -14,15 +14,15 @@ from typing import Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from calcgpt.batches import BATCHES
 from calcgpt.config import DataConfig, ModelConfig, Section, TrainConfig
-from calcgpt.distributed import PARALLEL
+from calcgpt.data.batches import BATCHES
+from calcgpt.data.tokenizer import TOKENIZERS, VOCAB_SIZE
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.model import check_config
-from calcgpt.optim import OPTIMIZERS, SCHEDULES
-from calcgpt.tokenizer import TOKENIZERS, VOCAB_SIZE
+from calcgpt.training.distributed import PARALLEL
+from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
+from datagen.distributions import distribution
 from datagen.formats import line_format
-from datagen.sampling import distribution
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"

@@ -14,21 +14,24 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from datagen import engines
 from datagen.errors import DatasetError
-from datagen.folder import clear, writing
-from datagen.plan import GENERATOR, DatasetPlan
-from datagen.records import (
+from datagen.manifest import (
     MANIFEST,
     FileRecord,
     Journal,
     Manifest,
+    SplitFile,
+    clear,
+    final_path,
     is_intact,
     load_manifest,
+    partial_path,
+    writing,
 )
-from datagen.shards import BLOCK, Shard, held_out_shard, train_shard
-from datagen.split_file import SplitFile, final_path, partial_path
+from datagen.plan import BLOCK, GENERATOR, DatasetPlan, Shard, held_out_shard, train_shard
 from datagen.splits import Split
+from datagen.workers import Compute
+from datagen.workers import engine as compute_engine
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
@@ -47,13 +50,13 @@ def generate(
     """Make the data set of a plan in the folder `out`, or finish it, or find that it is there.
 
     The bytes depend on the plan alone: neither on who computes (`engine`, with
-    `workers` processes and `ray_address`, as `datagen.engines` explains them; the default is this
+    `workers` processes and `ray_address`, as `datagen.workers` explains them; the default is this
     process) nor on `shard_size` (problems between two entries in the journal, in whole blocks).
     An `out` that holds anything but this data set or its beginning is left as it is, and
     DatasetError raised, unless `force`. All that goes wrong is a DatasetError of one line; what was
     written by then stays for the next call. `progress` shows a bar on stderr.
     """
-    compute = engines.engine(engine, workers, ray_address)
+    compute = compute_engine(engine, workers, ray_address)
     if shard_size < 1:
         raise DatasetError(f"shard_size must be at least 1, not {shard_size}")
     try:
@@ -68,9 +71,7 @@ def generate(
         raise DatasetError("a worker process died (no memory?): the same call continues") from error
 
 
-def _complete(
-    journal: Journal, compute: engines.Compute, shard_size: int, progress: bool
-) -> Manifest:
+def _complete(journal: Journal, compute: Compute, shard_size: int, progress: bool) -> Manifest:
     """Write what is missing: the held-out files first, which fail if the distribution is small."""
     plan, folder = journal.plan, journal.folder
     journal.save()
@@ -93,7 +94,7 @@ def _complete(
 
 
 def _shards(
-    plan: DatasetPlan, split: Split, done: int, compute: engines.Compute
+    plan: DatasetPlan, split: Split, done: int, compute: Compute
 ) -> Generator[Shard, None, None]:
     """What a split's file still lacks, in order, when it has its first `done` problems."""
     if done == plan.counts[split]:

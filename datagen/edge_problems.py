@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from datagen.draws import Draws, Integers, Words, mixture
+from datagen.drawing import Draws, Integers, Words, mixture
 from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
 
 KIND_WORDS = 10  # as many as the most demanding kind needs: two numbers with inner zeros

@@ -23,3 +23,11 @@ class NotationError(UserError):
 
 class DatasetError(UserError):
     """A data set that cannot be made, continued or read."""
+
+
+class ConfigError(UserError):
+    """A recipe, an override or a name in a config is not valid."""
+
+
+class DataError(UserError):
+    """A data file cannot be read, or is not what the recipe needs."""

@@ -1,9 +1,23 @@
-"""Files that are whole or absent."""
+"""Files that are whole or absent.
 
+Folders that are whole or absent, as `datagen.files` has it for files, and those that one process
+has to itself; and JSON from outside.
+"""
+
+from __future__ import annotations
+
+import fcntl
 import hashlib
 import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from datagen.errors import ConfigError, DataError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -35,3 +49,73 @@ def sha256(path: Path) -> str:
     """Hexadecimal SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to fill, which becomes `path` when the block ends without an error.
+
+    A folder that stands at `path` is replaced; between the two renames only a crash of the whole
+    machine can leave it under its temporary name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield staging
+        for file in staging.iterdir():
+            with file.open("rb") as opened:
+                os.fsync(opened.fileno())
+        staging.chmod(0o755)
+        _swap_in(staging, path)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _swap_in(staging: Path, path: Path) -> None:
+    """Rename `staging` to `path`; what stood there is removed, or put back if that fails."""
+    if not path.exists():
+        staging.replace(path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    try:
+        path.replace(old / path.name)
+        try:
+            staging.replace(path)
+        except BaseException:
+            (old / path.name).replace(path)
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, doing: str) -> Iterator[None]:
+    """Make `folder` and hold it against a second process; raises ConfigError, saying that another
+    one is `doing` something there. The system lifts the lock if we die."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(f"another process is {doing} in {folder}") from None
+        yield
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds; raises DataError, one line that names it."""
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not UTF-8 text") from None
+    return parse_json(text, str(path))
+
+
+def parse_json(text: str, where: str) -> Any:
+    """What `text` holds, found at `where`; raises DataError, one line."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not JSON: {error}") from None

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import notation, steps, vectorised
-from datagen.figures import POWERS_OF_TEN
 from datagen.splits import problem_hashes
-from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
+from datagen.vectorised import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
 
 _CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
 _ROWS = np.frombuffer(steps.ROWS.encode(), np.uint8)

@@ -88,9 +88,9 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.config import ModelConfig
+    from calcgpt.data.tokenizer import arithmetic_tokenizer
     from calcgpt.model import GPT
     from calcgpt.recipe import Recipe
-    from calcgpt.tokenizer import arithmetic_tokenizer
 
     recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=64))
     tokenizer = arithmetic_tokenizer()

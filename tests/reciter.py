@@ -11,9 +11,9 @@ import torch
 from api.models import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
+from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.model import GPT
 from calcgpt.recipe import Recipe
-from calcgpt.tokenizer import Tokenizer
 
 ROOM = 64  # tokens of context
 SURE = 50.0  # the logit of the token that follows; all others have 0

@@ -1,6 +1,6 @@
 """A decoder whose text is known: it stands for a model in tests, behind all that decodes.
 
-It satisfies `calcgpt.generate.Decoder`: batches, the shared prefix of prompts, rows that leave.
+It satisfies `Decoder` of `calcgpt.inference.generate`: batches, the shared prefix, rows that leave.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from functools import lru_cache
 import torch
 
 from api.models import LoadedModel
-from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
+from calcgpt.inference.calculator import Calculator
 from calcgpt.model import GPT
 from calcgpt.recipe import Recipe
-from calcgpt.tokenizer import TOKENIZERS, Tokenizer
 from datagen import notation, steps
 from datagen.arithmetic import Operation
 

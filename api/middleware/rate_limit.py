@@ -15,9 +15,9 @@ from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.metrics import Metrics
 from api.middleware import is_api
 from api.problems import problem
+from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import logs
-from api.metrics import Metrics
+from api import telemetry
 from api.problems import problem
+from api.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +44,13 @@ class RequestLog:
             return await self._app(scope, receive, send)
         exchange = Exchange(scope, receive, send)
         scope.setdefault("state", {})["request_id"] = exchange.id
-        token = logs.request_id.set(exchange.id)
+        token = telemetry.request_id.set(exchange.id)
         started = time.perf_counter()
         try:
             await self._run(scope, exchange)
         finally:
             self._record(scope, exchange, time.perf_counter() - started)
-            logs.request_id.reset(token)
+            telemetry.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
         failure = problem(500, "the service has a defect; its log says more")

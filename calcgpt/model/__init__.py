@@ -1,14 +1,9 @@
 """The models: a config's names resolved in registries, one family of variants a module."""
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.bigram import Bigram
-from calcgpt.model.blocks import BLOCKS
-from calcgpt.model.feedforward import FEEDFORWARDS
-from calcgpt.model.gpt import GPT, INITS
-from calcgpt.model.kv_cache import KVCache
-from calcgpt.model.language_model import MODELS, LanguageModel
-from calcgpt.model.norms import NORMS
+from calcgpt.model.attention import ATTENTIONS, KVCache
+from calcgpt.model.gpt import BLOCKS, GPT, INITS, MODELS, Bigram, LanguageModel
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 
 __all__ = [

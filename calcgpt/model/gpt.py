@@ -1,4 +1,14 @@
-"""The decoder-only transformer.
+"""Blocks, by where they normalise: attention, then feed-forward, each added to what came in.
+
+Shapes: B batch, T tokens, C n_embd.
+
+The interface that all models share: tokens in, logits over the next token out.
+
+Shapes: B batch, T tokens, V vocabulary.
+
+The bigram model: the floor under all others.
+
+The decoder-only transformer.
 
 Shapes: B batch, T tokens, C n_embd, V vocabulary.
 """
@@ -6,6 +16,7 @@ Shapes: B batch, T tokens, C n_embd, V vocabulary.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -13,17 +24,131 @@ import torch
 from torch import nn
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context
-from calcgpt.model.blocks import BLOCKS
-from calcgpt.model.dropout import dropout
-from calcgpt.model.feedforward import FEEDFORWARDS
-from calcgpt.model.kv_cache import KVCache
-from calcgpt.model.language_model import MODELS, LanguageModel
-from calcgpt.model.linear import Linear
-from calcgpt.model.norms import NORMS
+from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KVCache
+from calcgpt.model.layers import FEEDFORWARDS, NORMS, Linear, dropout, feed_forward
 from calcgpt.model.positions import POSITIONS
 from calcgpt.model.sizes import Sizes
 from calcgpt.registry import Registry
+
+
+class Block(nn.Module, ABC):
+    """The parts of a block."""
+
+    final_norm: bool  # whether the last block's output is still to be normalised
+
+    def __init__(self, config: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.attn_norm = NORMS[config.norm](config.n_embd, config.norm_bias)
+        self.attn = CausalSelfAttention(config, layer)
+        self.ff_norm = NORMS[config.norm](config.n_embd, config.norm_bias)
+        self.ff = feed_forward(config)
+
+    @abstractmethod
+    def forward(self, x_BTC: torch.Tensor, context: Context) -> torch.Tensor:
+        """(B, T, C) -> (B, T, C)."""
+
+
+BLOCKS: Registry[type[Block]] = Registry("norm_position")
+
+
+@BLOCKS.register("pre")
+class PreNormBlock(Block):
+    """x + f(norm(x)): the residual stream itself is never normalised (GPT-2; Radford et al. 2019,
+    section 2.3. Xiong et al. 2020)."""
+
+    final_norm = True
+
+    def forward(self, x_BTC: torch.Tensor, context: Context) -> torch.Tensor:
+        x_BTC = x_BTC + self.attn(self.attn_norm(x_BTC), context)
+        x_BTC = x_BTC + self.ff(self.ff_norm(x_BTC))
+        return x_BTC
+
+
+@BLOCKS.register("post")
+class PostNormBlock(Block):
+    """norm(x + f(x)), as in the first transformer (Vaswani et al. 2017, section 3.1)."""
+
+    final_norm = False
+
+    def forward(self, x_BTC: torch.Tensor, context: Context) -> torch.Tensor:
+        x_BTC = self.attn_norm(x_BTC + self.attn(x_BTC, context))
+        x_BTC = self.ff_norm(x_BTC + self.ff(x_BTC))
+        return x_BTC
+
+
+class LanguageModel(nn.Module, ABC):
+    """Predicts the next token from those before it."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = vocab_size
+
+    @abstractmethod
+    def forward(
+        self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
+    ) -> torch.Tensor:
+        """Logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
+
+        With a cache, `tokens_BT` are the tokens after those it holds, and it holds them afterwards.
+        Raises ValueError beyond `block_size` tokens.
+        """
+
+    def new_cache(self, batch: int, n_token: int) -> KVCache:
+        """An empty key/value cache for `batch` sequences of at most `n_token` tokens."""
+        weight = next(self.parameters())
+        capacity = self.n_positions(self.config, n_token)
+        return KVCache(self.config, batch, capacity, weight.device, weight.dtype)
+
+    def n_parameters(self) -> int:
+        """Trainable numbers, shared ones counted once."""
+        return sum(p.numel() for p in self.parameters())
+
+    @classmethod
+    def check(cls, config: ModelConfig) -> None:
+        """Raise ConfigError for parts that do not fit together."""
+
+    @classmethod
+    def n_positions(cls, config: ModelConfig, n_token: int) -> int:
+        """How many positions `n_token` tokens take."""
+        return n_token
+
+    @classmethod
+    @abstractmethod
+    def count(cls, config: ModelConfig, s: Sizes) -> dict[str, Any]:
+        """The parameters of each part, as arithmetic over `s`."""
+
+    def _check_room(self, n_position: int) -> None:
+        room = self.n_positions(self.config, self.config.block_size)
+        if n_position > room:
+            raise ValueError(f"{n_position} tokens do not fit in {room}")
+
+
+MODELS: Registry[type[LanguageModel]] = Registry("architecture")
+
+
+@MODELS.register("bigram")
+class Bigram(LanguageModel):
+    """The next token from the last one alone: a row of logits for each token (Karpathy's
+    `makemore`). Of the config it uses `block_size`."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__(config, vocab_size)
+        self.table = nn.Embedding(vocab_size, vocab_size)
+
+    @classmethod
+    def count(cls, config: ModelConfig, s: Sizes) -> dict[str, Any]:
+        return {"table of logits": s.V * s.V}
+
+    def forward(
+        self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
+    ) -> torch.Tensor:
+        length = tokens_BT.size(1) + (cache.length if cache else 0)
+        self._check_room(length)
+        if cache is not None:
+            cache.length = length
+        logits: torch.Tensor = self.table(tokens_BT[:, -1:] if last_only else tokens_BT)
+        return logits
 
 
 @MODELS.register("gpt")

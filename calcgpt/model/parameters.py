@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.feedforward import FEEDFORWARDS
-from calcgpt.model.language_model import MODELS
+from calcgpt.model.gpt import MODELS
+from calcgpt.model.layers import FEEDFORWARDS
 from calcgpt.model.sizes import Sizes
 
 

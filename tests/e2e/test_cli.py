@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.inference.calculator import Calculator
 from datagen.files import sha256
 
 REPOSITORY = Path(__file__).parents[2]
@@ -201,7 +201,7 @@ for name in {WEB}:
     sys.modules[name] = None  # importing it raises
 from pathlib import Path
 from calcgpt.recipe import load_recipe
-from calcgpt.train import train
+from calcgpt.training.train import train
 recipe = load_recipe("nano", ("train.steps=2", "model.n_layer=1"))
 train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False)
 """

@@ -18,7 +18,7 @@ from serving import wait_for
 from api.app import create_app
 from api.models import LoadedModel
 from api.settings import Settings
-from calcgpt.calculator import Calculator
+from calcgpt.inference.calculator import Calculator
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError
 

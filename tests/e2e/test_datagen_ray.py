@@ -17,7 +17,7 @@ pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings 
 import psutil
 
 from datagen.dataset import DatasetPlan, generate
-from datagen.shards import BLOCK
+from datagen.plan import BLOCK
 
 PLAN = DatasetPlan(train=12 * BLOCK - 5, val=500, test=500, seed=11)
 OPTIONS = ("--train", str(PLAN.train), "--val", "500", "--test", "500", "--seed", "11")
@@ -157,7 +157,7 @@ dataset.train_shard = die
 def die_once(plan, block):
     import os
     from pathlib import Path
-    from datagen.shards import train_shard
+    from datagen.plan import train_shard
     if block == 5:
         try:
             Path({str(tmp_path)!r}, str(block)).touch(exist_ok=False)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from datagen import download
+from datagen import text as text_module
 from datagen.text import KNOWN, KnownText
 
 TEXT = "To be, or not to be: ÷\r\n".encode() * 5_000
@@ -185,9 +185,9 @@ def test_what_a_server_does_wrong_is_one_line(
     run_cli: Run, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
     path: str, complaint: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(download, "MAX_BYTES", 1_000_000)
-    monkeypatch.setattr(download, "_SILENCE", 1.0)
-    monkeypatch.setattr(download, "_PATIENCE", 1.0)
+    monkeypatch.setattr(text_module, "MAX_BYTES", 1_000_000)
+    monkeypatch.setattr(text_module, "_SILENCE", 1.0)
+    monkeypatch.setattr(text_module, "_PATIENCE", 1.0)
     out = tmp_path / "out"
     ended = run_cli("datagen", "text", out, "--source", f"{address}/{path}", "--quiet")
     assert ended.code == 2

@@ -22,10 +22,10 @@ from safetensors.torch import load_file
 from torch import distributed as dist
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.distributed import Processes, processes
 from calcgpt.errors import DataError, UserError
 from calcgpt.recipe import Recipe, load_recipe
-from calcgpt.train import train
+from calcgpt.training.distributed import Processes, processes
+from calcgpt.training.train import train
 
 BASE = (
     "model.n_layer=1", "train.batch_size=8", "train.steps=8", "train.warmup_steps=4",
@@ -321,7 +321,7 @@ def test_where_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path:
     code, output = finish(launcher)
     assert code != 0
     assert said_by_us(output) in ([], ["error: another process of this run has ended before it"])
-    assert "calcgpt/train.py" not in output  # no traceback but torchrun's
+    assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
 
 
 def test_what_all_do_wrong_is_said_once(data_folder: Path, tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.config import ModelConfig
-from calcgpt.evaluate import evaluate, read_problems
+from calcgpt.data.tokenizer import arithmetic_tokenizer
+from calcgpt.evaluation.evaluate import evaluate, read_problems
 from calcgpt.model import build_model
 from calcgpt.recipe import Recipe
-from calcgpt.tokenizer import arithmetic_tokenizer
 
 REPOSITORY = Path(__file__).parents[2]
 OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.evaluate import read_problems
-from calcgpt.generate import generate
+from calcgpt.evaluation.evaluate import read_problems
+from calcgpt.inference.generate import generate
 from datagen.dataset import DatasetPlan
 from datagen.dataset import generate as generate_data
 

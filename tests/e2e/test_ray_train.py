@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` brings it")
 
 from calcgpt.recipe import load_recipe
-from calcgpt.train import train
+from calcgpt.training.train import train
 
 SETTINGS = (
     "model.n_layer=1", "train.batch_size=8", "train.steps=6", "train.warmup_steps=2",

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.evaluation.report import comparison_table
 from calcgpt.export import EXPORTERS
 from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, MODELS, NORMS, POSITIONS
 from calcgpt.recipe import preset_names, recipe_names
-from calcgpt.report import comparison_table
-from calcgpt.tokenizer import TOKENIZERS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.calculator import Calculator
-from calcgpt.checkpoint import Checkpoint, best, load_metrics
-from calcgpt.evaluate import evaluate, read_problems
-from calcgpt.model_card import model_card
+from calcgpt.checkpoint import Checkpoint, best, load_metrics, model_card
+from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.inference.calculator import Calculator
 from calcgpt.recipe import load_recipe
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from calcgpt.model import linear
-from calcgpt.model.linear import Linear
+from calcgpt.model import layers
+from calcgpt.model.layers import Linear
 
 sizes = st.integers(1, 40)
 
-needs_onednn = pytest.mark.skipif(not linear.AVAILABLE, reason="this torch has no oneDNN")
+needs_onednn = pytest.mark.skipif(not layers.AVAILABLE, reason="this torch has no oneDNN")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def every_size() -> Iterator[None]:
     """Small products, too, take the way that is tested."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(linear, "MIN_PRODUCTS", 1)
+    patch.setattr(layers, "MIN_PRODUCTS", 1)
     yield
     patch.undo()
 
@@ -40,7 +40,7 @@ def test_values_and_gradients_are_torchs(
         else torch.randn(batch, rows, n_in)
     )
     x.requires_grad_()
-    assert linear._goes_by_onednn(x, layer.weight)
+    assert layers._goes_by_onednn(x, layer.weight)
     parameters = [x, *layer.parameters()]
     results = []
     for y in (layer(x), F.linear(x, layer.weight, layer.bias)):
@@ -65,7 +65,7 @@ def test_what_does_not_learn_gets_no_gradient() -> None:
 def test_all_else_is_torchs_own() -> None:
     weight = torch.randn(4, 8)
     with torch.autocast("cpu", torch.bfloat16):
-        assert not linear._goes_by_onednn(torch.randn(3, 8), weight)
-    assert not linear._goes_by_onednn(torch.randn(3, 8).double(), weight.double())
-    assert not linear._goes_by_onednn(torch.randn(0, 8), weight)
-    assert not linear._goes_by_onednn(torch.randn(3, 8, device="meta"), weight)
+        assert not layers._goes_by_onednn(torch.randn(3, 8), weight)
+    assert not layers._goes_by_onednn(torch.randn(3, 8).double(), weight.double())
+    assert not layers._goes_by_onednn(torch.randn(0, 8), weight)
+    assert not layers._goes_by_onednn(torch.randn(3, 8, device="meta"), weight)

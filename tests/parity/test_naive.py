@@ -12,8 +12,7 @@ from parity.variants import VOCAB, build, every_variant, random_tokens
 
 from calcgpt import model
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions.alibi import alibi_slopes
-from calcgpt.model.positions.t5 import t5_buckets
+from calcgpt.model.positions import alibi_slopes, t5_buckets
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from parity.variants import VOCAB, build, random_tokens
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.export.hf import COUNTERPARTS, counterpart_of
-from calcgpt.generate import generate
+from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of
+from calcgpt.inference.generate import generate
 from calcgpt.model import LanguageModel
 from calcgpt.recipe import load_preset
 

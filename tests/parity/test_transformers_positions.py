@@ -17,8 +17,7 @@ from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 from calcgpt.config import ModelConfig
 from calcgpt.model import LanguageModel
 from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
-from calcgpt.model.positions import POSITIONS
-from calcgpt.model.positions.t5 import t5_buckets
+from calcgpt.model.positions import POSITIONS, t5_buckets
 from calcgpt.recipe import load_preset
 
 LENGTH = 40

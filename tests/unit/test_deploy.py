@@ -21,9 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import server
 
 from api.app import create_app
-from api.metrics import Metrics
 from api.server import ServeError
 from api.settings import PREFIX, Settings, load_settings
+from api.telemetry import Metrics
 from calcgpt.cli import cli
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from scripted import right, scripted_model, wrong_at
 from serving import client_of, events_of, problem
 
 from api.models import load_model
-from calcgpt.calculator import Calculator
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.calculator import Calculator
 from datagen.arithmetic import Operation
 
 JSON = {"content-type": "application/json"}

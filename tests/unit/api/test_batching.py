@@ -10,11 +10,10 @@ from typing import TypeVar
 import pytest
 from scripted import Scripted, right, scripted_checkpoint
 
-from api.batching import Batcher
-from api.jobs import Job
-from api.metrics import Metrics
+from api.batching import Batcher, Job
+from api.telemetry import Metrics
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.generate import Sampling, generate
+from calcgpt.inference.generate import Sampling, generate
 from datagen.notation import ALPHABET
 
 T = TypeVar("T")

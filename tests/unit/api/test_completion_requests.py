@@ -20,7 +20,7 @@ from api.completion_schemas import CompletionRequest
 from api.models import load_model
 from api.schemas import PROMPT
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.tokenizer import text_tokenizer
+from calcgpt.data.tokenizer import text_tokenizer
 
 JSON = {"content-type": "application/json"}
 

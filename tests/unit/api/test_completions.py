@@ -18,8 +18,8 @@ from serving import client_of, problem
 from api.models import LoadedModel, load_model
 from api.schemas import PROMPT
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.generate import generate
-from calcgpt.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
+from calcgpt.data.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
+from calcgpt.inference.generate import generate
 
 LETTERS = "abc"
 UNICODE = st.characters(codec="utf-8", exclude_characters="\N{REPLACEMENT CHARACTER}")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import logs
+from api import telemetry
 
 log = logging.getLogger("service.part")
 
@@ -32,7 +32,7 @@ def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
     handlers, level, stderr = root.handlers, root.level, sys.stderr
     root.handlers, sys.stderr = [], stream
     try:
-        logs.configure(*args)
+        telemetry.configure(*args)
         yield stream
     finally:
         root.handlers, sys.stderr = handlers, stderr
@@ -62,9 +62,9 @@ def test_a_record_is_one_json_object_with_its_extras() -> None:
 @pytest.mark.parametrize("format", ["json", "text"])
 def test_the_request_is_named_while_it_is_served(format: str) -> None:
     with logging_to(io.StringIO(), format) as stream:
-        token = logs.request_id.set("request-7")
+        token = telemetry.request_id.set("request-7")
         log.info("within")
-        logs.request_id.reset(token)
+        telemetry.request_id.reset(token)
         log.info("after")
     within, after = stream.getvalue().splitlines()
     assert "request-7" in within
@@ -143,6 +143,6 @@ def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
 
 def test_to_configure_twice_is_to_configure_once() -> None:
     with logging_to(io.StringIO(), "text") as stream:
-        logs.configure("json")
+        telemetry.configure("json")
         log.info("hello")
     assert len(records(stream)) == 1

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.metrics import Metrics, watch_loop
+from api.telemetry import Metrics, watch_loop
 
 COUNT = """
-from api.metrics import Metrics
+from api.telemetry import Metrics
 metrics = Metrics()
 metrics.tokens.labels("steps").inc(5)
 metrics.request_seconds.labels("/").observe(0.01)
@@ -24,7 +24,7 @@ metrics.queue_depth.set(3)
 """
 SHOW = """
 import sys
-from api.metrics import Metrics
+from api.telemetry import Metrics
 sys.stdout.buffer.write(Metrics().render()[0])
 """
 

@@ -15,11 +15,11 @@ from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import logs
-from api.metrics import Metrics
+from api import telemetry
 from api.middleware import request_log
 from api.middleware.request_log import RequestLog
 from api.middleware.security_headers import SecurityHeaders
+from api.telemetry import Metrics
 
 log = logging.getLogger("service.route")
 
@@ -89,11 +89,11 @@ def metrics() -> Metrics:
 def logged(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> Iterator[TestClient]:
     caplog.set_level(logging.DEBUG, "api")
     caplog.set_level(logging.DEBUG, "service")
-    caplog.handler.addFilter(logs._add_request_id)
+    caplog.handler.addFilter(telemetry._add_request_id)
     app = routes()
     app.add_middleware(RequestLog, metrics=metrics)
     yield TestClient(app, client=("192.0.2.7", 5))
-    caplog.handler.removeFilter(logs._add_request_id)
+    caplog.handler.removeFilter(telemetry._add_request_id)
 
 
 @pytest.mark.parametrize("given", ["a", "trace-1.2_3", "x" * 64])
@@ -255,11 +255,11 @@ def test_after_a_request_there_is_none(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(logs.request_id.get())
+        seen.append(telemetry.request_id.get())
 
     async def through(scope: Scope, receive: Any, send: Any) -> None:
         await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(logs.request_id.get())
+        seen.append(telemetry.request_id.get())
 
     run(through, headers=[(b"x-request-id", b"mine")])
     assert seen == ["mine", None]

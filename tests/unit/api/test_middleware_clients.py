@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from limits.aio.storage import MemoryStorage
 from starlette.types import ASGIApp, Message, Scope
 
-from api.metrics import Metrics
 from api.middleware.api_keys import ApiKeys
 from api.middleware.body_limit import BodyLimit
 from api.middleware.rate_limit import Limiter, RateLimit
 from api.middleware.request_log import RequestLog
+from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
 
 KEYS = ["correct-horse-battery", "schlüssel-zwei"]

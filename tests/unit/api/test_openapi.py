@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from api.openapi import document
+from api.app import document
 from api.problems import MEDIA_TYPE
 
 COPY = Path(__file__).parents[3] / "docs" / "openapi.json"

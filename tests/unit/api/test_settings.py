@@ -8,8 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from api.options import options
-from api.settings import Settings, load_settings
+from api.settings import Settings, load_settings, options
 from calcgpt.errors import ConfigError
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.files import new_folder
-from datagen.files import sha256, write_json, write_text
+from datagen.files import new_folder, sha256, write_json, write_text
 
 
 def names(folder: Path) -> list[str]:

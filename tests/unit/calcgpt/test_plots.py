@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calcgpt.plot_data import read_curves, read_record
+from calcgpt.metrics import read_curves, read_record
 from calcgpt.plots import (
     draw,
     draw_curves,

@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datagen import sampling, shards
+from datagen import distributions
+from datagen import plan as plan_module
 from datagen.arithmetic import Operation, Problem
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
+from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import DatasetError
 from datagen.notation import parse
-from datagen.sampling import DISTRIBUTIONS, Distribution
+from datagen.plan import BLOCK
 from datagen.splits import Split, problem_hash, split_of
 from datagen.vectorised import ProblemArray
 
@@ -245,7 +247,7 @@ def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
 def test_a_partial_file_that_has_lost_data_is_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = DatasetPlan(train=shards.BLOCK + 1, val=1, test=1, seed=0)
+    plan = DatasetPlan(train=BLOCK + 1, val=1, test=1, seed=0)
     make(tmp_path / "good", plan)
     good = contents(tmp_path / "good")
     out = tmp_path / "out"
@@ -253,10 +255,10 @@ def test_a_partial_file_that_has_lost_data_is_begun_anew(
     class Stop(Exception):
         pass
 
-    def stop_after_a_block(plan: DatasetPlan, block: int) -> shards.Shard:
+    def stop_after_a_block(plan: DatasetPlan, block: int) -> plan_module.Shard:
         if block:
             raise Stop
-        return shards.train_shard(plan, block)
+        return plan_module.train_shard(plan, block)
 
     with monkeypatch.context() as patch:
         patch.setattr("datagen.dataset.train_shard", stop_after_a_block)
@@ -264,7 +266,7 @@ def test_a_partial_file_that_has_lost_data_is_begun_anew(
             make(out, plan, shard_size=1)
     partial = out / "train.txt.partial"
     assert partial.read_bytes() == good["train.txt"][: partial.stat().st_size]
-    assert partial.stat().st_size == 37 * shards.BLOCK
+    assert partial.stat().st_size == 37 * BLOCK
     partial.write_bytes(partial.read_bytes()[:-100])
     make(out, plan)
     assert contents(out) == good
@@ -389,4 +391,4 @@ def test_an_incomplete_manifest(tmp_path: Path, key: str) -> None:
 
 
 def test_distributions_are_found_by_name() -> None:
-    assert sampling.distribution("blog") is DISTRIBUTIONS["blog"]
+    assert distributions.distribution("blog") is DISTRIBUTIONS["blog"]

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, answer
-from datagen.draws import Words
+from datagen.drawing import Words, bit_generator
 from datagen.edge_problems import KIND_WORDS, KINDS, WORDS, edge, of_kind
 from datagen.notation import number_text
-from datagen.sampling import bit_generator
 from datagen.vectorised import ProblemArray, answers
 
 N = 20_000

@@ -12,9 +12,17 @@ from hypothesis import strategies as st
 
 from datagen import notation, steps, vectorised
 from datagen.arithmetic import Number, Operation, Problem, answer
-from datagen.sampling import bit_generator, distribution
-from datagen.steps import StepKind, length, loose_digits, render_work, result, trailing_zeros
-from datagen.steps_checker import first_fault
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.steps import (
+    StepKind,
+    first_fault,
+    length,
+    loose_digits,
+    render_work,
+    result,
+    trailing_zeros,
+)
 from datagen.vectorised import OPERATIONS
 from datagen.vectorised_steps import render_lines
 

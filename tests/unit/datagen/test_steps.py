@@ -16,7 +16,10 @@ from datagen.notation import number_from_text
 from datagen.steps import (
     STEPS_ALPHABET,
     ChooseDigit,
+    Fault,
     StepKind,
+    first_fault,
+    first_fault_of_completion,
     loose_digits,
     nearest_digit,
     render,
@@ -24,7 +27,6 @@ from datagen.steps import (
     result,
     work_steps,
 )
-from datagen.steps_checker import Fault, first_fault, first_fault_of_completion
 
 digits_and_problem = st.integers(3, 9).flatmap(
     lambda digits: st.tuples(st.just(digits), problems_of(digits))

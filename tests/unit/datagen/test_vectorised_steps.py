@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from datagen import steps, vectorised_steps
 from datagen.arithmetic import Number, Operation, Problem
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
 from datagen.errors import DatasetError, NotationError
-from datagen.sampling import bit_generator, distribution
 from datagen.vectorised import ProblemArray
 
 batches = st.integers(3, 9).flatmap(

@@ -1,1 +1,0 @@
-"""The endpoints, a file for each kind. Each has a function that makes its router."""

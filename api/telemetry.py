@@ -1,0 +1,202 @@
+"""Logs of the service: a JSON object a line for machines, or text for people.
+
+What is counted and measured, for Prometheus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""Of the request that is being served; every log record of it has it."""
+
+
+def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "info") -> None:
+    """Send the records of all loggers, uvicorn's too, to stderr. `auto` is text where that is a
+    terminal, JSON elsewhere. uvicorn must be told `log_config=None`, or it takes its own back."""
+    if format == "auto":
+        format = "text" if sys.stderr.isatty() else "json"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Json() if format == "json" else Text())
+    handler.addFilter(_add_request_id)
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"  # RequestLog says more
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    if identity := request_id.get():
+        record.request_id = identity
+    return True
+
+
+def _time(record: logging.LogRecord) -> str:
+    """UTC, as 2026-01-31T23:59:59.999+00:00."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class Json(JsonFormatter):
+    """A record as one JSON object: time, level, logger, message, request_id, what the record has
+    of its own, and `exception`, the traceback as one string."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s %(levelname)s %(name)s %(message)s",
+            rename_fields={
+                "asctime": "time",
+                "levelname": "level",
+                "name": "logger",
+                "exc_info": "exception",
+                "stack_info": "stack",
+            },
+            # uvicorn's message once more, with colours
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+        )
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return _time(record)
+
+
+class Text(logging.Formatter):
+    """A record as one line: time, level, logger, message, request id. The lines of a traceback
+    follow, indented, so that none can be taken for a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        if identity := getattr(record, "request_id", None):
+            line += f" [{identity}]"
+        lines = [line]
+        if record.exc_info:
+            lines += self.formatException(record.exc_info).splitlines()
+        if record.stack_info:
+            lines += record.stack_info.splitlines()
+        return "\n    ".join(_printable(line) for line in lines)
+
+
+def _printable(text: str) -> str:
+    """The text with whatever could move a terminal's cursor or begin a line escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+# They would double every counter and histogram, and nothing reads them.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
+BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+SHEDS = ("full", "rate", "deadline", "disconnected")
+
+
+class Metrics:
+    """The metrics of one application.
+
+    Where several processes serve, PROMETHEUS_MULTIPROC_DIR must name an empty folder before this
+    module is imported: the values are kept there, and any process shows those of all.
+    """
+
+    def __init__(self) -> None:
+        registry = CollectorRegistry()
+        self._registry = registry
+        self.requests = Counter(
+            "calcgpt_requests",
+            "Requests answered",
+            ("route", "method", "status"),
+            registry=registry,
+        )
+        self.request_seconds = Histogram(
+            "calcgpt_request_seconds",
+            "Seconds until a request was answered",
+            ("route",),
+            buckets=REQUEST_SECONDS,
+            registry=registry,
+        )
+        self.queue_depth = Gauge(
+            "calcgpt_queue_depth",
+            "Problems that wait for the model",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.in_flight = Gauge(
+            "calcgpt_requests_in_flight",
+            "Expressions admitted and not yet answered",
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+        self.batch_size = Histogram(
+            "calcgpt_batch_size",
+            "Rows in a forward pass",
+            ("model",),
+            buckets=BATCH_ROWS,
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "calcgpt_tokens", "Characters that the model wrote", ("model",), registry=registry
+        )
+        self.answers = Counter(
+            "calcgpt_answers",
+            "Answers, and whether exact arithmetic agrees",
+            ("model", "verified"),
+            registry=registry,
+        )
+        self.sheds = Counter(
+            "calcgpt_sheds", "Requests given up, and why", ("reason",), registry=registry
+        )
+        self.loop_lag = Histogram(
+            "calcgpt_event_loop_lag_seconds",
+            "Seconds by which the event loop was late",
+            buckets=LAG_SECONDS,
+            registry=registry,
+        )
+        for reason in SHEDS:  # shown as 0 from the start: what has no value cannot be watched
+            self.sheds.labels(reason)
+
+    def render(self) -> tuple[bytes, str]:
+        """All of them in Prometheus' text format, and its content type."""
+        registry = self._registry
+        if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            _forget_the_dead(Path(folder))
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _forget_the_dead(folder: Path) -> None:
+    """Gauges of a process that was killed say what is no more."""
+    for file in folder.glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:
+    """Measure by how much the event loop is late, every `interval` seconds, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + interval
+        await asyncio.sleep(interval)
+        metrics.loop_lag.observe(max(0.0, loop.time() - due))

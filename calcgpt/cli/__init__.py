@@ -1,0 +1,86 @@
+"""The command line: all commands put together, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from calcgpt.cli import checkpoints, data, experiments, pictures, training
+from datagen.errors import UserError
+
+
+class OneLineErrors(click.Group):
+    """Whatever a person can get wrong ends in one line on stderr and exit code 2."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs["standalone_mode"] = False
+        logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+        try:
+            return super().main(*args, **kwargs)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            sys.exit(2)
+        except click.ClickException as error:
+            _fail(error.format_message())
+        except UserError as error:
+            _fail(str(error))
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted", err=True)
+            sys.exit(130)
+        except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except OSError as error:
+            _fail(f"{error.filename or 'file'}: {error.strerror or error}")
+
+
+def _fail(message: str) -> NoReturn:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    sys.exit(2)
+
+
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="calcgpt")
+def cli() -> None:
+    """A calculator whose answers come from a small GPT, and the laboratory it is made in.
+
+    CHECKPOINT is everywhere a folder, a name under checkpoints/, or `best`: the one with the
+    highest validation exact match.
+    """
+
+
+for module in (data, training, checkpoints, pictures, experiments):
+    for command in module.COMMANDS:
+        cli.add_command(command)
+
+
+class ServeCommand(click.Command):
+    """Its options are the service's settings, looked up only when they are needed: no other
+    command imports what the service is made of."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        from api.settings import options
+
+        return [*options(), *super().get_params(context)]
+
+
+@cli.command(cls=ServeCommand)
+@click.option("--show-config", is_flag=True, help="Print the settings, secrets masked, and end.")
+def serve(show_config: bool, **flags: Any) -> None:
+    """Serve the calculator over HTTP, and a page to use it on.
+
+    What no flag says is read from the environment: CALCGPT_PORT for --port, and so on.
+    """
+    from api.server import run
+    from api.settings import load_settings
+
+    settings = load_settings({name: value for name, value in flags.items() if value is not None})
+    if show_config:
+        click.echo(json.dumps(settings.shown(), indent=2))
+    else:
+        run(settings)

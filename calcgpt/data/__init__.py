@@ -1,0 +1,1 @@
+"""Data to train on: tokenizers, problems, batches, and where they come from."""

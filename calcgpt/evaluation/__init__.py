@@ -1,0 +1,1 @@
+"""Scores of a trained model: accuracy, calibration, first wrong steps, reports."""

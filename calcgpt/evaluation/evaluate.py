@@ -1,0 +1,185 @@
+"""Character accuracy and exact match, overall and per operation, as the notation defines them.
+
+Both look at the answer field alone: what follows the last `=`, the closing `$` included.
+
+Where, by the length of the operands, answers are right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calcgpt.data.batches import read_text
+from calcgpt.data.tokenizer import Tokenizer
+from calcgpt.errors import DataError
+from calcgpt.inference.generate import Sampling, generate
+from calcgpt.model import LanguageModel
+from datagen.errors import NotationError
+from datagen.notation import parse_answer, parse_prompt
+from datagen.steps import length
+
+BATCH_SIZE = 500
+
+
+@dataclass(frozen=True)
+class Line:
+    """A problem as it stands in a file, cut where the model takes over."""
+
+    prompt: str  # up to and including the first `=`
+    field: str  # the true answer field: after the last `=`, with the closing `$`
+    operation: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores, and what they were taken from."""
+
+    scores: dict[str, Any]  # n, char_accuracy, exact_match, by_operation
+    lines: list[Line]
+    outputs: list[str]  # what the model wrote after each prompt
+    probabilities: list[list[float]]  # of each character of each output
+    problems_per_second: float
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each answer field matches whole."""
+        pairs = zip(self.lines, self.outputs, strict=True)
+        return [answer_field(line, output) == line.field for line, output in pairs]
+
+
+def split_line(text: str) -> Line:
+    """Cut one problem; raises NotationError where it is none."""
+    prompt = text[: text.find("=") + 1]
+    problem = parse_prompt(prompt or text)
+    field = text.rpartition("=")[2]
+    start = len(text) - len(field)
+    if not field.endswith("$"):
+        raise NotationError("the closing '$' is missing", len(text))
+    try:
+        parse_answer(field[:-1])
+    except NotationError as error:
+        raise NotationError("not an answer", start + error.position) from None
+    return Line(prompt, field, problem.op.value)
+
+
+def read_problems(path: Path, limit: int | None = None) -> list[Line]:
+    """The problems of a file, one a line; raises DataError naming the first bad line."""
+    lines = []
+    for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
+        try:
+            lines.append(split_line(text))
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+    return lines
+
+
+def evaluate(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    lines: Sequence[Line],
+    sampling: Sampling | None = None,
+    progress: Callable[[int], Any] = lambda n: None,
+) -> Evaluation:
+    """Let the model answer every line, and score it. `progress` is told how many were answered.
+
+    With a temperature above 0, each batch has a seed of its own, made from `sampling.seed`.
+    Raises DataError for a tokenizer without the notation's characters.
+    """
+    tokenizer.require_characters()
+    sampling = sampling or Sampling()
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    stop = int(tokenizer.encode("$")[0])
+    started = time.perf_counter()
+    outputs = [""] * len(lines)
+    probabilities: list[list[float]] = [[] for _ in lines]
+    # Prompts of one length share a batch; a notation has one length, so this is one group.
+    order = sorted(range(len(lines)), key=lambda i: len(lines[i].prompt))
+    for index, rows in enumerate(_groups(order, lines)):
+        prompts = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
+        here = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
+        written = generate(model, prompts.to(device), stop, sampling=here)
+        for row, completion in zip(rows, written, strict=True):
+            outputs[row] = tokenizer.decode(completion.ids)
+            probabilities[row] = completion.probabilities
+        progress(len(rows))
+    seconds = time.perf_counter() - started
+    model.train(was_training)
+    scores = score(lines, outputs)
+    return Evaluation(scores, list(lines), outputs, probabilities, len(lines) / seconds)
+
+
+def answer_field(line: Line, output: str) -> str:
+    """What counts as the answer in an output: all that follows the last `=`."""
+    return (line.prompt + output).rpartition("=")[2]
+
+
+def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
+    """n, char_accuracy and exact_match, and the same in `by_operation`, for what was written
+    after each prompt. Nothing is left out: a malformed output is a wrong one."""
+    rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching, true characters, exact
+    for line, output in zip(lines, outputs, strict=True):
+        predicted = answer_field(line, output)
+        matching = sum(map(str.__eq__, line.field, predicted))
+        row = (matching, len(line.field), predicted == line.field)
+        rows.setdefault(line.operation, []).append(row)
+    everything = [row for group in rows.values() for row in group]
+    return {
+        **_scores(everything),
+        "by_operation": {op: _scores(rows[op]) for op in "+-*/" if op in rows},
+    }
+
+
+def _scores(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
+    matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
+    return {
+        "n": len(rows),
+        "char_accuracy": matching / characters,
+        "exact_match": exact / len(rows),
+    }
+
+
+def _batch_seed(seed: int, index: int) -> int:
+    return int(np.random.SeedSequence((seed, index)).generate_state(1)[0])
+
+
+def _groups(order: list[int], lines: Sequence[Line]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for row in order:
+        same = groups and len(lines[groups[-1][0]].prompt) == len(lines[row].prompt)
+        if same and len(groups[-1]) < BATCH_SIZE:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def by_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    """For each operation two tables of counts: `n` problems, and the `right` ones among them.
+
+    Row i, column j holds those with i digits in A and j in B, counted in the magnitude's hundredths
+    (0 has no digits). The tables are square and of one size, that of the longest operand.
+    """
+    rows = []
+    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
+        problem = parse_prompt(line.prompt)
+        a, b = (length(abs(number.hundredths)) for number in (problem.a, problem.b))
+        rows.append((line.operation, a, b, right))
+    size = 1 + max(max(a, b) for _, a, b, _ in rows)
+    tables = {
+        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
+        for op in evaluation.scores["by_operation"]
+    }
+    for op, a, b, right in rows:
+        tables[op]["n"][a][b] += 1
+        tables[op]["right"][a][b] += right
+    return tables

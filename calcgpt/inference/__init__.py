@@ -1,0 +1,1 @@
+"""Answers from a trained model: decoding, engines, expressions, the calculator."""

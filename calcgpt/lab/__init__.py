@@ -1,0 +1,1 @@
+"""The laboratory: ablations, sweeps, comparisons of runs, a look inside a model."""

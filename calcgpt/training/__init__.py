@@ -1,0 +1,1 @@
+"""The trainer and the folder of a run."""

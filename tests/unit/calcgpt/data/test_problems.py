@@ -1,0 +1,196 @@
+"""Problems drawn as they are needed: the same for a seed and a step, and none that is held out."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calcgpt.config import DataConfig
+from calcgpt.data import problems as module
+from calcgpt.data.batches import NO_LOSS
+from calcgpt.data.problems import FreshBatches, FreshProblems
+from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.errors import DataError
+from datagen.distributions import DISTRIBUTIONS, Distribution
+from datagen.splits import Split, split_of
+from datagen.vectorised import OPERATIONS, ProblemArray
+
+MIXTURE = dict.fromkeys(DISTRIBUTIONS, 1.0)
+TOKENIZER = TOKENIZERS["steps"]("")
+
+
+def problems(seed: int = 1, **config: object) -> FreshProblems:
+    given = {"mixture": MIXTURE, "format": "direct", **config}
+    return FreshProblems(DataConfig.model_validate(given), seed)
+
+
+def lines(drawn: FreshProblems, index: int, size: int) -> list[str]:
+    return drawn.text(drawn.block(index, size)).splitlines()
+
+
+def shares(codes: np.ndarray, count: int) -> np.ndarray:
+    return np.bincount(codes, minlength=count) / len(codes)
+
+
+def near(size: int) -> float:
+    """What a share may be off by: five standard deviations at most."""
+    return 5 * 0.5 / size**0.5
+
+
+@pytest.fixture
+def add_distribution(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, range, list[int]], None]:
+    """Makes a distribution of whole operands in a range and some of the operations."""
+
+    def add(name: str, operands: range, codes: list[int]) -> None:
+        def draw(words: np.ndarray) -> ProblemArray:
+            a, b = (
+                100 * (operands.start + (w % len(operands)).astype(np.int64)) for w in words[:2]
+            )
+            op = np.array(codes, np.uint8)[words[2] % len(codes)]
+            return ProblemArray(a, np.zeros(len(a), bool), op, b, np.zeros(len(b), bool))
+
+        monkeypatch.setitem(DISTRIBUTIONS, name, Distribution(3, draw))
+
+    return add
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**63 - 1), index=st.integers(0, 2**31), size=st.integers(1, 3000))
+def test_a_block_depends_on_seed_index_and_size_alone(seed: int, index: int, size: int) -> None:
+    one, other = problems(seed), problems(seed)
+    other.block(index + 1, 10)  # what was drawn before does not matter
+    drawn = lines(one, index, size)
+    assert len(drawn) == size
+    assert drawn == lines(other, index, size) == lines(one, index, size)
+
+
+def test_other_blocks_and_other_seeds_have_other_problems() -> None:
+    blocks = [set(lines(problems(seed, mixture={"blog": 1.0}), i, 5000))
+              for seed, i in ((1, 0), (1, 1), (2, 0))]  # fmt: skip
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        # The blog's distribution has some 10**10 problems: two blocks share a few by chance.
+        assert len(blocks[i] & blocks[j]) < 50
+
+
+@settings(max_examples=10)
+@given(
+    calls=st.lists(
+        st.tuples(st.integers(0, 3000), st.sampled_from([1, 8, 32, 20_000])), min_size=1, max_size=6
+    )
+)
+def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int, int]]) -> None:
+    used = FreshBatches(problems(), TOKENIZER, 64)
+    for step, size in calls:
+        ours = used.batch(step, size)
+        theirs = FreshBatches(problems(), TOKENIZER, 64).batch(step, size)
+        assert ours[0].shape[0] == size
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK", 100)
+    drawn = problems()
+    source = FreshBatches(drawn, TOKENIZER, 64)
+    expected = [line for index in range(3) for line in lines(drawn, index, 96)]
+    seen = []
+    for step in range(9):  # three steps of 32 share a block of 96
+        inputs, targets = source.batch(step, 32)
+        ends = (targets == TOKENIZER.encode("$")[0]).int().argmax(dim=1)
+        seen += [
+            TOKENIZER.decode(row[: end + 1]) + "$" for row, end in zip(inputs, ends, strict=True)
+        ]
+    assert seen == expected
+
+
+def test_no_held_out_problem_is_ever_drawn() -> None:
+    drawn = problems()
+    for index in range(10):
+        block = drawn.block(index, 20_000).to_problems()
+        assert {split_of(problem) for problem in block} == {Split.TRAIN}
+
+
+def test_operations_have_their_weights() -> None:
+    weights = {"+": 1.0, "-": 0.0, "*": 5.0, "/": 2.0}
+    block = problems(operations=weights).block(0, 40_000)
+    expected = np.array([weights[op.value] for op in OPERATIONS]) / 8
+    assert shares(block.op, 4) == pytest.approx(expected, abs=near(40_000))
+    assert not (block.op == OPERATIONS.index("-")).any()
+
+
+def test_distributions_have_their_weights(
+    add_distribution: Callable[[str, range, list[int]], None],
+) -> None:
+    # Each has another share of the operations, which must not matter.
+    add_distribution("few", range(1, 100), [0, 1, 2, 3])
+    add_distribution("many", range(1000, 1100), [0, 1, 2, 2, 2, 2, 3])
+    block = problems(mixture={"many": 3.0, "few": 1.0}).block(0, 40_000)
+    many = block.a >= 100_000
+    assert ((block.b >= 100_000) == many).all()
+    assert many.mean() == pytest.approx(0.75, abs=near(40_000))
+    for which in (many, ~many):
+        assert shares(block.op[which], 4) == pytest.approx(np.full(4, 0.25), abs=near(10_000))
+    # Neither comes in runs: each half of the block holds its share.
+    assert many[:20_000].mean() == pytest.approx(0.75, abs=near(20_000))
+
+
+def test_what_the_format_cannot_hold_is_left_out() -> None:
+    drawn = problems(format="steps", digits=4, mixture={"blog": 1.0})
+    for block in (drawn.block(0, 2000), drawn.held_out(200)):
+        assert max(block.a.max(), block.b.max()) < 10_000
+
+
+def test_an_operation_that_a_distribution_lacks_is_named(
+    add_distribution: Callable[[str, range, list[int]], None],
+) -> None:
+    add_distribution("sums", range(1, 100), [0, 1])
+    assert (
+        len(problems(mixture={"sums": 1.0}, operations={"*": 0.0, "/": 0.0}).block(0, 100)) == 100
+    )
+    with pytest.raises(DataError, match=r"'sums' has too few training problems with '[*/]'"):
+        problems(mixture={"sums": 1.0}).block(0, 100)
+
+
+def test_held_out_problems_are_different_validation_problems() -> None:
+    drawn = problems(validation="blog")
+    some = drawn.held_out(700).to_problems()
+    assert {split_of(problem) for problem in some} == {Split.VAL}
+    assert len({(p.a.hundredths, p.op, p.b.hundredths) for p in some}) == len(some) == 700
+    assert drawn.held_out(20).to_problems() == some[:20]
+    assert problems(seed=2).held_out(20).to_problems() != some[:20]
+
+
+def test_a_small_distribution_gives_the_held_out_problems_it_has(
+    add_distribution: Callable[[str, range, list[int]], None],
+) -> None:
+    add_distribution("tiny", range(1, 20), [0, 1, 2, 3])
+    add_distribution("single", range(1, 2), [0])
+    few = problems(validation="tiny").held_out(10_000).to_problems()
+    assert 5 < len(few) < 19 * 19 * 4 / 16
+    with pytest.raises(DataError, match="'single' has no validation problems"):
+        problems(validation="single").held_out(1)
+
+
+def test_a_context_too_short_is_refused_before_the_first_step() -> None:
+    with pytest.raises(DataError, match="does not fit in 30 tokens"):
+        FreshBatches(problems(), TOKENIZER, 30)
+
+
+def test_a_problem_too_long_that_was_not_foreseen_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = problems(format="steps", mixture={"blog": 1.0})
+    # A few in a hundred are longer than 159 characters.
+    expected = [line for line in lines(drawn, 0, module.BLOCK) if len(line) <= 159]
+    assert 0.9 * module.BLOCK < len(expected) < module.BLOCK
+    monkeypatch.setattr(module, "_PROBE", 1)
+    source = FreshBatches(drawn, TOKENIZER, 158)
+    seen = []
+    for step in range(module.BLOCK // 1024):
+        inputs, targets = source.batch(step, 1024)
+        assert len(inputs) == 1024
+        ends = (targets != NO_LOSS).cumsum(dim=1).argmax(dim=1)
+        seen += [TOKENIZER.decode(row[: end + 1]) for row, end in zip(inputs, ends, strict=True)]
+    assert [f"{line}$" for line in seen[: len(expected)]] == expected

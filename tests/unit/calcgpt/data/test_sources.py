@@ -1,0 +1,84 @@
+"""What a run learns from, with files and without."""
+
+from pathlib import Path
+
+import pytest
+
+from calcgpt.config import DataConfig, TrainConfig
+from calcgpt.data.batches import ProblemBatches
+from calcgpt.data.problems import FreshBatches
+from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshData, training_data
+from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.errors import ConfigError
+from calcgpt.evaluation.evaluate import split_line
+from calcgpt.recipe import load_recipe
+from datagen.notation import parse
+from datagen.splits import Split, split_of
+
+FRESH = ("data.format=direct", "data.mixture.blog=1")
+TOKENIZER = TOKENIZERS["steps"]("")
+PROBLEMS = TrainConfig(batches="problems")
+
+
+def config(**fields: object) -> DataConfig:
+    return DataConfig.model_validate({"format": "direct", "mixture": {"blog": 1.0}, **fields})
+
+
+def test_a_folder_comes_before_the_recipes_own_data(data_folder: Path) -> None:
+    assert isinstance(training_data(load_recipe("nano", FRESH), data_folder), DataFolder)
+    assert isinstance(training_data(load_recipe("nano", FRESH), None), FreshData)
+    with pytest.raises(ConfigError, match=r"the recipe has no \[data\] section: --data"):
+        training_data(load_recipe("nano"), None)
+
+
+def test_the_fingerprint_tells_data_from_other_data() -> None:
+    plain = FreshData(config(), 1).fingerprint
+    others = [
+        config(format="steps"), config(format="steps", digits=6), config(mixture={"blog": 2.0}),
+        config(operations={"+": 2.0}), config(validation="calculator"),
+    ]  # fmt: skip
+    assert len({plain, *(FreshData(other, 1).fingerprint for other in others)}) == 6
+    same = config(operations={"/": 1.0, "+": 1.0})  # the order and what is left out are no matter
+    assert FreshData(same, 1).fingerprint == plain
+    seven = FreshData(config(format="steps", digits=7), 1).fingerprint
+    assert FreshData(config(format="steps"), 1).fingerprint == seven
+
+
+def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
+    data = FreshData(config(), 1)
+    lines = data.validation_problems(50)
+    pool = data.problems.text(data.problems.held_out(VALIDATION_POOL)).splitlines()
+    assert len(pool) == VALIDATION_POOL
+    assert lines == [split_line(text) for text in pool[:50]]
+    assert {split_of(parse(text)) for text in pool} == {Split.VAL}
+
+
+def test_validation_problems_of_worked_steps_end_in_the_answer() -> None:
+    direct = FreshData(config(), 1).validation_problems(50)
+    worked = FreshData(config(format="steps"), 1).validation_problems(50)
+    assert worked == direct  # what the model is asked, and what it is to say in the end
+
+
+def test_fresh_batches_are_problems_of_their_split() -> None:
+    data = FreshData(config(), 1)
+    train = data.batches(Split.TRAIN, TOKENIZER, PROBLEMS, 64)
+    val = data.batches(Split.VAL, TOKENIZER, PROBLEMS, 64)
+    assert isinstance(train, FreshBatches)
+    assert isinstance(val, ProblemBatches)
+    for source, split in ((train, Split.TRAIN), (val, Split.VAL)):
+        rows = [TOKENIZER.decode(row) + "$" for row in source.batch(3, 100)[0]]
+        assert {split_of(parse(row)) for row in rows} == {split}
+
+
+def test_fresh_problems_make_no_stream() -> None:
+    with pytest.raises(ConfigError, match="batches must be 'problems'"):
+        FreshData(config(), 1).batches(Split.TRAIN, TOKENIZER, TrainConfig(), 64)
+
+
+def test_a_folder_without_a_manifest_holds_no_problems(data_folder: Path, tmp_path: Path) -> None:
+    lines = DataFolder.load(data_folder).validation_problems(5)
+    assert lines is not None
+    assert len(lines) == 5
+    for name in ("train.txt", "val.txt"):
+        (tmp_path / name).write_bytes((data_folder / name).read_bytes())
+    assert DataFolder.load(tmp_path).validation_problems(5) is None

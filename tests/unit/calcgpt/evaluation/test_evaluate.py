@@ -1,0 +1,260 @@
+"""Scores against hand-computed ones, and what must hold for any output."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import DataError
+from calcgpt.evaluation import evaluate as module
+from calcgpt.evaluation.evaluate import Evaluation, evaluate, read_problems, score, split_line
+from calcgpt.inference.generate import Completion, Sampling
+from datagen.errors import NotationError
+from datagen.notation import ALPHABET
+
+ADD = "$(0000000782+0000000021)=3080000000$"
+SUB = "$(0000002.08-0000136.22)=41.431-000$"
+MUL = "$(0000000573*0000351.77)=12.4651020$"
+DIV = "$(0000000471/0000000299)=85.1000000$"
+STEPS = "$(0000000782+0000000021)=1+2-3=3080000000$"  # work between two `=`
+LONG = "$(9999999999*0000000010)=09999999999$"  # an answer of eleven digits is not padded
+
+
+@pytest.mark.parametrize(
+    ("output", "matching", "exact"),
+    [
+        ("3080000000$", 11, True),
+        ("3080000001$", 10, False),
+        ("0380000000$", 9, False),
+        ("308$", 3, False),  # the `$` stands where a 0 belongs
+        ("308", 3, False),  # too short: what is missing is wrong
+        ("", 0, False),
+        ("3080000000", 10, False),  # not closed
+        ("3080000000$$$", 11, False),  # too long: cut for the characters, never exact
+        ("30800000000$", 10, False),
+        ("(((((((((((", 0, False),
+        ("1+2-3=3080000000$", 11, True),  # the answer follows the last `=`
+        ("3080000000$=", 0, False),
+        ("3080000000$=3080000000$", 11, True),
+        ("9=308", 3, False),
+    ],
+)
+def test_one_output_scores_as_counted_by_hand(output: str, matching: int, exact: bool) -> None:
+    scores = score([split_line(ADD)], [output])
+    assert scores["char_accuracy"] == matching / 11
+    assert scores["exact_match"] == float(exact)
+    assert scores["n"] == 1
+
+
+def test_shares_are_over_all_characters_and_all_problems() -> None:
+    lines = [split_line(text) for text in (ADD, ADD, LONG)]
+    scores = score(lines, ["3080000000$", "3", "0999"])
+    assert scores["char_accuracy"] == (11 + 1 + 4) / (11 + 11 + 12)
+    assert scores["exact_match"] == 1 / 3
+
+
+def test_each_operation_is_scored_by_itself() -> None:
+    lines = [split_line(text) for text in (ADD, SUB, ADD, DIV)]
+    scores = score(lines, ["3080000000$", "41.431-00", "", "85.1000000$"])
+    assert scores["by_operation"] == {
+        "+": {"n": 2, "char_accuracy": 11 / 22, "exact_match": 0.5},
+        "-": {"n": 1, "char_accuracy": 9 / 11, "exact_match": 0.0},
+        "/": {"n": 1, "char_accuracy": 1.0, "exact_match": 1.0},
+    }
+    assert scores["n"] == 4
+
+
+def test_scoring_needs_one_output_a_line() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        score([split_line(ADD), split_line(SUB)], ["3080000000$"])
+
+
+outputs = st.lists(
+    st.tuples(st.sampled_from([ADD, SUB, MUL, DIV, STEPS]), st.text(ALPHABET, max_size=30)),
+    min_size=1,
+)
+
+
+@given(outputs)
+def test_scores_are_shares_and_operations_add_up(rows: list[tuple[str, str]]) -> None:
+    lines, written = [split_line(text) for text, _ in rows], [output for _, output in rows]
+    scores = score(lines, written)
+    groups = scores["by_operation"].values()
+    for part in (scores, *groups):
+        # All fields here are of one length, so that a whole match is at least its characters.
+        assert 0 <= part["exact_match"] <= part["char_accuracy"] <= 1
+    assert scores["n"] == len(rows) == sum(group["n"] for group in groups)
+    exact = sum(group["exact_match"] * group["n"] for group in groups)
+    assert scores["exact_match"] * len(rows) == pytest.approx(exact)
+
+
+@given(st.lists(st.sampled_from([ADD, SUB, MUL, DIV, STEPS, LONG]), min_size=1))
+def test_the_right_answers_score_one(texts: list[str]) -> None:
+    lines = [split_line(text) for text in texts]
+    scores = score(lines, [text.partition("=")[2] for text in texts])
+    for part in (scores, *scores["by_operation"].values()):
+        assert part["char_accuracy"] == part["exact_match"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt", "field", "operation"),
+    [
+        (ADD, "$(0000000782+0000000021)=", "3080000000$", "+"),
+        (STEPS, "$(0000000782+0000000021)=", "3080000000$", "+"),
+        (LONG, "$(9999999999*0000000010)=", "09999999999$", "*"),
+    ],
+)
+def test_a_line_is_cut_at_its_first_and_its_last_equals_sign(
+    text: str, prompt: str, field: str, operation: str
+) -> None:
+    line = split_line(text)
+    assert (line.prompt, line.field, line.operation) == (prompt, field, operation)
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("", 0),
+        ("hello", 0),
+        ("$(0000000782+0000000021)", 24),
+        ("$(0000000782^0000000021)=3080000000$", 12),
+        ("$(0000000782+0000000021)=3080000000", 35),
+        ("$(0000000782+0000000021)=30800x0000$", 30),
+        ("$(0000000782+0000000021)=", 25),
+        ("$(0000000782+0000000021)=3080000000$=", 37),
+    ],
+)
+def test_what_is_no_problem_is_refused_with_the_position(text: str, position: int) -> None:
+    with pytest.raises(NotationError) as caught:
+        split_line(text)
+    assert caught.value.position == position
+
+
+def test_problems_are_read_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "test.txt"
+    path.write_text(f"{ADD}\n{SUB}\n{MUL}\n")
+    assert read_problems(path) == [split_line(text) for text in (ADD, SUB, MUL)]
+    assert read_problems(path, limit=2) == [split_line(text) for text in (ADD, SUB)]
+
+
+def test_a_bad_line_is_named_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "test.txt"
+    path.write_text(f"{ADD}\n{SUB[:-1]}\n{MUL}\n")
+    with pytest.raises(DataError) as caught:
+        read_problems(path)
+    assert str(caught.value).startswith(f"{path}, line 2: ")
+    assert "'$'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(b"", "is empty"), (b"\xff\xfe", "not UTF-8"), (b"\n", "line 1")]
+)
+def test_a_file_without_problems_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "test.txt"
+    path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read_problems(path)
+    assert str(path) in str(caught.value)
+    assert reason in str(caught.value)
+
+
+def test_an_absent_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"absent\.txt: No such file"):
+        read_problems(tmp_path / "absent.txt")
+
+
+def test_greedy_evaluation_is_deterministic(tiny: Checkpoint, data_folder: Path) -> None:
+    lines = read_problems(data_folder / "test.txt")
+    first = evaluate(tiny.model, tiny.tokenizer, lines)
+    second = evaluate(tiny.model, tiny.tokenizer, lines, Sampling(seed=7))  # a seed plays no part
+    assert first.outputs == second.outputs
+    assert first.scores == second.scores == score(lines, first.outputs)
+    assert first.problems_per_second > 0
+
+
+def test_sampled_evaluation_follows_its_seed(tiny: Checkpoint, data_folder: Path) -> None:
+    lines = read_problems(data_folder / "test.txt")
+
+    def outputs(seed: int) -> list[str]:
+        return evaluate(tiny.model, tiny.tokenizer, lines, Sampling(1.0, seed=seed)).outputs
+
+    assert outputs(3) == outputs(3)
+    assert outputs(3) != outputs(4)
+    assert outputs(3) != evaluate(tiny.model, tiny.tokenizer, lines).outputs
+
+
+def test_batches_change_nothing_and_progress_counts_them(
+    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = read_problems(data_folder / "test.txt")
+    whole = evaluate(tiny.model, tiny.tokenizer, lines).outputs
+    monkeypatch.setattr(module, "BATCH_SIZE", 15)
+    told: list[int] = []
+    batched = evaluate(tiny.model, tiny.tokenizer, lines, progress=told.append)
+    assert batched.outputs == whole
+    assert told == [15, 15, 10]
+
+
+def test_a_model_that_is_always_right_scores_one(
+    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = read_problems(data_folder / "test.txt")
+    right = {line.prompt: line.field for line in lines}
+
+    def oracle(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
+        asked = [tiny.tokenizer.decode(ids) for ids in prompts_BP]
+        answers = [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in asked]
+        return [Completion(ids, [1.0] * len(ids)) for ids in answers]
+
+    monkeypatch.setattr(module, "generate", oracle)
+    evaluation = evaluate(tiny.model, tiny.tokenizer, lines)
+    scores = evaluation.scores
+    assert scores["exact_match"] == scores["char_accuracy"] == 1.0
+    assert scores["n"] == 40
+    assert evaluation.right == [True] * 40
+
+
+def test_right_is_what_the_exact_match_counts() -> None:
+    lines = [split_line(text) for text in (ADD, SUB, MUL, STEPS)]
+    outputs = ["3080000000$", "41.431-00$", "", "9=3080000000$"]
+    evaluation = Evaluation(score(lines, outputs), lines, outputs, [[]] * 4, 1.0)
+    assert evaluation.right == [True, False, False, True]
+    assert evaluation.scores["exact_match"] == 0.5
+
+
+def test_each_character_has_its_probability_whatever_the_order_of_the_batches(
+    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Prompts of two lengths, so that they are answered in another order than they stand in.
+    lines = read_problems(data_folder / "test.txt", 6)
+    shorter = [dataclasses.replace(line, prompt=line.prompt[1:]) for line in lines[::2]]
+    mixed = [line for pair in zip(lines[1::2], shorter, strict=True) for line in pair]
+    monkeypatch.setattr(module, "BATCH_SIZE", 2)
+    together = evaluate(tiny.model, tiny.tokenizer, mixed)
+    for row, line in enumerate(mixed):
+        alone = evaluate(tiny.model, tiny.tokenizer, [line])
+        assert together.outputs[row] == alone.outputs[0]
+        assert together.probabilities[row] == pytest.approx(alone.probabilities[0], rel=1e-4)
+        assert len(together.probabilities[row]) == len(together.outputs[row]) > 0
+
+
+def test_the_model_is_never_shown_the_answer(
+    tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    def spy(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
+        shown.extend(tiny.tokenizer.decode(ids) for ids in prompts_BP)
+        return [Completion() for _ in prompts_BP]
+
+    monkeypatch.setattr(module, "generate", spy)
+    scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores
+    assert sorted(shown) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
+    assert scores["char_accuracy"] == scores["exact_match"] == 0.0

@@ -1,0 +1,347 @@
+"""Records say what they were taken from; tables show what the records say."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcgpt.checkpoint import Checkpoint, model_card, score_row
+from calcgpt.errors import CheckpointError, DataError
+from calcgpt.evaluation.evaluate import Evaluation, by_length, score, split_line
+from calcgpt.evaluation.first_errors import fault_record
+from calcgpt.evaluation.report import (
+    comparison_table,
+    confidence_line,
+    evaluation_record,
+    excerpt,
+    fault_table,
+    publish,
+    score_table,
+    wrong_answers,
+)
+from calcgpt.inference.confidence import confidence_record
+from calcgpt.inference.generate import Sampling
+from calcgpt.recipe import Recipe, build
+from datagen.files import sha256
+from datagen.notation import parse_prompt
+from datagen.steps import render
+
+ADD = "$(0000000782+0000000021)=3080000000$"
+DIV = "$(0000000471/0000000299)=85.1000000$"
+MUL = render(parse_prompt("$(0000000573*0000351.77)="), 7)
+SUB = render(parse_prompt("$(0000002.08-0000136.22)="), 7)
+BIG = "$(0000100000+0000000001)=1000010000$"  # more than seven digits in hundredths
+
+
+def evaluation(outputs: list[str]) -> Evaluation:
+    lines = [split_line(ADD), split_line(DIV)]
+    return Evaluation(score(lines, outputs), lines, outputs, [[]] * 2, 1.0)
+
+
+def steps_evaluation(outputs: list[str]) -> Evaluation:
+    lines = [split_line(text) for text in (MUL, SUB, BIG)][: len(outputs)]
+    return Evaluation(score(lines, outputs), lines, outputs, [[]] * len(lines), 1.0)
+
+
+def scores(share: float) -> dict[str, Any]:
+    numbers = {"n": 1234, "char_accuracy": share, "exact_match": share / 2}
+    return {**numbers, "by_operation": dict.fromkeys("+-*/", numbers)}
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=5)])
+def test_a_record_says_what_was_scored_and_how(
+    tiny: Checkpoint, data_folder: Path, sampling: Sampling
+) -> None:
+    data = data_folder / "test.txt"
+    record, evaluation = evaluation_record(tiny, data, sampling, progress=False)
+    assert record.items() >= evaluation.scores.items()
+    assert record["n"] == 40
+    assert (record["temperature"], record["seed"]) == (sampling.temperature, sampling.seed)
+    assert record["file"] == "test.txt"
+    assert record["file_sha256"] == sha256(data)
+    assert record["manifest_sha256"] == sha256(data_folder / "manifest.json")
+    assert record["checkpoint"] == "tiny"
+    assert record["parameters"] == tiny.model.n_parameters()
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_a_record_of_the_first_problems_counts_them(tiny: Checkpoint, data_folder: Path) -> None:
+    record, _ = evaluation_record(tiny, data_folder / "test.txt", Sampling(), 3, progress=False)
+    assert record["n"] == 3
+
+
+def test_a_file_without_a_manifest_has_none_in_its_record(tiny: Checkpoint, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text(f"{ADD}\n")
+    record, _ = evaluation_record(tiny, tmp_path / "mine.txt", Sampling(), progress=False)
+    assert record["manifest_sha256"] is None
+
+
+def test_the_score_table_has_a_row_for_all_and_one_an_operation() -> None:
+    table = score_table(evaluation(["3080000000$", ""]).scores)
+    rows = [line.split() for line in table.splitlines()[1:]]
+    assert rows == [
+        ["all", "2", "0.5000", "0.5000"],
+        ["+", "1", "1.0000", "1.0000"],
+        ["/", "1", "0.0000", "0.0000"],
+    ]
+
+
+def test_wrong_answers_stand_beside_the_right_ones() -> None:
+    table = wrong_answers(evaluation(["3080000000$", "95.1000000$"]), 5).splitlines()
+    assert len(table) == 2
+    assert table[1].split() == ["$(0000000471/0000000299)=", "85.1000000$", "95.1000000$"]
+
+
+def test_no_more_wrong_answers_are_shown_than_asked_for() -> None:
+    table = wrong_answers(evaluation(["1", "2"]), 1)
+    assert table.splitlines()[1].split() == ["$(0000000782+0000000021)=", "3080000000$", "1"]
+    assert len(table.splitlines()) == 2
+
+
+def test_where_nothing_is_wrong_the_error_table_says_so() -> None:
+    assert wrong_answers(evaluation(["3080000000$", "85.1000000$"]), 5) == "no wrong answers"
+
+
+def test_the_first_wrong_step_has_a_caret_under_it() -> None:
+    output = MUL[25:]
+    place = output.index("d") + 3
+    damaged = output[:place] + "7" + output[place + 1 : -2] + "9$"
+    head, fault, shown, caret = wrong_answers(steps_evaluation([damaged]), 5, 7).splitlines()
+    assert head == "$(0000000573*0000351.77)=  right 12.4651020$  model 12.4651029$"
+    assert fault == f"    product row at position {place}: '{output[place]}' expected, '7' found"
+    assert len(shown) <= 80
+    assert shown[caret.index("^") - 2 :].startswith(damaged[place - 2 : place + 20])
+
+
+def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
+    table = wrong_answers(steps_evaluation([MUL[25:], "", "1$"]), 5, 7).splitlines()
+    assert table == [
+        "$(0000002.08-0000136.22)=  right 41.431-000$  model (none)",
+        "    layout at position 0: 'x' expected, the end found",
+        "    ",
+        "    ^",
+        "$(0000100000+0000000001)=  right 1000010000$  model (none)",
+        "    beyond the notation",
+    ]
+
+
+@given(st.text("ab", max_size=200), st.data())
+def test_an_excerpt_holds_the_place_it_is_about(text: str, data: st.DataObject) -> None:
+    position = data.draw(st.integers(0, len(text)))
+    shown, place = excerpt(text, position, 20)
+    assert len(shown) <= 22
+    inner = shown.strip("…")
+    start = position - place + shown.startswith("…")
+    assert inner == text[start : start + 20]
+    assert shown == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
+    assert 0 <= place <= len(shown)
+
+
+def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
+    thresholds = {
+        "answer": {"confidence": 0.25, "kept": 0.5},
+        "weakest_step": {"confidence": 0.9, "kept": 0.875},
+        "whole": {"confidence": 0.75, "kept": 0.75},
+    }
+    reliability = {"bins": [], "expected_calibration_error": 0.0125}
+    record = {"confidence": {"reliability": reliability, "no_error_above": thresholds}}
+    assert confidence_line(record) == (
+        "confidence: expected calibration error 0.0125; above 0.900000 (weakest step) no answer "
+        "is wrong, which keeps 87.50%"
+    )
+
+
+def test_the_fault_table_has_a_row_for_each_kind_of_step() -> None:
+    record = {
+        "by_operation": dict.fromkeys("+*/"),
+        "first_faults": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
+        "faults_of_right_answers": {"*": {"sign": 2}, "/": {"layout": 1}},
+    }
+    assert [line.split() for line in fault_table(record).splitlines()] == [
+        ["first", "wrong", "step", "+", "*", "/"],
+        ["sign", "0", "1", "1,500"],
+        ["product", "row", "0", "3", "0"],
+        ["right", "answers", "with", "a", "wrong", "step:", "3"],
+    ]
+    nothing = {"by_operation": {"+": {}}, "first_faults": {}, "faults_of_right_answers": {}}
+    assert fault_table(nothing) == "right answers with a wrong step: 0"
+
+
+def test_only_a_recipe_of_worked_steps_has_digits(tiny: Checkpoint) -> None:
+    assert tiny.recipe.work_digits is None
+    assert with_data(tiny, format="direct").recipe.work_digits is None
+    assert with_data(tiny, format="steps").recipe.work_digits == 7
+    assert with_data(tiny, format="steps", digits=5).recipe.work_digits == 5
+
+
+def with_data(checkpoint: Checkpoint, **data: Any) -> Checkpoint:
+    table = {**checkpoint.recipe.model_dump(), "data": {**data, "mixture": {"blog": 1.0}}}
+    recipe = build(Recipe, table, "test")
+    return dataclasses.replace(checkpoint, recipe=recipe)
+
+
+def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) -> None:
+    data = data_folder / "test.txt"
+    direct, _ = evaluation_record(tiny, data, Sampling(), progress=False)
+    record, evaluation = evaluation_record(
+        with_data(tiny, format="steps"), data, Sampling(), progress=False
+    )
+    assert record["first_faults"] == fault_record(evaluation, 7)["first_faults"]
+    assert sum(sum(counts.values()) for counts in record["first_faults"].values()) == 40
+    assert record["faults_of_right_answers"] == {}
+    assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
+    assert record["by_length"] == by_length(evaluation)
+    assert record["confidence"] == confidence_record(
+        evaluation.outputs, evaluation.probabilities, evaluation.right
+    )
+
+
+def test_publishing_scores_validation_and_test_and_drops_the_training_state(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path
+) -> None:
+    before = dict(tiny.metrics)
+    publish(tiny, data_folder, tmp_path / "mine", progress=False)
+    published = Checkpoint.load(tmp_path / "mine")
+    assert published.name == "mine"
+    for split, file, temperature in (
+        ("validation", "val.txt", 0.0),
+        ("test", "test.txt", 0.0),
+        ("test_sampled", "test.txt", 1.0),
+    ):
+        record = published.metrics[split]
+        assert (record["file"], record["temperature"], record["n"]) == (file, temperature, 40)
+        assert record["file_sha256"] == sha256(data_folder / file)
+        assert {"reliability", "no_error_above"} == record["confidence"].keys()
+        assert "by_length" not in record
+    assert "also" not in published.metrics
+    assert published.metrics["parameters"] == tiny.model.n_parameters()
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {
+        "README.md", "config.json", "metrics.json", "model.safetensors", "tokenizer.json",
+    }  # fmt: skip
+    assert tiny.metrics == before
+
+
+def test_publishing_scores_further_files_under_their_names(
+    run_cli: Callable[..., Any], tiny: Checkpoint, tiny_folder: Path, data_folder: Path,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "two.txt").write_text(f"{ADD}\n{DIV}\n")
+    out = tmp_path / "mine"
+    also = ["--also", f"two={tmp_path}/two.txt", "--also", f"val={data_folder}/val.txt"]
+    ended = run_cli("publish", tiny_folder, out, "--data", data_folder, "--quiet", *also)
+    assert (ended.code, ended.err) == (0, "")
+    metrics = Checkpoint.load(out).metrics
+    assert list(metrics["also"]) == ["two", "val"]
+    assert metrics["also"]["two"]["by_operation"].keys() == {"+", "/"}
+    assert metrics["also"]["val"] == metrics["validation"]
+    row = score_row("two, greedy", metrics["also"]["two"])
+    assert row in (out / "README.md").read_text().splitlines()
+    # The same again, without: what is not scored is not in the file.
+    publish(Checkpoint.load(out), data_folder, out, force=True, progress=False)
+    assert "also" not in Checkpoint.load(out).metrics
+
+
+@pytest.mark.parametrize(
+    ("also", "reason"),
+    [
+        (["two"], "'two' is not of the form NAME=FILE"),
+        (["=two.txt"], "NAME=FILE"),
+        (["two="], "NAME=FILE"),
+        (["a|b=two.txt"], "NAME=FILE"),
+        (["a=val.txt", "a=two.txt"], "'a' is given twice"),
+        (["absent=absent.txt"], "cannot read absent.txt"),
+    ],
+)
+def test_a_further_file_that_cannot_be_scored_costs_nothing(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, also: list[str], reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("calcgpt.evaluation.report.evaluate", None)  # nothing is scored
+    options = [part for value in also for part in ("--also", value)]
+    ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--data", data_folder, *options)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert reason in line
+    assert not (tmp_path / "mine").exists()
+
+
+def test_eval_shows_confidence_and_faults_and_writes_the_record(
+    run_cli: Callable[..., Any], tiny: Checkpoint, data_folder: Path, tmp_path: Path
+) -> None:
+    with_data(tiny, format="steps").save(tmp_path / "steps")
+    ended = run_cli("eval", tmp_path / "steps", "--data", data_folder / "test.txt", "--quiet",
+                    "--errors", 2, "--json", tmp_path / "record.json")  # fmt: skip
+    assert (ended.code, ended.err) == (0, "")
+    record = json.loads((tmp_path / "record.json").read_text())
+    for shown in (score_table(record), confidence_line(record), fault_table(record)):
+        assert f"\n{shown}\n" in ended.out
+    assert ended.out.count(" expected, ") == 2
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_publishing_leaves_alone_what_is_no_checkpoint(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path, kind: str, force: bool
+) -> None:
+    out = tmp_path / "mine"
+    if kind == "folder":
+        out.mkdir()
+    kept = out / "work.txt" if kind == "folder" else out
+    kept.write_text("of a year")
+    with pytest.raises(CheckpointError, match="mine exists and is no checkpoint"):
+        publish(tiny, data_folder, out, force, progress=False)
+    assert kept.read_text() == "of a year"
+
+
+def test_publishing_over_a_checkpoint_needs_force(
+    tiny: Checkpoint, data_folder: Path, tiny_copy: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="--force replaces it"):
+        publish(tiny, data_folder, tiny_copy, progress=False)
+    assert "test" not in Checkpoint.load(tiny_copy).metrics
+    publish(tiny, data_folder, tiny_copy, force=True, progress=False)
+    assert Checkpoint.load(tiny_copy).metrics["test"]["n"] == 40
+
+
+def test_the_comparison_table_shows_the_scores_of_metrics_json(tmp_path: Path) -> None:
+    for name, share in (("one", 0.5), ("two", 0.125)):
+        (tmp_path / name).mkdir()
+        metrics = {"parameters": 12345, "test": scores(share), "test_sampled": scores(share / 2)}
+        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
+    header, rule, *rows = comparison_table([tmp_path / "one", tmp_path / "two"]).splitlines()
+    assert [row.strip("| ").split(" | ") for row in rows] == [
+        ["one", "12,345", "1,234", "0.5000", "0.2500", "0.2500", "0.1250", *["0.2500"] * 4],
+        ["two", "12,345", "1,234", "0.1250", "0.0625", "0.0625", "0.0312", *["0.0625"] * 4],
+    ]
+    assert header.count("|") == rule.count("|") == rows[0].count("|")
+
+
+def test_a_checkpoint_that_is_not_published_is_named(tiny_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"tiny: metrics\.json is not that of a published checkpoint"
+    ):
+        comparison_table([tiny_folder])
+    with pytest.raises(CheckpointError, match=r"absent/metrics\.json"):
+        comparison_table([tmp_path / "absent"])
+
+
+def test_the_model_card_is_made_from_recipe_and_metrics(tiny: Checkpoint) -> None:
+    metrics = {"parameters": 12345, "step": 500, "test": scores(0.5), "validation": scores(0.25)}
+    card = model_card("mine", tiny.recipe, metrics)
+    assert card.startswith("# mine\n")
+    assert "12,345 parameters: 1 layers, 16 dimensions" in card
+    assert "trained for 500 steps" in card
+    assert "| test, greedy | 1,234 | 0.5000 | 0.2500 |" in card
+    assert "| validation, greedy | 1,234 | 0.2500 | 0.1250 |" in card
+    assert "sampled" not in card
+    assert "edge" not in card
+    also = {"edge": scores(0.125)}
+    card = model_card("mine", tiny.recipe, {**metrics, "also": also})
+    assert "| edge, greedy | 1,234 | 0.1250 | 0.0625 |" in card

@@ -1,0 +1,283 @@
+"""Export to `transformers`: what it refuses, and what its files say."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import decoders
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig
+from calcgpt.data.tokenizer import (
+    CharTokenizer,
+    Tokenizer,
+    arithmetic_tokenizer,
+    byte_pair_tokenizer,
+    steps_tokenizer,
+    text_tokenizer,
+)
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.export import EXPORTERS, hf, new_export
+from calcgpt.export.hf import PROBLEM, backend, stop_id
+from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of, difference, final_bias
+from calcgpt.model import build_model
+from calcgpt.recipe import Recipe, load_preset, preset_names
+
+SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 24, "n_head": 2, "block_size": 64}
+TEXT = "To be, or not to be:\nthat is the question.\n  Whether 'tis nobler,\n\n10 $ or 100 $?\n" * 3
+
+
+def checkpoint(
+    tokenizer: Tokenizer | None = None, preset: str = "gpt2", **changes: Any
+) -> Checkpoint:
+    """One of random weights."""
+    tokenizer = tokenizer or arithmetic_tokenizer()
+    recipe = Recipe(model=ModelConfig(**load_preset(preset).model_dump() | SMALL | changes))
+    torch.manual_seed(0)
+    model = build_model(recipe.model, len(tokenizer)).eval()
+    return Checkpoint("small", recipe, tokenizer, model, {"parameters": model.n_parameters()})
+
+
+class TestWhatAClassCanBe:
+    @pytest.mark.parametrize("preset", preset_names())
+    def test_presets(self, preset: str) -> None:
+        classes = {
+            "llama": "LlamaForCausalLM",
+            "nano": "LlamaForCausalLM",
+            "gpt2": "GPT2LMHeadModel",
+            "minigpt": "GPT2LMHeadModel",
+            "mpt": "MptForCausalLM",
+        }
+        if preset in classes:
+            assert counterpart_of(load_preset(preset))[0] == classes[preset]
+        else:
+            with pytest.raises(ConfigError, match="no class of transformers is this model"):
+                counterpart_of(load_preset(preset))
+
+    @pytest.mark.parametrize(
+        ("preset", "changes", "name", "reason"),
+        [
+            ("llama", {"architecture": "bigram"}, "LlamaForCausalLM", "architecture is 'bigram'"),
+            ("llama", {"position": "none"}, "LlamaForCausalLM", "position is 'none'"),
+            ("llama", {"attention": "landmark"}, "LlamaForCausalLM", "attention is 'landmark'"),
+            ("llama", {"norm_position": "post"}, "LlamaForCausalLM", "norm_position is 'post'"),
+            ("llama", {"norm": "layernorm"}, "LlamaForCausalLM", "norm is 'layernorm'"),
+            ("llama", {"feedforward": "relu"}, "LlamaForCausalLM", "feedforward is 'relu'"),
+            ("llama", {"head_bias": True}, "LlamaForCausalLM", "head_bias is True"),
+            ("llama", {}, "Qwen3ForCausalLM", "qk_norm is False"),
+            ("llama", {}, "MistralForCausalLM", "attention is 'full'"),
+            ("llama", {"attention": "window", "qkv_bias": True}, "MistralForCausalLM", "qkv_bias"),
+            ("llama", {"attention": "window", "window": 1}, "MistralForCausalLM", "window is 1"),
+            ("llama", {"qk_norm": True, "ff_bias": True}, "Qwen3ForCausalLM", "ff_bias is True"),
+            ("gpt2", {"feedforward": "swiglu"}, "GPT2LMHeadModel", "feedforward is 'swiglu'"),
+            ("gpt2", {"n_kv_head": 1}, "GPT2LMHeadModel", "kv_heads is 1, GPT2LMHeadModel has 2"),
+            ("gpt2", {"position": "learned+rope"}, "GPT2LMHeadModel", "position is"),
+            ("mpt", {"ff_hidden": 30}, "MptForCausalLM", "ff_hidden is 30"),
+            ("mpt", {"norm_bias": True}, "MptForCausalLM", "norm_bias is True"),
+            ("mpt", {"feedforward": "gelu-tanh"}, "MptForCausalLM", "feedforward is"),
+        ],
+        ids=str,
+    )
+    def test_reasons(self, preset: str, changes: dict[str, Any], name: str, reason: str) -> None:
+        config = ModelConfig(**load_preset(preset).model_dump() | SMALL | changes)
+        assert reason in str(difference(name, config))
+
+    def test_each_class_has_one_reason_in_one_line(self) -> None:
+        with pytest.raises(ConfigError) as error:
+            counterpart_of(ModelConfig(position="t5"))
+        reasons = str(error.value).partition(": ")[2].split("; ")
+        assert len(reasons) == len(list(COUNTERPARTS))
+        for name, reason in zip(COUNTERPARTS, reasons, strict=True):
+            assert f"position is 't5', {name} has " in reason
+
+
+class TestTheBiasOfTheHead:
+    def weights(self, **changes: Any) -> dict[str, torch.Tensor]:
+        model = checkpoint(preset="minigpt", **changes).model.double()
+        for parameter in model.parameters():
+            parameter.data += torch.randn_like(parameter)
+        return dict(model.state_dict())
+
+    def test_is_taken_over_by_the_last_norm(self) -> None:
+        ours = self.weights()
+        x = torch.randn(5, 24).double()
+        expected = (x + ours["norm.bias"]) @ ours["head.weight"].T + ours["head.bias"]
+        torch.testing.assert_close((x + final_bias(ours)) @ ours["head.weight"].T, expected)
+
+    def test_needs_no_more_tokens_than_channels(self) -> None:
+        with pytest.raises(ConfigError, match=r"the head's matrix, 21 x 20, leaves") as error:
+            final_bias(self.weights(n_embd=20))
+        assert "\n" not in str(error.value)
+
+    def test_needs_rows_that_are_independent(self) -> None:
+        ours = self.weights()
+        ours["head.weight"][3] = ours["head.weight"][5]
+        with pytest.raises(ConfigError, match="leaves"):
+            final_bias(ours)
+        ours["head.bias"][3] = ours["head.bias"][5]  # then the two ask for the same
+        final_bias(ours)
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Tokenizer], Any]:
+    """What AutoTokenizer reads of an export with a tokenizer."""
+
+    def export(tokenizer: Tokenizer) -> Any:
+        from transformers import AutoTokenizer
+
+        folder = tmp_path_factory.mktemp("export") / "out"
+        EXPORTERS["hf"](checkpoint(tokenizer), folder, False)
+        return AutoTokenizer.from_pretrained(folder)
+
+    return export
+
+
+CHARACTERS = text_tokenizer(TEXT + "\t\r()=é∞😀\u0301")
+BYTE_PAIRS = byte_pair_tokenizer(TEXT, 300)
+
+
+@pytest.fixture(scope="module")
+def of_characters(load: Callable[..., Any]) -> Any:
+    return load(CHARACTERS)
+
+
+@pytest.fixture(scope="module")
+def of_byte_pairs(load: Callable[..., Any]) -> Any:
+    return load(BYTE_PAIRS)
+
+
+class TestTokenizers:
+    @given(text=st.text(CHARACTERS.vocabulary))
+    def test_of_characters(self, of_characters: Any, text: str) -> None:
+        ids = CHARACTERS.encode(text).tolist()
+        assert of_characters(text)["input_ids"] == ids
+        assert of_characters.decode(ids) == text
+
+    @given(text=st.text(st.characters(exclude_categories=["Cs"])) | st.text("the \n'$ "))
+    def test_of_byte_pairs(self, of_byte_pairs: Any, text: str) -> None:
+        ids = BYTE_PAIRS.encode(text).tolist()
+        assert of_byte_pairs(text)["input_ids"] == ids
+        assert of_byte_pairs.decode(ids) == text
+
+    def test_a_character_that_is_not_known_is_an_error(self, load: Callable[..., Any]) -> None:
+        with pytest.raises(Exception, match="Missing"):
+            load(arithmetic_tokenizer())("$(1x2)=")
+
+    def test_the_end_of_a_problem(self, load: Callable[..., Any]) -> None:
+        theirs = load(steps_tokenizer())
+        assert (theirs.eos_token, theirs.pad_token, theirs.bos_token) == ("$", "$", None)
+        assert theirs.padding_side == "left"
+        batch = theirs(["1", "123"], padding=True)
+        assert set(batch) == {"input_ids", "attention_mask"}
+        assert batch["attention_mask"] == [[0, 0, 1], [1, 1, 1]]
+
+    def test_other_text_has_no_end(self, load: Callable[..., Any]) -> None:
+        for tokenizer in (text_tokenizer(TEXT), byte_pair_tokenizer(TEXT, 260)):
+            assert stop_id(tokenizer) is None
+            theirs = load(tokenizer)
+            assert (theirs.eos_token, theirs.pad_token) == (None, None)
+
+    def test_one_of_another_kind_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match="object has no counterpart"):
+            backend(object())
+
+
+class TestTheFolder:
+    def read(self, folder: Path, name: str) -> Any:
+        return json.loads((folder / name).read_text("utf-8"))
+
+    def test_says_all_that_decoding_needs(self, tmp_path: Path) -> None:
+        assert EXPORTERS["hf"](checkpoint(), tmp_path / "out", False) == (
+            "a GPT2LMHeadModel of transformers"
+        )
+        said = self.read(tmp_path / "out", "generation_config.json")
+        said.pop("transformers_version")
+        assert said == {"do_sample": False, "eos_token_id": 0, "pad_token_id": 0, "max_length": 65}
+        config = self.read(tmp_path / "out", "config.json")
+        assert config["bos_token_id"] is None
+
+    def test_names_the_base_of_the_rotations_for_older_versions(self, tmp_path: Path) -> None:
+        EXPORTERS["hf"](checkpoint(preset="llama", rope_base=500.0), tmp_path / "out", False)
+        assert self.read(tmp_path / "out", "config.json")["rope_theta"] == 500.0
+
+    def test_its_card_tells_how_to_use_it(self, tmp_path: Path) -> None:
+        EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
+        card = (tmp_path / "out" / "README.md").read_text("utf-8")
+        assert card.startswith("---\nlibrary_name: transformers\n")
+        assert "\n# out\n" in card
+        assert repr(PROBLEM) in card
+        assert "beside this file" not in card
+        code = card.partition("```python\n")[2].partition("```")[0]
+        compile(code, "README.md", "exec")
+
+    def test_its_card_asks_no_problem_of_a_model_of_text(self, tmp_path: Path) -> None:
+        EXPORTERS["hf"](checkpoint(text_tokenizer(TEXT)), tmp_path / "out", False)
+        card = (tmp_path / "out" / "README.md").read_text("utf-8")
+        assert "tokenizer('\\n', " in card
+        assert "up to the end of the context" in card
+
+    @pytest.mark.parametrize("block_size", [1, 2])
+    def test_of_the_shortest_contexts(self, tmp_path: Path, block_size: int) -> None:
+        EXPORTERS["hf"](checkpoint(block_size=block_size), tmp_path / "out", False)
+
+    @pytest.mark.parametrize("preset", ["gpt2", "llama", "mpt"])
+    def test_with_other_weights_than_ours_does_not_appear(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str
+    ) -> None:
+        broken = checkpoint(preset=preset)
+        _, counterpart = counterpart_of(broken.model.config)
+        weights = counterpart.weights(broken.model)
+        last = list(weights)[-1]
+        weights[last] = weights[last] + 0.01 * torch.randn_like(weights[last])
+        monkeypatch.setattr(counterpart, "weights", lambda model: weights)
+        with pytest.raises(CheckpointError, match=r"is not written: as a \w+, its logits are off"):
+            EXPORTERS["hf"](broken, tmp_path / "out", False)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_with_another_vocabulary_than_ours_does_not_appear(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = backend(CharTokenizer("".join(sorted({*arithmetic_tokenizer().vocabulary, "~"}))))
+        swapped = CharTokenizer("!" + arithmetic_tokenizer().vocabulary[1:])
+        spaced = backend(arithmetic_tokenizer())
+        spaced.decoder = decoders.Replace("=", " = ")
+        for wrong, why in ((other, "ids"), (backend(swapped), "ids"), (spaced, "text")):
+            monkeypatch.setattr(hf, "backend", lambda tokenizer, wrong=wrong: wrong)
+            with pytest.raises(CheckpointError, match=f"its tokenizer gives (an)?other {why}"):
+                EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_that_cannot_be_written_does_not_appear(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*args: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", "metrics.json")
+
+        monkeypatch.setattr(hf, "write_json", full)
+        with pytest.raises(OSError, match="No space left"):
+            EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestNewExport:
+    def test_replaces_only_an_export(self, tmp_path: Path) -> None:
+        out = tmp_path / "out"
+        for force in (False, True):
+            with new_export(out, force, "sign") as staging:
+                (staging / "sign").touch()
+        with pytest.raises(CheckpointError, match="--force"), new_export(out, False, "sign"):
+            pass
+        with (
+            pytest.raises(CheckpointError, match="has no other: it is left alone"),
+            new_export(out, True, "other"),
+        ):
+            pass
+        assert [file.name for file in out.iterdir()] == ["sign"]

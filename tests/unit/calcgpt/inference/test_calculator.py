@@ -1,0 +1,252 @@
+"""A tree of operations becomes questions to a model; its answers are never embellished."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from datagen_strategies import numbers, problems
+from expressions import expressions, value_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scripted import Scripted, right, scripted_checkpoint, wrong_at
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference.calculator import Calculation, Calculator, Domain, read_answer
+from calcgpt.inference.confidence import Confidence
+from calcgpt.inference.expression import parse, show
+from datagen.arithmetic import Operation, Problem, answer
+from datagen.notation import answer_text, render_answer
+
+
+def calculator(completion: object = None, digits: int | None = None) -> Calculator:
+    """One whose model writes what `completion` says of a prompt, by default the right thing."""
+    checkpoint = scripted_checkpoint(digits)
+    write = completion if callable(completion) else right(digits)
+    return Calculator(checkpoint, Scripted(checkpoint.tokenizer, write))
+
+
+@pytest.fixture(scope="module")
+def exact() -> Calculator:
+    return calculator()
+
+
+@pytest.fixture(scope="module")
+def exact_steps() -> Calculator:
+    return calculator(digits=7)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("$(0000000782+0000000021)=3080000000$", "803"),
+        ("$(0000000782+0000000021)=1+2=3080000000$", "803"),
+        ("$(0000000001/0000000000)=nan0000000$", "nan"),
+        ("$(0000002.08-0000136.22)=41.431-000$", "-134.14"),
+        ("$(0000000782+0000000021)=3080000000", None),
+        ("$(0000000782+0000000021)=308$", None),
+        ("$(0000000782+0000000021)=$", None),
+        ("$(0000000782+0000000021)=", None),
+        ("$(0000000782+0000000021)=30+0000000$", None),
+        ("$(0000000782+0000000021)=000000000-$", None),
+    ],
+)
+def test_an_answer_is_read_or_is_none(text: str, result: str | None) -> None:
+    assert read_answer(text)[0] == result
+
+
+@given(problems)
+def test_every_right_answer_is_read_back(problem: Problem) -> None:
+    value = answer(problem)
+    assert read_answer(f"={render_answer(value)}$") == (answer_text(value), value)
+
+
+@given(expressions())
+def test_a_model_that_is_right_gives_the_value_by_fractions(exact: Calculator, typed: str) -> None:
+    expected, error = outcome(value_of, typed, 10)
+    found, refusal = outcome(exact.calculate, typed)
+    if error:
+        assert refusal
+        assert (
+            refusal.kind
+            == {
+                ZeroDivisionError: ExpressionErrorKind.DIVISION_BY_ZERO,
+                OverflowError: ExpressionErrorKind.OUT_OF_RANGE,
+            }[type(error)]
+        )
+        assert 0 <= refusal.position < refusal.end <= len(typed)
+    else:
+        assert found.verified
+        assert found.result == found.exact == str(expected)
+        assert found.expression == show(parse(typed))
+
+
+def outcome(function: Any, *arguments: Any) -> tuple[Any, Any]:
+    """What a function returns, and what it raises."""
+    try:
+        return function(*arguments), None
+    except (ExpressionError, ZeroDivisionError, OverflowError) as error:
+        return None, error
+
+
+def test_every_node_has_its_evidence(exact_steps: Calculator) -> None:
+    found = exact_steps.calculate("2 × (12.5 + 3)")
+    assert (found.expression, found.result, found.exact) == ("2*(12.5+3)", "31.0", "31.0")
+    assert found.verified
+    assert found.model == "scripted"
+    first, second = found.nodes
+    assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
+    assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31.0")
+    assert first.prompt == "$(00000012.5+0000000003)="
+    assert second.prompt == "$(0000000002*00000015.5)="
+    assert first.work == "x0521000y0030000a+05510000:05510000+1"
+    assert first.output == f"{first.work}=5.51000000$"
+    assert "2 × (12.5 + 3)"[first.position : first.end] == "12.5 + 3"
+    assert "2 × (12.5 + 3)"[second.position : second.end] == "2 × (12.5 + 3)"
+    assert first.agrees
+    assert first.confidence
+    assert 0.99 < first.confidence.whole < 1
+    assert found.confidence.weakest_step == min(
+        node.confidence.weakest_step for node in found.nodes if node.confidence
+    )
+
+
+def test_a_model_without_steps_writes_no_work(exact: Calculator) -> None:
+    (node,) = exact.calculate("12.5*3").nodes
+    assert (node.work, node.output) == (None, "5.73000000$")
+
+
+def test_nodes_of_one_level_are_one_batch() -> None:
+    checkpoint = scripted_checkpoint()
+    decoder = Scripted(checkpoint.tokenizer, right(None))
+    Calculator(checkpoint, decoder).calculate("(1+2)*(3+4)-5/6")
+    # The shared beginning of the three prompts is read by one row; then three write, then one
+    # for the product, and one for the difference.
+    assert decoder.batches == [1, *[3] * 11, *[1] * 22]
+
+
+def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> None:
+    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)*3")
+    first, second = found.nodes
+    assert (first.result, first.exact, first.agrees) == ("42", "3", False)
+    assert (second.problem, second.result, second.exact, second.agrees) == (
+        "42*3", "126", "126", True,
+    )  # fmt: skip
+    assert (found.result, found.exact, found.verified) == ("126", "9", False)
+    assert found.faults == ["wrong: 1+2 is 3"]
+
+
+def test_two_errors_that_cancel_are_not_verified() -> None:
+    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(40+3)+(42-42)")
+    assert not found.verified
+
+
+@pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "==="])
+def test_garbage_is_no_answer_and_what_needs_it_is_not_asked(output: str) -> None:
+    def completion(prompt: str) -> str:
+        return output if "*" in prompt else right(None)(prompt)
+
+    found = calculator(completion).calculate("1-12.5*3")
+    product, difference = found.nodes
+    assert product.output
+    assert product.output.startswith(output.split("$")[0])
+    assert (product.result, product.exact, product.agrees) == (None, "37.5", False)
+    assert (difference.problem, difference.prompt, difference.output) == (None, None, None)
+    assert (difference.result, difference.exact, difference.confidence) == (None, None, None)
+    assert (found.result, found.exact, found.verified) == (None, "-36.5", False)
+    assert found.confidence == Confidence(0.0, 0.0, 0.0)
+    assert found.faults == [
+        "wrong: 12.5*3 is 37.5", "not asked, for want of an operand: 1-12.5*3",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("output", ["nan0000000$", "99999999999$"], ids=["nan", "too-long"])
+def test_an_intermediate_result_that_cannot_be_asked_about_stops_there(output: str) -> None:
+    """By exact arithmetic all is well: so the model is wrong, not what was typed."""
+
+    def completion(prompt: str) -> str:
+        return output if "*" in prompt else right(None)(prompt)
+
+    found = calculator(completion).calculate("2*3+1")
+    assert [node.problem for node in found.nodes] == ["2*3", None]
+    assert (found.result, found.exact, found.verified) == (None, "7", False)
+
+
+def test_the_answer_has_the_form_of_the_exact_one_to_be_verified() -> None:
+    found = calculator(lambda prompt: "0.50000000$").calculate("2+3")  # right in value only
+    assert (found.result, found.exact, found.verified) == ("5.0", "5", False)
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "place"),
+    [
+        ("1/0", ExpressionErrorKind.DIVISION_BY_ZERO, "0"),
+        ("1/0.00", ExpressionErrorKind.DIVISION_BY_ZERO, "0.00"),
+        ("5 + 1/( 2-2 )", ExpressionErrorKind.DIVISION_BY_ZERO, "2-2"),
+        ("1/(0.01*0.1)", ExpressionErrorKind.DIVISION_BY_ZERO, "0.01*0.1"),  # rounded to 0.0
+        ("12345678901+1", ExpressionErrorKind.OUT_OF_RANGE, "12345678901"),
+        ("1 + -1234567890", ExpressionErrorKind.OUT_OF_RANGE, "-1234567890"),
+        ("1+99999999.99", ExpressionErrorKind.OUT_OF_RANGE, "99999999.99"),
+        ("1+ 100000*100000", ExpressionErrorKind.OUT_OF_RANGE, "100000*100000"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_with_its_place(
+    exact: Calculator, typed: str, kind: ExpressionErrorKind, place: str
+) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        exact.begin(typed)
+    assert caught.value.kind == kind
+    assert place in typed[caught.value.position : caught.value.end]
+    assert caught.value.position == typed.index(place)
+
+
+def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> None:
+    found = exact.calculate("9999999999*9999999999")
+    assert found.result == "99999999980000000001"
+    assert found.verified
+
+
+@given(numbers)
+def test_a_domain_knows_what_its_notation_holds(number: object) -> None:
+    from datagen.arithmetic import Number
+    from datagen.notation import number_text
+
+    assert isinstance(number, Number)
+    fits = len(number_text(number)) <= 10
+    assert (Domain(None).reason_against(number) is None) == fits
+    small = fits and abs(number.hundredths) < 10**7
+    assert (Domain(7).reason_against(number) is None) == small
+
+
+def test_numbers_beyond_the_models_digits_are_refused(exact_steps: Calculator) -> None:
+    assert exact_steps.calculate("99999.99-1").verified
+    assert exact_steps.calculate("99999.99*99999.99").verified
+    for typed, position in (("100000-1", 0), ("1 - 100000.0", 4), ("-100000*2", 0)):
+        with pytest.raises(ExpressionError, match="below 100,000 ") as caught:
+            exact_steps.begin(typed)
+        assert caught.value.position == position
+    with pytest.raises(ExpressionError, match=r"400\*400 is 160000: .* below 100,000 "):
+        exact_steps.begin("400*400-1")
+
+
+def test_a_real_model_answers_the_same_each_time(tiny: Checkpoint) -> None:
+    real = Calculator(tiny)
+    first: Calculation = real.calculate("12.5*3")
+    assert first == real.calculate("12.5*3")
+    assert first.verified == (first.result == "37.5")
+    assert first.nodes[0].output
+
+
+@settings(max_examples=25)
+@given(st.lists(st.sampled_from(["1+2", "3*4", "10/4", "7-9"]), min_size=2, max_size=4))
+def test_an_answer_does_not_depend_on_its_company(tiny: Checkpoint, parts: list[str]) -> None:
+    real = Calculator(tiny)
+    try:
+        together = real.calculate("+".join(f"({part})" for part in parts))
+    except ExpressionError:
+        return
+    alone = {part: real.calculate(part).nodes[0].output for part in parts}
+    for node in together.nodes:
+        if node.expression in alone:
+            assert node.output == alone[node.expression]

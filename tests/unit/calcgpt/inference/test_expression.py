@@ -1,0 +1,387 @@
+"""Expressions are read as people mean them, each node with its place, or refused with the place."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from datagen_strategies import numbers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcgpt.errors import ExpressionError
+from calcgpt.errors import ExpressionErrorKind as Kind
+from calcgpt.inference.expression import (
+    MAX_DEPTH,
+    MAX_LENGTH,
+    Binary,
+    Expression,
+    Literal,
+    parse,
+    show,
+)
+from datagen.arithmetic import Number, Operation
+from datagen.notation import number_text
+
+literals = st.builds(Literal, numbers | st.just(Number(0, False)), st.just(0), st.just(0))
+
+
+def binaries(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Binary]:
+    return st.builds(Binary, st.sampled_from(Operation), operands, operands, st.just(0), st.just(0))
+
+
+def trees(leaves: int) -> st.SearchStrategy[Binary]:
+    """Trees of any shape, all nodes at 0:0; `2 * leaves` numbers at most."""
+    return binaries(st.recursive(literals, binaries, max_leaves=leaves))
+
+
+def bare(expression: Expression) -> Any:
+    """A tree without the places, as tuples."""
+    if isinstance(expression, Literal):
+        return expression.number
+    return expression.op, bare(expression.left), bare(expression.right)
+
+
+def nodes(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    if isinstance(expression, Binary):
+        yield from nodes(expression.left)
+        yield from nodes(expression.right)
+
+
+def read(text: str) -> Binary | ExpressionError:
+    """What comes of a text: nothing else is ever raised."""
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        return error
+
+
+@given(trees(leaves=10))
+def test_what_is_shown_is_read_back_and_each_node_stands_for_its_own_text(tree: Binary) -> None:
+    text = show(tree)
+    again = parse(text)
+    assert bare(again) == bare(tree)
+    assert show(again) == text
+    for before, after in zip(nodes(tree), nodes(again), strict=True):
+        assert text[after.start : after.end] == show(before)
+
+
+@given(trees(leaves=10))
+def test_nothing_superfluous_is_shown(tree: Binary) -> None:
+    text = show(tree)
+    assert not any(character.isspace() for character in text)
+    opened: list[int] = []
+    for end, character in enumerate(text):
+        if character == "(":
+            opened.append(end)
+        elif character == ")":
+            start = opened.pop()
+            without = text[:start] + text[start + 1 : end] + text[end + 1 :]
+            assert bare(parse(without)) != bare(tree)
+
+
+SIGNS = {"+": "+", "-": "-−–", "*": "*×✕∗·⋅", "/": "/÷∕"}
+
+
+class Typist:
+    """Writes a tree as some person might type it."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+
+    def chance(self) -> bool:
+        return self.draw(st.booleans())
+
+    def space(self) -> str:
+        return self.draw(st.sampled_from(["", " ", "\t", "\n", "\u00a0", " \u2009"]))
+
+    def sign(self, operation: str) -> str:
+        return self.draw(st.sampled_from(SIGNS[operation]))
+
+    def magnitude(self, number: Number) -> str:
+        whole, point, places = number_text(number).removeprefix("-").partition(".")
+        mark = self.draw(st.sampled_from(["", "0", "00", *",_'’\u00a0\u202f\u2009"]))
+        whole = mark + whole if mark.startswith("0") else f"{int(whole):,}".replace(",", mark)
+        if not point:
+            return whole
+        places = self.draw(st.sampled_from([places, places.rstrip("0"), places.ljust(5, "0")]))
+        if places and not whole.strip("0") and self.chance():
+            whole = ""
+        return whole + point + places
+
+    def operand(self, node: Expression) -> str:
+        """A text that may stand beside any operation."""
+        if isinstance(node, Literal):
+            text = self.magnitude(node.number)
+            for _ in range((node.number.hundredths < 0) + 2 * self.chance()):
+                text = self.sign("-") + self.space() + (f"({text})" if self.chance() else text)
+        elif self.is_negation(node) and self.chance():
+            text = self.sign("-") + self.space() + self.operand(node.right)
+        else:
+            text = f"({self.space()}{self.whole(node)}{self.space()})"
+        return f"({text}{self.space()})" if self.draw(st.integers(0, 4)) == 0 else text
+
+    def is_negation(self, node: Binary) -> bool:
+        zero = isinstance(node.left, Literal) and node.left.number == Number(0, False)
+        return node.op == "-" and zero and isinstance(node.right, Binary)
+
+    def whole(self, node: Expression) -> str:
+        """A text that may stand alone: no more parentheses than needed, at times."""
+        if isinstance(node, Literal):
+            return self.operand(node)
+        left, right = node.left, node.right
+        sums = node.op in "+-"
+        bare_left = isinstance(left, Binary) and (sums or left.op in "*/") and self.chance()
+        bare_right = isinstance(right, Binary) and sums and right.op in "*/" and self.chance()
+        parts = (
+            self.whole(left) if bare_left else self.operand(left),
+            self.sign(node.op),
+            self.whole(right) if bare_right else self.operand(right),
+        )
+        return f"{parts[0]}{self.space()}{parts[1]}{self.space()}{parts[2]}"
+
+
+@st.composite
+def typed_trees(draw: st.DrawFn) -> tuple[Binary, str]:
+    tree, typist = draw(trees(leaves=3)), Typist(draw)
+    equals = typist.space() + "=" if typist.chance() else ""
+    return tree, typist.space() + typist.whole(tree) + equals + typist.space()
+
+
+@given(typed_trees())
+def test_however_it_is_typed_the_tree_is_the_same(typed: tuple[Binary, str]) -> None:
+    tree, text = typed
+    understood = parse(text)
+    assert bare(understood) == bare(tree)
+    for node in nodes(understood):
+        part = text[node.start : node.end]
+        if isinstance(node, Binary):
+            assert bare(parse(part)) == bare(node)
+        elif part in SIGNS["-"]:  # the 0 of -(2+3)
+            assert node.number == Number(0, False)
+        else:
+            assert bare(parse(part + "+1").left) == bare(node)
+
+
+def of_python(node: ast.expr) -> Any:
+    """What `bare` makes of the tree, from Python's own; None where we have nothing like it."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return Number(int(100 * Decimal(repr(value))), isinstance(value, float))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            of = of_python(operand)
+            if isinstance(of, Number):
+                return Number(-of.hundredths, of.point)
+            return of and (Operation.SUB, Number(0, False), of)
+        case ast.BinOp(op=op, left=left, right=right):
+            operation = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}[type(op)]
+            of_left, of_right = of_python(left), of_python(right)
+            return of_left and of_right and (Operation(operation), of_left, of_right)
+    return None
+
+
+tokens = st.sampled_from(["1", "25", "0.5", "12.25", "0", "(", ")", "+", "-", "*", "/"])
+sensible = st.recursive(
+    st.sampled_from(["1", "25", "0.5", "12.25", "0"]),
+    lambda inner: (
+        inner.map("( {} )".format)
+        | inner.map("- {}".format)
+        | st.tuples(inner, st.sampled_from("+-*/"), inner).map(" ".join)
+    ),
+    max_leaves=10,
+)
+
+
+@given(sensible | st.lists(tokens, max_size=12).map(" ".join))
+def test_precedence_is_that_of_python(text: str) -> None:
+    try:
+        expected = of_python(ast.parse(text, mode="eval").body)
+    except SyntaxError:
+        expected = None
+    understood = read(text)
+    if isinstance(understood, Binary):
+        assert bare(understood) == expected
+    else:
+        assert expected is None or isinstance(expected, Number)
+
+
+@given(
+    st.text()
+    | st.text("0123456789+-*/.,=_' ×÷−e()\u00a0", max_size=30)
+    | st.lists(tokens).map("".join)
+)
+def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str) -> None:
+    outcome = read(text)
+    if isinstance(outcome, Binary):
+        assert bare(parse(show(outcome))) == bare(outcome)
+    else:
+        assert 0 <= outcome.position <= outcome.end <= len(text)
+        assert str(outcome).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [
+        ("12.5*3=", "12.5*3"),
+        ("  12.5 *\t3 = ", "12.5*3"),
+        ("7×6✕5∗4·3⋅2", "7*6*5*4*3*2"),
+        ("7÷2∕3", "7/2/3"),
+        ("7−2–1", "7-2-1"),
+        ("1+2*3", "1+2*3"),
+        ("(1+2)*3", "(1+2)*3"),
+        ("1-(2-3)", "1-(2-3)"),
+        ("(1-2)-3", "1-2-3"),
+        ("1*(2/3)", "1*(2/3)"),
+        ("((1))+((2*(3)))", "1+2*3"),
+        ("-7+2", "-7+2"),
+        ("2*-3", "2*-3"),
+        ("2--3", "2--3"),
+        ("2---3", "2-3"),
+        ("--5+1", "5+1"),
+        ("- (5)+1", "-5+1"),
+        ("-(-(5))+1", "5+1"),
+        ("-2*3", "-2*3"),
+        ("-(2*3)", "0-2*3"),
+        ("-(2+3)", "0-(2+3)"),
+        ("-(2+3)*4", "(0-(2+3))*4"),
+        ("4*-(2+3)", "4*(0-(2+3))"),
+        ("--(2+3)", "0-(0-(2+3))"),
+        (".5+5.", "0.5+5.0"),
+        ("007+0", "7+0"),
+        ("-0+-0.0", "0+0.0"),
+        ("1.50+1.500", "1.5+1.5"),
+        ("1/0", "1/0"),
+        ("1,234.50+1", "1234.5+1"),
+        ("1_234_567+1", "1234567+1"),
+        ("1'234+1’234", "1234+1234"),
+        ("12\u00a0345+1\u202f234-1\u2009234", "12345+1234-1234"),
+        ("1\u00a0+\u00a0200", "1+200"),
+        ("9" * 300 + "+1", "9" * 300 + "+1"),
+    ],
+)
+def test_ways_to_type_are_understood(typed: str, shown: str) -> None:
+    assert show(parse(typed)) == shown
+
+
+def test_places_are_those_of_the_text_as_typed() -> None:
+    text = " (1,000 − 2) × -( .5+(3))="
+    parts = [text[node.start : node.end] for node in nodes(parse(text))]
+    assert parts == [
+        "(1,000 − 2) × -( .5+(3))",
+        "1,000 − 2",
+        "1,000",
+        "2",
+        "-( .5+(3))",
+        "-",
+        ".5+(3)",
+        ".5",
+        "3",
+    ]
+
+
+@pytest.mark.parametrize(("typed", "part"), [("1--(5)", "-(5)"), ("1-(- 5)", "- 5")])
+def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
+    number = parse(typed).right
+    assert bare(number) == Number(-500, False)
+    assert typed[number.start : number.end] == part
+
+
+@pytest.mark.parametrize(
+    ("typed", "kind", "position", "end", "reason"),
+    [
+        ("", Kind.SYNTAX, 0, 0, "a number is expected, not the end"),
+        ("   ", Kind.SYNTAX, 3, 3, "a number is expected, not the end"),
+        ("5+", Kind.SYNTAX, 2, 2, "a number is expected, not the end"),
+        ("5+ ", Kind.SYNTAX, 3, 3, "a number is expected, not the end"),
+        ("5+=", Kind.SYNTAX, 2, 3, "a number is expected, not '='"),
+        ("+5", Kind.SYNTAX, 0, 1, "a number is expected, not '+'"),
+        ("2**3", Kind.SYNTAX, 2, 3, "a number is expected, not '*'"),
+        ("2×÷3", Kind.SYNTAX, 2, 3, "a number is expected, not '÷'"),
+        ("1+x", Kind.SYNTAX, 2, 3, "a number is expected, not 'x'"),
+        ("()+1", Kind.SYNTAX, 1, 2, "a number is expected, not ')'"),
+        (".+1", Kind.SYNTAX, 0, 1, "a number is expected, not '.'"),
+        ("nan+1", Kind.SYNTAX, 0, 1, "a number is expected, not 'n'"),
+        ("٣+1", Kind.SYNTAX, 0, 1, "a number is expected"),
+        ("1+²", Kind.SYNTAX, 2, 3, "a number is expected"),
+        ("１+1", Kind.SYNTAX, 0, 1, "a number is expected"),
+        ("\x001+1", Kind.SYNTAX, 0, 1, r"a number is expected, not '\x00'"),
+        ("1+\ud800", Kind.SYNTAX, 2, 3, r"a number is expected, not '\ud800'"),
+        ("__import__('os')", Kind.SYNTAX, 0, 1, "a number is expected, not '_'"),
+        ("5%2", Kind.SYNTAX, 1, 2, "'%' is not an operation; valid are + - * /"),
+        ("1e3", Kind.SYNTAX, 1, 2, "'e' is not an operation; valid are + - * /"),
+        ("2x3", Kind.SYNTAX, 1, 2, "'x' is not an operation; valid are + - * /; to multiply"),
+        ("6:3", Kind.SYNTAX, 1, 2, "':' is not an operation; valid are + - * /; to divide"),
+        ("1\x1b[2J+1", Kind.SYNTAX, 1, 2, r"'\x1b' is not an operation"),
+        ("1.2.3", Kind.SYNTAX, 3, 4, "'.' is not an operation"),
+        ("5..3", Kind.SYNTAX, 2, 3, "'.' is not an operation"),
+        ("1_0+1", Kind.SYNTAX, 1, 2, "'_' is not an operation"),
+        ("1''000+1", Kind.SYNTAX, 1, 2, "only separate thousands"),
+        ("1'234_567+1", Kind.SYNTAX, 5, 6, "only separate thousands"),
+        ("(1+2", Kind.SYNTAX, 4, 4, "a ) is missing: the ( at position 0"),
+        ("(1+(2)*(3+4) ", Kind.SYNTAX, 13, 13, "a ) is missing: the ( at position 0"),
+        ("(1+(2+3", Kind.SYNTAX, 7, 7, "a ) is missing: the ( at position 3"),
+        ("(1+2=)", Kind.SYNTAX, 4, 5, "a ) is missing: the ( at position 0"),
+        ("1+(2=", Kind.SYNTAX, 4, 5, "a ) is missing: the ( at position 2"),
+        ("1+2)", Kind.SYNTAX, 3, 4, "a ) without its ("),
+        ("1+2=3", Kind.SYNTAX, 4, 5, "nothing may follow the ="),
+        ("1+2==", Kind.SYNTAX, 4, 5, "nothing may follow the ="),
+        ("1+2=x", Kind.SYNTAX, 4, 5, "nothing may follow the ="),
+        ("12,5", Kind.DECIMAL_COMMA, 2, 3, "write decimals with a point"),
+        ("1,5+2", Kind.DECIMAL_COMMA, 1, 2, "write decimals with a point"),
+        ("1+2,5", Kind.DECIMAL_COMMA, 3, 4, "write decimals with a point"),
+        ("1+,5", Kind.DECIMAL_COMMA, 2, 3, "write decimals with a point"),
+        ("12,34+1", Kind.DECIMAL_COMMA, 2, 3, "write decimals with a point"),
+        ("0,500+1", Kind.DECIMAL_COMMA, 1, 2, "only separate thousands"),
+        ("1234,567+1", Kind.DECIMAL_COMMA, 4, 5, "only separate thousands"),
+        ("1,2345+1", Kind.DECIMAL_COMMA, 1, 2, "only separate thousands"),
+        ("1,234,56+1", Kind.DECIMAL_COMMA, 5, 6, "only separate thousands"),
+        ("1.234,5+1", Kind.DECIMAL_COMMA, 5, 6, "write decimals with a point"),
+        ("1\u202f234,5+1", Kind.DECIMAL_COMMA, 5, 6, "write decimals with a point"),
+        ("5", Kind.NO_OPERATION, 1, 1, "an operation is missing: one of + - * /"),
+        ("5 ", Kind.NO_OPERATION, 1, 1, "an operation is missing"),
+        ("(5 )=", Kind.NO_OPERATION, 4, 4, "an operation is missing"),
+        ("-(5) =", Kind.NO_OPERATION, 4, 4, "an operation is missing"),
+        ("5 5", Kind.NO_OPERATION, 2, 3, "an operation is missing"),
+        ("1 000+1", Kind.NO_OPERATION, 2, 5, "an operation is missing"),
+        ("1\u00a000+1", Kind.NO_OPERATION, 2, 4, "an operation is missing"),
+        ("2(3+4)", Kind.NO_OPERATION, 1, 2, "an operation is missing"),
+        ("(3+4)2", Kind.NO_OPERATION, 5, 6, "an operation is missing"),
+        ("1.234+1", Kind.TOO_MANY_PLACES, 4, 5, "more than two decimal places"),
+        ("1+.001", Kind.TOO_MANY_PLACES, 5, 6, "more than two decimal places"),
+        ("1,000.12034+1", Kind.TOO_MANY_PLACES, 9, 11, "more than two decimal places"),
+        ("1" * 1_000_000, Kind.TOO_LONG, MAX_LENGTH, 1_000_000, "longer than 400 characters"),
+        (" " * 401 + "1+1", Kind.TOO_LONG, MAX_LENGTH, 404, "longer than 400 characters"),
+        ("(" * 400, Kind.SYNTAX, 400, 400, "not the end"),
+        (")" * 400, Kind.SYNTAX, 0, 1, "not ')'"),
+        ("-" * 400, Kind.SYNTAX, 400, 400, "not the end"),
+        ("-" * 399 + "1", Kind.NO_OPERATION, 400, 400, "an operation is missing"),
+        ("+".join("1" * 200), Kind.TOO_DEEP, 0, 83, "more than 40 operations"),
+        ("-" * 395 + "(1+2)", Kind.TOO_DEEP, 355, 400, "more than 40 operations"),
+        ("1+(" * 60 + "1+1" + ")" * 60, Kind.TOO_DEEP, 60, 223, "more than 40 operations"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_its_place(
+    typed: str, kind: Kind, position: int, end: int, reason: str
+) -> None:
+    error = read(typed)
+    assert isinstance(error, ExpressionError)
+    assert (error.kind, error.position, error.end) == (kind, position, end)
+    assert reason in str(error)
+    assert str(error).isprintable()
+
+
+def test_up_to_its_limits_an_expression_is_read() -> None:
+    assert parse("(" * 198 + "1+1" + ")" * 198 + "=").depth == 1  # 400 characters
+    assert bare(parse("-" * 397 + "1+1").left) == Number(-100, False)
+    assert parse("+".join("1" * 41)).depth == MAX_DEPTH == 40
+    assert parse("(1+2)*(3-4/5)").depth == 3
+
+
+def test_a_tree_can_be_sent_to_another_process() -> None:
+    tree = parse("(1+2)*-3")
+    assert pickle.loads(pickle.dumps(tree)) == tree

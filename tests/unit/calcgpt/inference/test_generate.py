@@ -1,0 +1,147 @@
+import pytest
+import torch
+
+from calcgpt.config import ModelConfig
+from calcgpt.errors import ConfigError, DataError
+from calcgpt.inference.generate import Sampling, choose, generate
+from calcgpt.model import GPT
+
+VOCAB = 21
+
+
+@pytest.fixture(scope="module")
+def model() -> GPT:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        n_layer=2, n_embd=16, n_head=4, n_kv_head=2, block_size=24, position="rope"
+    )
+    return GPT(config, VOCAB).eval()
+
+
+def one_by_one(model: GPT, prompt: list[int], stop: int, limit: int) -> list[int]:
+    """Greedy decoding of one row without a cache."""
+    tokens = list(prompt)
+    while len(tokens) - len(prompt) < limit:
+        with torch.no_grad():
+            tokens.append(int(model(torch.tensor([tokens]))[0, -1].argmax()))
+        if tokens[-1] == stop:
+            break
+    return tokens[len(prompt) :]
+
+
+def test_greedy_batches_equal_single_uncached_decoding(model: GPT) -> None:
+    prompts = torch.randint(VOCAB, (32, 6), generator=torch.Generator().manual_seed(1))
+    greedy = [one_by_one(model, row, 0, 12) for row in prompts.tolist()]
+    # A stop token that some rows write early and others never: rows leave the batch at odd times.
+    stop = max(range(VOCAB), key=lambda t: len({row.index(t) for row in greedy if t in row}))
+    expected = [one_by_one(model, row, stop, 12) for row in prompts.tolist()]
+    assert len({len(row) for row in expected}) > 2
+    assert [row.ids for row in generate(model, prompts, stop, 12)] == expected
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(),
+        Sampling(1.0, seed=3),
+        Sampling(0.5, seed=3),
+        Sampling(2.0, top_k=3, seed=3),
+        Sampling(1.5, top_p=0.7, seed=3),
+    ],
+)
+def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
+    model: GPT, sampling: Sampling
+) -> None:
+    prompts = torch.randint(VOCAB, (16, 6), generator=torch.Generator().manual_seed(2))
+    written = generate(model, prompts, 0, 12, sampling)
+    if sampling.temperature:
+        assert len({len(row.ids) for row in written}) > 2  # rows leave the batch at odd times
+    for prompt, row in zip(prompts.tolist(), written, strict=True):
+        with torch.no_grad():
+            probs_TV = model(torch.tensor([prompt + row.ids]))[0].softmax(dim=-1)
+        expected = [float(probs_TV[5 + t, token]) for t, token in enumerate(row.ids)]
+        assert row.probabilities == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_context_bounds_the_output(model: GPT) -> None:
+    [row] = generate(model, torch.zeros(1, 20, dtype=torch.long), stop_token=VOCAB + 1)
+    assert (
+        len(row.ids) == len(row.probabilities) == 24 - 20 + 1
+    )  # the last token is written, never read
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (2, 24)])
+def test_edges_of_batch_and_context(model: GPT, shape: tuple[int, int]) -> None:
+    rows = generate(model, torch.zeros(shape, dtype=torch.long), stop_token=VOCAB + 1)
+    assert [len(row.ids) for row in rows] == [1] * shape[0]
+
+
+def test_a_full_context_leaves_nothing_to_write(model: GPT) -> None:
+    rows = generate(model, torch.zeros((2, 25), dtype=torch.long), stop_token=0)
+    assert [(row.ids, row.probabilities) for row in rows] == [([], []), ([], [])]
+
+
+def test_sampling_is_a_function_of_the_seed(model: GPT) -> None:
+    prompts = torch.zeros(8, 4, dtype=torch.long)
+    first, again, other = (
+        generate(model, prompts, VOCAB + 1, 10, Sampling(1.0, seed=seed)) for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+LOGITS = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().repeat(20_000, 1)
+
+
+def frequencies(sampling: Sampling) -> torch.Tensor:
+    drawn = choose(LOGITS, sampling, torch.Generator().manual_seed(0))
+    return torch.bincount(drawn, minlength=4) / len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("sampling", "expected"),
+    [
+        (Sampling(0.0), [1.0, 0, 0, 0]),
+        (Sampling(1.0), [0.5, 0.3, 0.15, 0.05]),
+        (Sampling(0.5), [0.25 / 0.365, 0.09 / 0.365, 0.0225 / 0.365, 0.0025 / 0.365]),
+        (Sampling(1.0, top_k=2), [0.625, 0.375, 0, 0]),
+        (Sampling(1.0, top_k=9), [0.5, 0.3, 0.15, 0.05]),
+        (Sampling(1.0, top_p=0.79), [0.625, 0.375, 0, 0]),
+        (Sampling(1.0, top_p=0.81), [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+        (Sampling(1.0, top_p=0.01), [1.0, 0, 0, 0]),
+    ],
+)
+def test_tokens_are_drawn_with_their_probabilities(
+    sampling: Sampling, expected: list[float]
+) -> None:
+    actual = frequencies(sampling)
+    torch.testing.assert_close(actual, torch.tensor(expected), rtol=0, atol=0.015)
+    assert [f > 0 for f in actual.tolist()] == [e > 0 for e in expected]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"temperature": 1e-40},
+        {"top_p": 0.0},
+        {"top_p": 1.1},
+        {"top_k": 0},
+    ],
+)
+def test_nonsensical_sampling_is_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="must be"):
+        Sampling(**bad)  # type: ignore[arg-type]
+
+
+def test_sampling_from_damaged_weights_is_refused() -> None:
+    logits = torch.tensor([[0.0, float("nan")]])
+    with pytest.raises(DataError, match="not finite"):
+        choose(logits, Sampling(1.0), torch.Generator())
+
+
+def test_the_smallest_nucleus_is_the_most_probable_token() -> None:
+    logits = torch.randn(8, VOCAB, generator=torch.Generator().manual_seed(0))
+    rng = torch.Generator().manual_seed(0)
+    drawn = choose(logits, Sampling(1.0, top_p=5e-324), rng)
+    assert drawn.tolist() == logits.argmax(dim=-1).tolist()

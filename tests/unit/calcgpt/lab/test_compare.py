@@ -1,0 +1,276 @@
+"""Runs beside each other: their numbers, their names, their differences, their curves."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from calcgpt.errors import DataError, UserError
+from calcgpt.lab.compare import (
+    COLOURS,
+    LINES,
+    Run,
+    comparison_text,
+    differences,
+    draw_comparison,
+    figure,
+    names,
+    perplexity,
+    read_runs,
+    style,
+)
+from calcgpt.recipe import load_recipe
+from calcgpt.training.environment import record_start
+from calcgpt.training.run_folder import RunFolder
+
+ROWS: list[dict[str, Any]] = [
+    {"step": 10, "tokens": 1_000, "seconds": 2.0, "loss": 3.0, "tokens_per_s": 500.0, "lr": 0.1},
+    {"step": 10, "val_loss": 2.0, "val_char_accuracy": 0.5, "val_exact_match": 0.25,
+     "val_exact_match+": 0.5, "val_exact_match*": 0.0},
+    {"step": 20, "tokens": 2_000, "seconds": 5.0, "loss": 2.5, "tokens_per_s": 333.3, "lr": 0.1},
+    {"step": 20, "val_loss": 1.5, "val_char_accuracy": 0.625, "val_exact_match": 0.25,
+     "val_exact_match+": 0.375, "val_exact_match*": 0.125},
+    {"step": 30, "tokens": 3_000, "seconds": 3723.4, "loss": 2.0, "tokens_per_s": 200.0, "lr": 0.1},
+    {"step": 30, "val_loss": 1.0, "val_char_accuracy": 0.75, "val_exact_match": 0.125,
+     "val_exact_match+": 0.25, "val_exact_match*": 0.0},
+]  # fmt: skip
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., Path]:
+    """A run folder with these rows and, where there are overrides, the recipe."""
+
+    def run(name: str, *overrides: str, rows: list[dict[str, Any]] = ROWS) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        if overrides:
+            record_start(
+                RunFolder(folder), load_recipe("nano", overrides), data_sha256="abc",
+                device=torch.device("cpu"), step=0,
+            )  # fmt: skip
+        return folder
+
+    return run
+
+
+def test_the_summary_is_of_the_best_validation_as_checkpoints_are_chosen(
+    make: Callable[..., Path],
+) -> None:
+    [run] = read_runs([make("mine")])
+    assert run.summary() == {
+        "name": "mine",
+        "parameters": None,
+        "steps": 30,
+        "tokens": 3_000,
+        "seconds": 3723.4,
+        "tokens_per_s": 3_000 / 3723.4,
+        "train_loss": 2.0,
+        "val_loss": 1.0,
+        "val_loss_step": 30,
+        "perplexity": math.e,
+        "char_accuracy": 0.625,  # of equal exact matches the one with the lower loss
+        "exact_match": 0.25,
+        "exact_match_step": 20,
+        "exact_match+": 0.375,
+        "exact_match-": None,
+        "exact_match*": 0.125,
+        "exact_match/": None,
+    }
+
+
+def test_what_was_not_measured_is_not_there(make: Callable[..., Path]) -> None:
+    [run] = read_runs([make("young", rows=[{"step": 1, "tokens": 5, "loss": 1.0}])])
+    left = {key for key, value in run.summary().items() if value is not None}
+    assert left == {"name", "steps", "tokens", "train_loss"}
+    heading, cells = comparison_text([run]).split("\n\n")[0].splitlines()
+    assert heading.split() == ["steps", "tokens", "train", "loss"]
+    assert cells.split() == ["young", "1", "5", "1.000"]
+
+
+def test_parameters_and_recipe_are_those_of_a_checkpoint(
+    make: Callable[..., Path], tiny_folder: Path
+) -> None:
+    folder = make("old")
+    shutil.copytree(tiny_folder, folder / "step-00000010")
+    (folder / "step-00000020").mkdir()  # damaged: the one before is asked
+    [run] = read_runs([folder])
+    parameters = json.loads((tiny_folder / "metrics.json").read_text())["parameters"]
+    assert run.summary()["parameters"] == parameters
+    assert run.fields is not None
+    assert run.fields["model.n_embd"] == 16
+
+
+def test_the_recipe_is_that_of_the_last_start(make: Callable[..., Path]) -> None:
+    folder = make("mine", "train.steps=100")
+    record_start(
+        RunFolder(folder), load_recipe("nano", ("train.steps=300",)), data_sha256="abc",
+        device=torch.device("cpu"), step=100,
+    )  # fmt: skip
+    [run] = read_runs([folder])
+    assert run.fields is not None
+    assert run.fields["train.steps"] == 300
+
+
+def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
+    drawn = ("data.format=direct", "data.mixture.blog=1")
+    folders = [
+        make("a", "train.lr=1e-3", "description=one"),
+        make("b", "train.lr=2e-3", "description=two", *drawn),
+        make("c"),
+    ]
+    runs = read_runs(folders)
+    found = differences(runs)
+    assert found["train.lr"] == [1e-3, 2e-3, None]
+    assert found["data.mixture.blog"] == [None, 1, None]
+    assert "description" not in found
+    assert {name.split(".")[0] for name in found} == {"train", "data"}
+    text = comparison_text(runs)
+    rows = [line.split() for line in text.partition("different in the recipes:\n")[2].splitlines()]
+    assert rows[0] == ["a", "b"]  # nothing is known of the third
+    assert ["train.lr", "0.001", "0.002"] in rows
+    assert ["data.mixture.blog", "-", "1.0"] in rows
+    assert text.endswith("no recipe is known of c")
+    assert "the recipes are alike" in comparison_text([runs[0], runs[0]])
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["x/a", "y/b"], ["a", "b"]),
+        (["x/a", "y/a"], ["x/a", "y/a"]),
+        (["x/a", "y/a", "y/b"], ["x/a", "y/a", "b"]),
+        (["a", "x/a", "y/x/a", "b/../c"], ["{}/a", "{}/x/a", "y/x/a", "c"]),
+        (["x/new\nline"], ["new?line"]),
+    ],
+)
+def test_names_are_the_shortest_ends_that_differ(
+    tmp_path: Path, paths: list[str], expected: list[str]
+) -> None:
+    given = names([tmp_path / path for path in paths])
+    assert given == [name.replace("{}", tmp_path.name) for name in expected]
+
+
+def test_a_table_that_is_too_wide_goes_on_below(make: Callable[..., Path]) -> None:
+    runs = read_runs([make("first"), make("second")])
+    whole = comparison_text(runs).splitlines()
+    assert len(whole) == 5  # with the line about the recipes that are not known
+    narrow = comparison_text(runs, 60).split("\n\n")
+    tables = [block.splitlines() for block in narrow[:-1]]
+    assert len(tables) > 2
+    for table in tables:
+        assert max(map(len, table)) <= 60
+        assert [row.split()[0] for row in table[1:]] == ["first", "second"]
+    headings = [heading for table in tables for heading in table[0].split()]
+    assert headings == whole[0].split()
+
+
+def test_perplexity_of_a_loss_beyond_all_bounds_is_none() -> None:
+    assert perplexity(1e5) is None
+
+
+BAD: dict[str, tuple[str | None, str]] = {
+    "absent": (None, "absent is no folder"),
+    "empty": ("", "metrics.jsonl is empty"),
+    "no training": ('{"step": 1, "val_loss": 1.0}\n', "holds no row of training"),
+    "not JSON": ("{\n", "line 1: not JSON"),
+    "no number": ('{"step": 1, "tokens": 1, "loss": NaN}\n', "line 1: loss"),
+    "negative": ('{"step": 1, "tokens": 1, "loss": 1, "seconds": -1}\n', "line 1: seconds"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_run_is_refused_in_one_line(
+    tmp_path: Path, run_cli: Callable[..., Any], name: str
+) -> None:
+    content, reason = BAD[name]
+    if content is not None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text(content)
+    outcome = run_cli("compare", tmp_path / name, "--out", tmp_path / "out")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert reason in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_that_are_none_of_runs_or_twice_the_same_are_named(
+    make: Callable[..., Path], tiny_folder: Path
+) -> None:
+    with pytest.raises(DataError, match=r"tiny holds no metrics\.jsonl"):
+        read_runs([tiny_folder])
+    folder = make("mine")
+    with pytest.raises(DataError, match="is given twice"):
+        read_runs([folder, folder.parent / "." / "mine"])
+
+
+def test_the_command_prints_draws_and_writes(
+    make: Callable[..., Path], tmp_path: Path, run_cli: Callable[..., Any]
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
+    folders = [make("a", "train.lr=1e-3"), make("b", "train.lr=2e-3")]
+    options = ["--out", tmp_path / "out", "--json", tmp_path / "all.json"]
+    outcome = run_cli("compare", *folders, *options)
+    assert outcome.code == 0, outcome.err
+    assert "1:02:03" in outcome.out
+    assert outcome.out.splitlines()[-2:] == [
+        str(tmp_path / "out" / "compare.png"),
+        str(tmp_path / "all.json"),
+    ]
+    assert (tmp_path / "out" / "compare.png").read_bytes()[1:4] == b"PNG"
+    written = json.loads((tmp_path / "all.json").read_text())
+    assert [run["name"] for run in written["runs"]] == ["a", "b"]
+    assert written["differences"] == {"train.lr": [1e-3, 2e-3]}
+
+
+def test_curves_lie_over_each_other_with_one_key_for_all(make: Callable[..., Path]) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
+    runs = read_runs([make("$a_{"), make("b", rows=ROWS[:1])])
+    drawn = figure(runs)
+    training, validation, exact = drawn.axes
+    points = [[line.get_xydata().tolist() for line in axes.lines] for axes in drawn.axes]
+    assert points[0] == [[[0.001, 3.0], [0.002, 2.5], [0.003, 2.0]], [[0.001, 3.0]]]
+    assert points[1] == [[[0.001, 2.0], [0.002, 1.5], [0.003, 1.0]], []]
+    assert points[2] == [[[0.001, 0.25], [0.002, 0.25], [0.003, 0.125]], []]
+    assert training.lines[1].get_marker() == "o"  # a single point would not be seen
+    for axes in (training, validation, exact):
+        assert [line.get_color() for line in axes.lines] == COLOURS[:2]
+    [legend] = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == [r"\$a_{", "b"]
+    drawn.savefig("/dev/null", format="png")  # the name is no formula
+
+
+def test_a_run_without_scores_has_no_empty_panel(make: Callable[..., Path]) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
+    assert len(figure(read_runs([make("young", rows=ROWS[:1])])).axes) == 1
+
+
+def test_axes_are_logarithmic_where_runs_are_far_apart(make: Callable[..., Path]) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
+    long = {"step": 100, "tokens": 300_000, "loss": 0.01}
+    drawn = figure(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
+    assert [axes.get_yscale() for axes in drawn.axes] == ["log", "linear", "linear"]
+    assert {axes.get_xscale() for axes in drawn.axes} == {"log"}
+
+
+def test_many_runs_are_told_apart() -> None:
+    n = len(COLOURS) * len(LINES)
+    assert len({str(style(index)) for index in range(n)}) == n >= 20
+
+
+def test_without_matplotlib_the_extra_is_named(
+    make: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    runs: list[Run] = read_runs([make("mine")])
+    with pytest.raises(UserError, match=r"calcgpt\[lab\]"):
+        draw_comparison(runs, tmp_path / "out")

@@ -1,0 +1,106 @@
+"""What a run is scored by, computed a second time by hand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
+from calcgpt.data.sources import DataFolder
+from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.lab.score import lengthened, mean_loss, score
+from calcgpt.lab.suite import Scoring
+from calcgpt.model import POSITIONS, build_model
+from calcgpt.recipe import load_recipe
+from calcgpt.training.train import train
+from datagen.splits import Split
+
+
+class TwoBatches(BatchSource):
+    """Rows with unlike numbers of targets."""
+
+    def batch(self, step: int, size: int) -> Batch:
+        inputs = torch.arange(size * 6).reshape(size, 6).remainder(21) + step % 2
+        targets = inputs.roll(-1, 1).clone()
+        targets[:, : 1 + step] = NO_LOSS
+        return inputs, targets
+
+
+def test_the_mean_is_over_targets() -> None:
+    model = build_model(load_recipe("nano", ["model.dropout=0.5"]).model, 22)
+    losses = []
+    for step in range(2):
+        inputs, targets = TwoBatches().batch(step, 3)
+        log_p = model.eval()(inputs).detach().double().log_softmax(-1).numpy()
+        for row, column in np.argwhere(targets.numpy() != NO_LOSS):
+            losses.append(-log_p[row, column, targets[row, column]])
+    model.train()
+    assert mean_loss(model, TwoBatches(), 2, 3) == pytest.approx(np.mean(losses), abs=1e-6)
+    assert model.training
+
+
+# Those that have something for each position, or each distance, of their own.
+BOUND = {"learned", "learned+rope", "integrated", "integrated-per-head", "t5"}
+
+
+@pytest.mark.parametrize("position", sorted(POSITIONS))
+def test_a_longer_context_has_the_same_weights_or_none(position: str) -> None:
+    recipe = load_recipe("nano", [f"model.position={position}", "model.max_distance=20"])
+    model = build_model(recipe.model, 21).eval()
+    longer = lengthened(model, 128)
+    assert (longer is None) == (position in BOUND)
+    if longer is not None:
+        tokens = torch.randint(21, (2, 128))
+        with torch.no_grad():
+            assert torch.allclose(longer.eval()(tokens[:, :64]), model(tokens[:, :64]), atol=1e-5)
+            assert longer(tokens).shape == (2, 128, 21)
+
+
+@pytest.fixture(scope="module")
+def run(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    recipe = load_recipe("nano", ["train.steps=5", "train.batches=stream", "train.eval_problems=0"])
+    out = tmp_path_factory.mktemp("run")
+    return Checkpoint.load(train(recipe, data_folder, out, device="cpu", progress=False))
+
+
+def test_a_score_holds_both_losses_contexts_and_answers(run: Checkpoint, data_folder: Path) -> None:
+    data = DataFolder.load(data_folder)
+    scoring = Scoring(batches=3, contexts=[2, 1], problems=20, temperatures=[0.0, 1.0])
+    found = score(run, data, scoring)
+    assert found == score(run, data, scoring)
+    assert found["parameters"] == run.model.n_parameters()
+    config = run.recipe.train.model_copy(update={"seed": 0})
+    for split in (Split.TRAIN, Split.VAL):
+        windows = data.batches(split, run.tokenizer, config, 64)
+        assert found[f"{split}_loss"] == mean_loss(run.model, windows, 3, 16)
+    at_64, at_128 = found["contexts"]
+    assert at_64 == {"block_size": 64, "val_loss": found["val_loss"]}
+    model = lengthened(run.model, 128)
+    assert model is not None
+    windows = data.batches(Split.VAL, run.tokenizer, config, 128)
+    assert at_128 == {"block_size": 128, "val_loss": mean_loss(model, windows, 3, 8)}
+    lines = read_problems(data_folder / "test.txt", 20)
+    greedy, sampled = found["answers"]
+    assert greedy == {"temperature": 0.0, **evaluate(run.model, run.tokenizer, lines).scores}
+    assert sampled["temperature"] == 1.0
+    assert sampled["n"] == 20
+
+
+def test_the_windows_are_not_the_trainings(run: Checkpoint, data_folder: Path) -> None:
+    data, scoring = DataFolder.load(data_folder), Scoring(batches=3, problems=0)
+    other = run.recipe.model_copy(
+        update={"train": run.recipe.train.model_copy(update={"seed": 99})}
+    )
+    same = Checkpoint(run.name, other, run.tokenizer, run.model, run.metrics)
+    assert score(same, data, scoring) == score(run, data, scoring)
+
+
+def test_problems_have_no_longer_context(run: Checkpoint, data_folder: Path) -> None:
+    changed = run.recipe.train.model_copy(update={"batches": "problems"})
+    recipe = run.recipe.model_copy(update={"train": changed})
+    checkpoint = Checkpoint(run.name, recipe, run.tokenizer, run.model, run.metrics)
+    found = score(checkpoint, DataFolder.load(data_folder), Scoring(contexts=[1, 2], problems=0))
+    assert found["contexts"][1]["val_loss"] is None
+    assert found["answers"] == []

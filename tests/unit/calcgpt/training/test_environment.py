@@ -1,0 +1,164 @@
+"""What a run ran on: found out, written, read again."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.training import environment
+from calcgpt.training.environment import (
+    Start,
+    git_state,
+    read_starts,
+    record_start,
+    without_secrets,
+)
+from calcgpt.training.run_folder import RunFolder
+
+CPU = torch.device("cpu")
+
+
+def start(folder: Path, step: int, *overrides: str, n_process: int = 1) -> None:
+    record_start(
+        RunFolder(folder), load_recipe("nano", overrides), data_sha256="abc", device=CPU,
+        step=step, n_process=n_process,
+    )  # fmt: skip
+
+
+def steps(folder: Path) -> list[int]:
+    return [found.step for found in read_starts(folder)]
+
+
+def test_a_start_says_what_it_takes_to_do_it_again(tmp_path: Path) -> None:
+    start(tmp_path, 0, "train.seed=7", "train.precision=bf16", n_process=3)
+    [line] = (tmp_path / "environment.jsonl").read_text().splitlines()
+    assert json.loads(line).keys() == Start.model_fields.keys()
+    [found] = read_starts(tmp_path)
+    assert (found.step, found.seed, found.processes, found.precision) == (0, 7, 3, "bf16")
+    assert (found.device, found.data_sha256) == ("cpu", "abc")
+    assert found.versions["torch"] == torch.__version__
+    assert found.threads == torch.get_num_threads()
+    assert found.cores >= 1
+    assert found.time.endswith("+00:00")
+    overrides = ("train.seed=7", "train.precision=bf16")
+    assert Recipe.model_validate(found.recipe) == load_recipe("nano", overrides)
+
+
+def test_precision_is_what_auto_came_to(tmp_path: Path) -> None:
+    start(tmp_path, 0)
+    assert read_starts(tmp_path)[0].precision == "fp32"
+
+
+def test_torch_is_asked_whether_it_repeats_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    start(tmp_path, 0)
+    found = read_starts(tmp_path)[0].deterministic
+    assert found.cudnn
+    assert not found.algorithms
+    assert found.float32_matmul == torch.get_float32_matmul_precision()
+
+
+def test_each_line_is_of_the_steps_up_to_the_next(tmp_path: Path) -> None:
+    for step in (0, 50, 100):
+        start(tmp_path, step)
+    assert steps(tmp_path) == [0, 50, 100]
+    start(tmp_path, 50)  # the checkpoint of 100 was damaged, or the start of 50 came to nothing
+    assert steps(tmp_path) == [0, 50]
+    start(tmp_path, 0)  # anew
+    assert steps(tmp_path) == [0]
+
+
+@pytest.mark.parametrize("torn", ["", "{", '{"step": 10, "time"', "[1]", '{"step": "x"}', "null"])
+def test_a_line_that_is_not_whole_is_dropped(tmp_path: Path, torn: str) -> None:
+    start(tmp_path, 0)
+    file = tmp_path / "environment.jsonl"
+    file.write_text(file.read_text() + torn)
+    assert steps(tmp_path) == [0]
+    start(tmp_path, 50)
+    assert steps(tmp_path) == [0, 50]
+    assert all(isinstance(json.loads(line), dict) for line in file.read_text().splitlines())
+
+
+def test_what_another_version_wrote_is_kept_and_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    start(tmp_path, 0)
+    file = tmp_path / "environment.jsonl"
+    more = {**json.loads(file.read_text()), "weather": "fine"}
+    less = {"step": 20}
+    file.write_text(f"{json.dumps(more)}\n{json.dumps(less)}\n")
+    start(tmp_path, 50)
+    assert [json.loads(line) for line in file.read_text().splitlines()][:2] == [more, less]
+    assert steps(tmp_path) == [0, 50]
+
+
+def test_a_run_from_before_has_no_starts(tmp_path: Path) -> None:
+    assert read_starts(tmp_path) == []
+
+
+def git(folder: Path, *args: str) -> None:
+    identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "-C", folder, *identity, *args], check=True, capture_output=True)
+
+
+def test_git_is_that_of_the_folder_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert git_state(tmp_path) is None
+    git(tmp_path, "init")
+    assert git_state(tmp_path) is None  # no commit yet
+    (tmp_path / "file").write_text("one")
+    git(tmp_path, "add", "file")
+    git(tmp_path, "commit", "-m", "one")
+    monkeypatch.setenv("GIT_DIR", "/elsewhere")  # as where a hook of another repository runs us
+    clean = git_state(tmp_path)
+    assert clean is not None
+    assert len(clean.commit) == 40
+    (tmp_path / "new").write_text("not tracked")
+    assert git_state(tmp_path) == clean
+    assert not clean.dirty
+    (tmp_path / "file").write_text("two")
+    changed = git_state(tmp_path)
+    assert changed is not None
+    assert changed.dirty
+    (tmp_path / "within").mkdir()  # as an installed package is, in a virtual environment
+    assert git_state(tmp_path / "within") is None
+
+
+def test_without_git_a_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    git(tmp_path, "init")
+    monkeypatch.setattr(environment, "PACKAGE", tmp_path / "calcgpt")
+    monkeypatch.setenv("PATH", "")
+    start(tmp_path, 0)
+    assert read_starts(tmp_path)[0].git is None
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (["train", "--recipe", "nano"], ["train", "--recipe", "nano"]),
+        (["--set", "train.lr=1e-3"], ["--set", "train.lr=1e-3"]),
+        (["--set=tokenizer=steps"], ["--set=tokenizer=steps"]),
+        (["--tokenizer", "steps"], ["--tokenizer", "steps"]),
+        (["--api-key", "abc", "x"], ["--api-key", "***", "x"]),
+        (["--token=abc", "x"], ["--token=***", "x"]),
+        (["--token", "--quiet", "x"], ["--token", "--quiet", "x"]),
+        (["ray://me:secret@host:1/x"], ["ray://***@host:1/x"]),
+    ],
+)
+def test_secrets_are_not_written(given: list[str], shown: list[str]) -> None:
+    assert without_secrets(given) == shown
+
+
+def test_of_the_environment_variables_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "hush-hush")
+    monkeypatch.setattr(sys, "argv", ["/home/someone/bin/calcgpt", "train"])
+    start(tmp_path, 0)
+    text = (tmp_path / "environment.jsonl").read_text()
+    assert "hush-hush" not in text
+    assert "someone" not in text
+    assert read_starts(tmp_path)[0].command == ["calcgpt", "train"]

@@ -1,0 +1,82 @@
+"""docs/RUNS.md says what runs leave, and its commands work as written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calcgpt.recipe import load_recipe
+from calcgpt.training.environment import Start
+from calcgpt.training.train import train
+
+PAGE = (Path(__file__).parents[4] / "docs" / "RUNS.md").read_text("utf-8")
+TYPES: dict[str, Any] = {"integer": int, "number": int | float}
+
+
+def table(heading: str) -> dict[str, list[str]]:
+    """The first table below a heading: the other cells of each row, by its first."""
+    section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [re.split(r" *\| *", line)[1:-1] for line in section.splitlines() if line[:2] == "| "]
+    assert len(rows) > 2
+    return {first.strip("`"): others for first, *others in rows[1:]}
+
+
+@pytest.fixture(scope="module")
+def run(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "nano"
+    recipe = load_recipe("nano", ("train.steps=20", "train.eval_interval=10"))
+    train(recipe, data_folder, out, progress=False)
+    return out
+
+
+def test_every_field_of_a_row_is_documented_and_none_else(run: Path) -> None:
+    fields = table("`metrics.jsonl`")
+    kinds = {"loss": {"both", "training"}, "val_loss": {"both", "validation"}}
+    kinds["val_loss"].add("validation of problems")
+    met = set()
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        [kind] = kinds.keys() & row.keys()
+        met.add(kind)
+        assert row.keys() == {name for name, cells in fields.items() if cells[2] in kinds[kind]}
+        for name, value in row.items():
+            assert isinstance(value, TYPES[fields[name][0]]), name
+            assert fields[name][1] != "0 to 1" or 0 <= value <= 1
+    assert met == kinds.keys()
+
+
+def test_every_field_of_a_start_is_documented_and_none_else() -> None:
+    assert table("`environment.jsonl`").keys() == Start.model_fields.keys()
+
+
+def test_every_name_in_the_folder_is_documented(run: Path) -> None:
+    documented = table("The folder").keys()
+    found = {re.sub(r"^step-\d{8}$", "step-NNNNNNNN", path.name) for path in run.iterdir()}
+    assert {"metrics.jsonl", "step-NNNNNNNN"} <= found
+    assert found <= {name.rstrip("/") for name in documented}
+
+
+def test_the_commands_work_as_written(
+    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
+    monkeypatch.chdir(tmp_path)
+    block = PAGE.partition("```sh\n")[2].partition("```")[0]
+    shown = {}
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == ".venv/bin/calcgpt"
+        outcome = run_cli(*arguments)
+        assert outcome.code == 0, outcome.err
+        shown[arguments[0]] = outcome.out
+    assert re.search(r"^model\.position +rope +alibi$", shown["compare"], re.MULTILINE)
+    assert (tmp_path / "runs" / "pictures" / "compare.png").is_file()
+    differences = json.loads((tmp_path / "runs" / "compare.json").read_text())["differences"]
+    assert differences == {"model.position": ["rope", "alibi"]}
+    assert "position = alibi" in shown["info"]

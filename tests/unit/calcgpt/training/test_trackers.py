@@ -1,0 +1,246 @@
+"""Where rows go: each tracker gets all of them, once, and is closed whatever happens."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.trackers import Row, last_step, trackers_of, wandb_tracker
+from calcgpt.training.train import train
+
+RECIPE = load_recipe(
+    "nano",
+    (
+        "model.n_layer=1", "model.n_embd=16", "model.n_head=2", "train.batch_size=8",
+        "train.steps=20", "train.eval_batches=1", "train.eval_problems=10",
+        "train.eval_interval=10", "train.checkpoint_interval=10", "train.log_interval=2",
+        "data.format=direct", "data.mixture.blog=1",
+    ),
+)  # fmt: skip
+
+
+class Memory:
+    """A tracker that remembers, and dies when it is told of the step `until`."""
+
+    def __init__(self, until: int | None = None, closing: Exception | None = None) -> None:
+        self.rows: list[Row] = []
+        self.closed = 0
+        self.until, self.closing = until, closing
+
+    def __call__(self, run: RunFolder, recipe: Recipe) -> Memory:
+        return self
+
+    def write(self, row: Row) -> None:
+        if row["step"] == self.until:
+            raise RuntimeError("killed")
+        self.rows.append(row)
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.closing:
+            raise self.closing
+
+
+def rows(folder: Path) -> list[Row]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """What TensorBoard shows: for each name its steps and values."""
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="the extra `lab` is not installed",
+    )
+    events = accumulator.EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return {
+        name: [(event.step, event.value) for event in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
+
+
+def columns(written: list[Row]) -> dict[str, list[Any]]:
+    """Rows as `scalars` has them."""
+    found: dict[str, list[Any]] = {}
+    for row in written:
+        for name, value in row.items():
+            if name != "step":
+                found.setdefault(name, []).append((row["step"], pytest.approx(value, rel=1e-6)))
+    return found
+
+
+def test_every_tracker_is_told_what_the_file_has(tmp_path: Path) -> None:
+    memory = Memory()
+    train(RECIPE, None, tmp_path, progress=False, trackers=[memory])
+    assert memory.rows == rows(tmp_path)
+    assert memory.closed == 1
+    shown = scalars(tmp_path)
+    assert {"loss", "lr", "tokens_per_s", "val_loss", "val_exact_match/"} <= shown.keys()
+    assert shown == columns(memory.rows)
+
+
+def test_a_resumed_run_has_no_step_twice_in_tensorboard(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        train(RECIPE, None, tmp_path, progress=False, trackers=[Memory(until=16)])
+    assert [step for step, _ in scalars(tmp_path)["loss"]][-1] == 16  # the checkpoint is of 10
+    later = Memory()
+    train(RECIPE, None, tmp_path, resume=True, progress=False, trackers=[later])
+    assert [row["step"] for row in later.rows if "loss" in row] == [12, 14, 16, 18, 20]
+    assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_all_are_closed_though_one_fails(tmp_path: Path) -> None:
+    dying, other = Memory(until=5, closing=OSError("full")), Memory()
+    with (
+        pytest.raises(OSError, match="full"),
+        trackers_of(RunFolder(tmp_path), RECIPE, [other, dying]) as log,
+    ):
+        log.write({"step": 5, "loss": 1.0})
+    assert (other.closed, dying.closed) == (1, 1)
+    assert rows(tmp_path) == other.rows == [{"step": 5, "loss": 1.0}]
+
+
+def test_what_was_opened_is_closed_where_another_cannot_be(tmp_path: Path) -> None:
+    def refuse(run: RunFolder, recipe: Recipe) -> Memory:
+        raise ConfigError("no")
+
+    opened = Memory()
+    with (
+        pytest.raises(ConfigError),
+        trackers_of(RunFolder(tmp_path), RECIPE, [opened, refuse]),
+    ):
+        raise AssertionError("not reached")
+    assert opened.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "step"),
+    [(None, 0), (b"", 0), (b'{"step": 5}\n{"step": 7}\n', 7), (b"\xff\n", 0), (b"[1]\n", 0)],
+)
+def test_the_last_step_is_where_a_run_goes_on(
+    tmp_path: Path, content: bytes | None, step: int
+) -> None:
+    if content is not None:
+        (tmp_path / "metrics.jsonl").write_bytes(content)
+    assert last_step(RunFolder(tmp_path)) == step
+
+
+class FakeWandb(ModuleType):
+    """The package as far as it is used here; the real one is in tests/e2e/test_wandb.py."""
+
+    class Error(Exception):
+        pass
+
+    class Settings:
+        def __init__(self, **settings: Any) -> None:
+            if "/" in settings.get("project", ""):
+                raise FakeWandb.Error("Invalid project name")
+            self.mode = "online"
+
+        @property
+        def settings(self) -> FakeWandb.Settings:
+            return self
+
+    def __init__(self) -> None:
+        super().__init__("wandb")
+        self.begun: list[dict[str, Any]] = []
+        self.answer: bool | Exception = True
+
+    def setup(self, settings: Settings) -> Settings:
+        return settings
+
+    def login(self, prompt: bool) -> bool:
+        assert not prompt
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def init(self, **options: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        self.begun.append(options)
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> FakeWandb:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    return fake
+
+
+def test_without_wandb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ConfigError, match=r"pip install 'calcgpt\[wandb\]'"):
+        wandb_tracker("mine")
+
+
+@pytest.mark.parametrize(
+    ("answer", "project", "reason"),
+    [
+        (False, "mine", "WANDB_API_KEY"),
+        (FakeWandb.Error("Failed to\nauthenticate"), "mine", r"--wandb: Failed to authenticate$"),
+        (True, "a/b", "Invalid project name"),
+    ],
+)
+def test_what_wandb_would_refuse_is_said_before_a_run_begins(
+    wandb: FakeWandb, answer: bool | Exception, project: str, reason: str
+) -> None:
+    wandb.answer = answer
+    with pytest.raises(ConfigError, match=reason):
+        wandb_tracker(project)
+
+
+def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, tmp_path: Path) -> None:
+    run, make = RunFolder(tmp_path / "mine"), wandb_tracker("project")
+    run.path.mkdir()
+    for step in (None, 10, 10, None):  # begun, resumed twice, begun anew
+        run.metrics_path.unlink(missing_ok=True)
+        if step:
+            run.metrics_path.write_text(f'{{"step": {step}}}\n')
+        make(run, RECIPE)
+    first, second, third, anew = (options["id"] for options in wandb.begun)
+    assert first == second == third != anew
+    assert [options["name"] for options in wandb.begun] == ["mine", None, None, "mine"]
+    assert wandb.begun[0]["config"]["train"]["lr"] == RECIPE.train.lr
+    assert wandb.begun[0]["dir"] == str(run.path)
+
+
+def test_a_run_that_was_not_tracked_so_far_gets_an_id(wandb: FakeWandb, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_path.write_text('{"step": 10}\n')
+    wandb_tracker("project")(run, RECIPE)
+    assert (tmp_path / "wandb" / "run-id").read_text() == f"{wandb.begun[0]['id']}\n"
+
+
+@pytest.mark.parametrize("content", ["", "../../etc", "a b", "\udcff"])
+def test_an_id_that_is_none_is_refused(wandb: FakeWandb, tmp_path: Path, content: str) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_path.write_text('{"step": 10}\n')
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "run-id").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match="run-id holds no run id"):
+        wandb_tracker("project")(run, RECIPE)
+    assert wandb.begun == []
+
+
+def test_a_server_that_does_not_answer_ends_the_run_in_one_line(
+    wandb: FakeWandb, tmp_path: Path
+) -> None:
+    make = wandb_tracker("project")
+    wandb.answer = FakeWandb.Error("Timed out\nConsider this and that")
+    with pytest.raises(TrainingError, match=r"does not take the run: Timed out$"):
+        make(RunFolder(tmp_path), RECIPE)
+
+
+def test_a_factory_can_be_sent_to_another_process(wandb: FakeWandb, tmp_path: Path) -> None:
+    pickle.loads(pickle.dumps(wandb_tracker("sent")))(RunFolder(tmp_path), RECIPE)
+    assert wandb.begun[0]["project"] == "sent"

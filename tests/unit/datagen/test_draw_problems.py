@@ -1,0 +1,172 @@
+"""What holds for every distribution, and the blog's."""
+
+import hashlib
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from datagen import distributions
+from datagen.distributions import DISTRIBUTIONS, blog
+from datagen.drawing import bit_generator
+from datagen.errors import DatasetError
+from datagen.notation import render
+from datagen.plan import DatasetPlan, held_out_shard
+from datagen.splits import Split
+from datagen.vectorised import ProblemArray, render_lines
+
+N = 200_000
+
+
+@pytest.fixture(scope="module")
+def sample() -> ProblemArray:
+    return blog(bit_generator(1, 0, 0).random_raw(3 * N).reshape(3, N))
+
+
+def deviations(count: int, probability: float) -> float:
+    """How many standard deviations a count out of N is from what was expected."""
+    return abs(count - N * probability) / (N * probability * (1 - probability)) ** 0.5
+
+
+def draw(name: str, count: int) -> ProblemArray:
+    """The first problems, up to 24,576 of them, of a distribution."""
+    (problems,) = DISTRIBUTIONS[name](bit_generator(0, 0, 0), count)
+    return problems
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_each_problem_comes_out_of_its_own_words(name: str) -> None:
+    words = bit_generator(0, 0, 0).random_raw(200 * DISTRIBUTIONS[name].words).reshape(-1, 200)
+    problems = DISTRIBUTIONS[name].problems
+    alone = [problems(words[:, i : i + 1]).to_problems()[0] for i in range(200)]
+    assert problems(words).to_problems() == alone == draw(name, 200).to_problems()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> None:
+    for column, kind in (("a", np.int64), ("b", np.int64), ("op", np.uint8)):
+        assert getattr(draw(name, 1000), column).dtype == kind
+    problems = draw(name, 20_000)
+    assert set(problems.op) == {0, 1, 2, 3}
+    for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
+        assert point.dtype == np.bool_
+        assert np.abs(operand).max() < 10**7
+        assert not (operand[~point] % 100).any()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_is_rendered_as_one_by_one(name: str) -> None:
+    bits = bit_generator(2, 0, 0)
+    lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, 100_000))).splitlines()
+    assert len(lines) == 100_000
+    pieces = DISTRIBUTIONS[name](bit_generator(2, 0, 0), 100_000)
+    problems = [
+        p for piece in pieces for p in piece.take(np.arange(0, len(piece), 8)).to_problems()
+    ]
+    assert distributions.PIECE % 8 == 0  # so that every eighth of each piece is every eighth of all
+    assert [render(problem).encode() for problem in problems] == lines[::8]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_every_distribution_has_problems_to_hold_out(name: str) -> None:
+    plan = DatasetPlan(train=1, val=1000, test=1000, seed=0, distribution=name)
+    for split in (Split.VAL, Split.TEST):
+        lines = b"".join(held_out_shard(plan, split).text).splitlines()
+        assert len(set(lines)) == 1000
+
+
+PINNED = {
+    "blog": "5abe74c44127181e",
+    "calculator": "a44a0948c98002d2",
+    "edge": "1423f3f91d0842ea",
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_pinned_bytes(name: str) -> None:
+    # Whatever changes these bytes must raise `plan.GENERATOR`.
+    assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
+
+
+def test_operations_are_uniform(sample: ProblemArray) -> None:
+    for count in np.bincount(sample.op, minlength=4):
+        assert deviations(count, 1 / 4) < 5
+
+
+def test_operands_are_scaled_with_probability_two_fifths(sample: ProblemArray) -> None:
+    assert deviations(int(sample.a_point.sum()), 0.4) < 5
+    assert deviations(int(sample.b_point.sum()), 0.4) < 5
+    assert deviations(int((sample.a_point & sample.b_point).sum()), 0.16) < 5
+    for code in range(4):
+        assert deviations(int((sample.a_point & (sample.op == code)).sum()), 0.1) < 5
+
+
+def test_whole_operands_are_uniform_over_1_to_1000(sample: ProblemArray) -> None:
+    for operand, point in ((sample.a, sample.a_point), (sample.b, sample.b_point)):
+        whole, remainders = np.divmod(operand[~point], 100)
+        assert not remainders.any()
+        assert (whole.min(), whole.max()) == (1, 1000)
+        counts = np.bincount(whole, minlength=1001)[1:]
+        expected = counts.sum() / 1000
+        chi_square = float(((counts - expected) ** 2 / expected).sum())
+        assert 999 - 6 * (2 * 999) ** 0.5 < chi_square < 999 + 6 * (2 * 999) ** 0.5
+
+
+def test_scaled_operands_are_an_integer_times_a_uniform_factor(sample: ProblemArray) -> None:
+    scaled = sample.a[sample.a_point]
+    assert scaled.min() >= 0
+    assert scaled.max() <= 100_000
+    assert (scaled % 100 != 0).mean() > 0.98
+    # n * r, with n uniform over 1..1000 and r over [0, 1): its mean is 500.5 / 2.
+    assert abs(scaled.mean() / 100 - 250.25) < 5
+    # It is at most x with probability (x + x * sum of 1/n for n from x + 1 to 1000) / 1000.
+    for x in (10, 100, 500):
+        probability = (x + x * sum(1 / n for n in range(x + 1, 1001))) / 1000
+        assert abs((scaled <= 100 * x).mean() - probability) < 0.01
+
+
+def test_the_words_of_a_problem_say_all_about_it() -> None:
+    never, always = 2**31 - 1, 0
+    a_integer, a_factor, b_integer, b_factor = 123_456_789, 987_654_321, 2**32 - 1, 2**32 - 1
+    for a_choice, b_choice in ((never, never), (always, never), (never, always)):
+        choices = 2 | a_choice << 2 | b_choice << 33
+        words = [a_integer << 32 | a_factor, b_integer << 32 | b_factor, choices]
+        (problem,) = blog(np.array(words, np.uint64).reshape(3, 1)).to_problems()
+        a = 1 + a_integer * 1000 // 2**32
+        scaled_a = round(100 * a * Fraction(a_factor, 2**32))
+        assert problem.op == "*"
+        assert problem.a.point == (a_choice == always)
+        assert problem.a.hundredths == (scaled_a if a_choice == always else 100 * a)
+        assert problem.b.hundredths == 100_000  # 1000, or just below it, rounded
+
+
+def test_a_factor_of_zero_and_ties_to_even() -> None:
+    # 1 times an eighth and three eighths: 12.5 and 37.5 hundredths, both exact in 32 bits.
+    factors = np.array([0, 2**29, 3 * 2**29], np.uint64)
+    words = np.stack([factors, factors, np.zeros(3, np.uint64)])
+    sample = blog(words)
+    assert sample.a.tolist() == [0, 12, 38]
+    assert sample.a_point.all()
+
+
+def test_blocks_and_streams_are_independent() -> None:
+    firsts = {
+        int(bit_generator(seed, stream, block).random_raw())
+        for seed in range(3)
+        for stream in range(3)
+        for block in range(3)
+    }
+    assert len(firsts) == 27
+
+
+def test_pieces_make_up_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000))
+    monkeypatch.setattr(distributions, "PIECE", 300)
+    pieces = list(DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000))
+    assert [len(piece) for piece in pieces] == [300, 300, 300, 100]
+    assert [p for piece in pieces for p in piece.to_problems()] == whole[0].to_problems()
+
+
+def test_an_unknown_distribution_is_refused_with_those_there_are() -> None:
+    with pytest.raises(DatasetError, match=r"unknown distribution 'bolg': choose one of .*blog"):
+        distributions.distribution("bolg")

@@ -1,0 +1,91 @@
+"""Draws from random words, and mixtures."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from datagen.drawing import Draws, Words, bit_generator, mixture
+from datagen.vectorised import ProblemArray
+
+N = 200_000
+WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])
+
+
+def random_words(words: int) -> Words:
+    return bit_generator(3, 0, 0).random_raw(words * N).reshape(words, N)
+
+
+def assert_uniform(counts: np.ndarray, total: int = N) -> None:
+    """Each count within five standard deviations of an equal share."""
+    expected = total / len(counts)
+    assert np.abs(counts - expected).max() < 5 * expected**0.5
+
+
+def test_a_word_gives_two_draws_its_high_half_first() -> None:
+    draws = Draws(np.array([[3 << 62 | 1 << 31], [2**64 - 1]], np.uint64))
+    assert [draws.below(8).item() for _ in range(3)] == [6, 4, 7]
+    assert draws.below(2**31 - 1).item() == 2**31 - 2
+
+
+@given(WORD, st.integers(1, 2**31 - 1))
+def test_below(word: int, bound: int) -> None:
+    draws = Draws(np.array([[word] * 2], np.uint64))
+    assert draws.below(bound).tolist() == [(word >> 32) * bound >> 32] * 2
+    assert draws.below(np.array([bound, 1])).tolist() == [(word & 2**32 - 1) * bound >> 32, 0]
+
+
+def test_draws_are_uniform_and_independent() -> None:
+    draws = Draws(random_words(2))
+    both = draws.below(6) * 6 + draws.among((0, 1, 2, 3, 4, 5))
+    assert_uniform(np.bincount(both, minlength=36))
+    assert abs(draws.once_in(8).mean() - 1 / 8) < 0.005
+
+
+@given(WORD, st.integers(1, 2**31 - 1) | st.sampled_from([10**k for k in range(10)]))
+def test_of_any_length_stays_within_its_top(word: int, top: int) -> None:
+    drawn = Draws(np.array([[word]], np.uint64)).of_any_length(top).item()
+    assert 1 <= drawn <= top
+    assert drawn < top or top == 1 or str(top).strip("0") != "1"
+
+
+@pytest.mark.parametrize("top", [1, 9, 10, 25, 99, 100, 123, 10_000])
+def test_of_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> None:
+    drawn = Draws(random_words(1)).of_any_length(top)
+    lengths = np.char.str_len(drawn.astype(str))
+    longest = len(str(max(top - 1, 1)))
+    assert_uniform(np.bincount(lengths, minlength=longest + 1)[1:])
+    for length in range(1, longest + 1):
+        low, high = (
+            10 ** (length - 1),
+            min(10**length, max(top, 2) if top == 10**longest else top + 1),
+        )
+        counts = np.bincount(drawn[lengths == length] - low, minlength=high - low)
+        assert_uniform(counts, int((lengths == length).sum()))
+
+
+def test_powers_of_ten() -> None:
+    top = np.where(np.arange(N) % 2, 100_000, 999)
+    drawn = Draws(random_words(1)).power_of_ten(100, top)
+    assert set(drawn[top == 999]) == {100}
+    values, counts = np.unique(drawn[top == 100_000], return_counts=True)
+    assert values.tolist() == [100, 1000, 10_000, 100_000]
+    assert_uniform(counts, N // 2)
+
+
+def test_a_mixture_gives_each_part_its_share_and_the_other_words() -> None:
+    def part(op: int, words: Words) -> ProblemArray:
+        n = words.shape[1]
+        column = words[-1].view(np.int64)
+        return ProblemArray(column, np.ones(n, bool), np.full(n, op, np.uint8), -column, column > 0)
+
+    words = random_words(3)
+    mixed = mixture(words, [lambda words, op=op: part(op, words) for op in range(4)])
+    assert_uniform(np.bincount(mixed.op, minlength=4))
+    last = words[2].view(np.int64)
+    assert (mixed.a == last).all()
+    assert (mixed.b == -last).all()
+    assert mixed.a_point.all()
+    assert (mixed.b_point == (last > 0)).all()
+    # The part of a problem says nothing of its words.
+    assert abs(np.corrcoef(mixed.op, last > 0)[0, 1]) < 0.01
