@@ -66,16 +66,25 @@ def _executor(workers: int) -> Executor:
 
 
 def _prepare_process() -> None:
-    """Leave interrupts to the parent, and never outlive it, even if it is killed."""
+    """Leave interrupts to the parent, and end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Send this process SIGTERM once its parent has ended, even if the parent was killed.
+
+    Call it in a process that `multiprocessing` has started. In any other it does nothing.
+    """
     parent = parent_process()
-    if parent is not None:
+    if parent is None:
+        return
+
+    def wait() -> None:
         parent.join()
-        os._exit(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def in_order_on_ray(
