@@ -29,7 +29,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import Recipe, build
-from datagen.files import new_folder, sha256, write_json, write_text
+from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
 SPLITS = {
     "validation": "validation, greedy",
@@ -153,7 +153,7 @@ def load_tensors(
 
 def load_metrics(folder: Path) -> dict[str, Any]:
     """The content of `metrics.json`."""
-    return _read_json(folder / METRICS)
+    return read_json(folder / METRICS, CheckpointError)
 
 
 def resolve(reference: str, root: Path | None = None) -> Path:
@@ -257,7 +257,7 @@ def _config_sha256(config: dict[str, Any]) -> str:
 
 def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
     path = folder / CONFIG
-    content = _read_json(path)
+    content = read_json(path, CheckpointError)
     hashes = content.pop("sha256", None)
     if not isinstance(hashes, dict):
         raise CheckpointError(f"{path}: 'sha256' is missing")
@@ -268,16 +268,6 @@ def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
         return build(Recipe, content, str(path)), hashes
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: not a JSON object")
-    return content
 
 
 def _read(path: Path) -> str:

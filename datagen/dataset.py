@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.manifest import (
     MANIFEST,
     FileRecord,
@@ -53,12 +53,12 @@ def generate(
     `workers` processes and `ray_address`, as `datagen.workers` explains them; the default is this
     process) nor on `shard_size` (problems between two entries in the journal, in whole blocks).
     An `out` that holds anything but this data set or its beginning is left as it is, and
-    DatasetError raised, unless `force`. All that goes wrong is a DatasetError of one line; what was
+    DataError raised, unless `force`. All that goes wrong is a DataError of one line; what was
     written by then stays for the next call. `progress` shows a bar on stderr.
     """
     compute = compute_engine(engine, workers, ray_address)
     if shard_size < 1:
-        raise DatasetError(f"shard_size must be at least 1, not {shard_size}")
+        raise DataError(f"shard_size must be at least 1, not {shard_size}")
     try:
         with writing(out):
             found = _find_or_clear(out, plan, force)
@@ -68,7 +68,7 @@ def generate(
                 tqdm.write(f"{out} is already complete", file=sys.stderr)
             return found
     except BrokenProcessPool as error:
-        raise DatasetError("a worker process died (no memory?): the same call continues") from error
+        raise DataError("a worker process died (no memory?): the same call continues") from error
 
 
 def _complete(journal: Journal, compute: Compute, shard_size: int, progress: bool) -> Manifest:
@@ -110,19 +110,19 @@ def _shards(
 def _find_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Journal:
     try:
         return _find(out, plan)
-    except DatasetError as error:
+    except DataError as error:
         if not force:
-            raise DatasetError(f"{error} (--force replaces it)") from error
+            raise DataError(f"{error} (--force replaces it)") from error
         clear(out)
         return Journal(out, plan)
 
 
 def _find(out: Path, plan: DatasetPlan) -> Manifest | Journal:
-    """What `out` has of the plan's data set. DatasetError if it has something else; no change."""
+    """What `out` has of the plan's data set. DataError if it has something else; no change."""
     if (out / MANIFEST).exists():
         manifest = load_manifest(out)
         if manifest.plan != plan or manifest.generator != GENERATOR:
-            raise DatasetError(f"{out} holds a different data set")
+            raise DataError(f"{out} holds a different data set")
         for split, record in manifest.files.items():
             _check_intact(final_path(out, split), record)
         return manifest
@@ -131,17 +131,17 @@ def _find(out: Path, plan: DatasetPlan) -> Manifest | Journal:
         final = final_path(out, split)
         if journal is None:
             if final.exists() or partial_path(out, split).exists():
-                raise DatasetError(f"{out} holds a {final.name} of unknown origin")
+                raise DataError(f"{out} holds a {final.name} of unknown origin")
         elif final.exists():
             record = journal.files.get(split, FileRecord())
             if record.problems != plan.counts[split]:
-                raise DatasetError(f"{out} holds a {final.name} of unknown origin")
+                raise DataError(f"{out} holds a {final.name} of unknown origin")
             _check_intact(final, record)
     return journal or Journal(out, plan)
 
 
 def _check_intact(path: Path, record: FileRecord) -> None:
     if not path.exists():
-        raise DatasetError(f"{path} is missing")
+        raise DataError(f"{path} is missing")
     if not is_intact(path, record):
-        raise DatasetError(f"{path} is damaged: its SHA-256 is not the recorded one")
+        raise DataError(f"{path} is damaged: its SHA-256 is not the recorded one")

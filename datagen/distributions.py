@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from datagen import edge_problems
 from datagen.drawing import Draws, Flags, Integers, Words, mixture
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.vectorised import ProblemArray
 
 BLOG_WORDS = 3
@@ -125,9 +125,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 
 def distribution(name: str) -> Distribution:
-    """The distribution of that name; DatasetError, listing the names, if there is none."""
+    """The distribution of that name; DataError, listing the names, if there is none."""
     try:
         return DISTRIBUTIONS[name]
     except KeyError:
         known = ", ".join(sorted(DISTRIBUTIONS))
-        raise DatasetError(f"unknown distribution {name!r}: choose one of {known}") from None
+        raise DataError(f"unknown distribution {name!r}: choose one of {known}") from None

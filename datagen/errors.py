@@ -1,19 +1,19 @@
-"""What can be wrong with what a person gave. Each message is one clear line."""
+"""Errors in what a user gives. Each message is one line."""
 
 
 class UserError(Exception):
-    """Something a person gave is wrong; the message says what, in one line."""
+    """Something that the user gave is wrong. The message says what, in one line."""
 
 
 class NotationError(UserError):
-    """Text that is not in the notation, or a number that the notation cannot hold.
+    """A text is not in the notation, or a number does not fit in it.
 
-    `position` is the 0-based index of the first offending character: up to there the text is the
-    beginning of something valid. It equals the text's length where the text merely ends too early.
+    `position` is the 0-based index of the first wrong character: the text before it is the start of
+    something valid. It equals the length of the text if the text ends too early.
     """
 
     def __init__(self, reason: str, position: int) -> None:
-        super().__init__(reason, position)  # both in `args`, so that the error can be pickled
+        super().__init__(reason, position)  # both, so that the error can be pickled
         self.reason = reason
         self.position = position
 
@@ -21,13 +21,9 @@ class NotationError(UserError):
         return f"{self.reason} at position {self.position}"
 
 
-class DatasetError(UserError):
-    """A data set that cannot be made, continued or read."""
-
-
 class ConfigError(UserError):
     """A recipe, an override or a name in a config is not valid."""
 
 
 class DataError(UserError):
-    """A data file cannot be read, or is not what the recipe needs."""
+    """A data set or data file cannot be made, continued, read or used."""

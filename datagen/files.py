@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from datagen.errors import ConfigError, DataError
+from datagen.errors import ConfigError, DataError, UserError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -102,20 +102,23 @@ def locked(folder: Path, doing: str) -> Iterator[None]:
         yield
 
 
-def read_json(path: Path) -> Any:
-    """What a file of JSON holds; raises DataError, one line that names it."""
+def read_json(path: Path, error: type[UserError] = DataError) -> dict[str, Any]:
+    """Returns the object in a JSON file. Raises `error`, one line with the file's name."""
     try:
         text = path.read_text("utf-8")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
+    except OSError as reason:
+        raise error(f"{path}: {reason.strerror}") from None
     except UnicodeDecodeError:
-        raise DataError(f"{path}: not UTF-8 text") from None
-    return parse_json(text, str(path))
+        raise error(f"{path}: not UTF-8 text") from None
+    content = parse_json(text, str(path), error)
+    if not isinstance(content, dict):
+        raise error(f"{path}: not a JSON object")
+    return content
 
 
-def parse_json(text: str, where: str) -> Any:
-    """What `text` holds, found at `where`; raises DataError, one line."""
+def parse_json(text: str, source: str, error: type[UserError] = DataError) -> Any:
+    """Returns the JSON value in `text`. Raises `error`, one line that begins with `source`."""
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where}: not JSON: {error}") from None
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{source}: not JSON: {reason}") from None

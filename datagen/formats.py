@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import steps, vectorised, vectorised_steps
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.vectorised import ProblemArray
 
 DEFAULT_DIGITS = 7  # operands below 100,000
@@ -31,20 +31,20 @@ class LineFormat:
 def line_format(name: str, digits: int | None = None) -> LineFormat:
     """The format of that name.
 
-    DatasetError, listing the names, if there is none, and for digits that it cannot have.
+    DataError, listing the names, if there is none, and for digits that it cannot have.
     """
     try:
         make = _FORMATS[name]
     except KeyError:
         known = ", ".join(FORMATS)
-        raise DatasetError(f"unknown format {name!r}: choose one of {known}") from None
+        raise DataError(f"unknown format {name!r}: choose one of {known}") from None
     return make(digits)
 
 
 def _direct(digits: int | None) -> LineFormat:
     """The answer follows the question at once."""
     if digits is not None:
-        raise DatasetError("the format 'direct' has no digits to choose: it has no steps")
+        raise DataError("the format 'direct' has no digits to choose: it has no steps")
     return LineFormat(None, vectorised.render_lines, lambda problems: np.ones(len(problems), bool))
 
 

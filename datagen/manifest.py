@@ -8,7 +8,6 @@ The folder that a data set is made in: one process at a time, one data set at a 
 import fcntl
 import hashlib
 import importlib.metadata
-import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +17,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from datagen import splits
-from datagen.errors import DatasetError
-from datagen.files import write_json
+from datagen.errors import DataError
+from datagen.files import read_json, write_json
 from datagen.plan import GENERATOR, DatasetPlan, Shard
 from datagen.splits import Split
 from datagen.vectorised import OPERATIONS
@@ -70,7 +69,7 @@ class Manifest:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """The manifest of a finished data set; DatasetError if it is missing or not readable."""
+    """The manifest of a finished data set; DataError if it is missing or not readable."""
     path = folder / MANIFEST
     entries = read_json(path)
     try:
@@ -89,9 +88,9 @@ def load_manifest(folder: Path) -> Manifest:
         plan = DatasetPlan(**names, **choices, digits=entries.get("digits"))
         return Manifest(plan, files, entries["generator"], entries["package_version"])
     except (KeyError, TypeError) as error:
-        raise DatasetError(f"{path}: not a manifest: {error}") from error
-    except DatasetError as error:
-        raise DatasetError(f"{path}: {error}") from error
+        raise DataError(f"{path}: not a manifest: {error}") from error
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
 
 
 @dataclass
@@ -104,17 +103,17 @@ class Journal:
 
     @classmethod
     def load(cls, folder: Path, plan: DatasetPlan) -> Self | None:
-        """The journal of that plan in the folder, if any; DatasetError if it is of another."""
+        """The journal of that plan in the folder, if any; DataError if it is of another."""
         path = folder / JOURNAL
         if not path.exists():
             return None
         entries = read_json(path)
         if entries.get("plan") != _identity(plan):
-            raise DatasetError(f"{folder} holds the beginning of a different data set")
+            raise DataError(f"{folder} holds the beginning of a different data set")
         try:
             files = {Split(name): FileRecord(**record) for name, record in entries["files"].items()}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DatasetError(f"{path}: not a journal: {error}") from error
+            raise DataError(f"{path}: not a journal: {error}") from error
         return cls(folder, plan, files)
 
     def save(self) -> None:
@@ -125,19 +124,6 @@ class Journal:
     def remove(self) -> None:
         """Remove the journal: the data set is finished."""
         (self.folder / JOURNAL).unlink(missing_ok=True)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object that a JSON file holds; DatasetError, naming the file, if there is none."""
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise DatasetError(f"{path}: no such file") from None
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(f"{path}: not readable as JSON") from error
-    if not isinstance(entries, dict):
-        raise DatasetError(f"{path}: not a JSON object")
-    return entries
 
 
 def hash_prefix(path: Path, length: int) -> "hashlib._Hash":
@@ -246,22 +232,22 @@ class SplitFile:
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
     """Make the folder, and keep other processes from writing to it; the system lifts the lock if
-    we die. An OSError in the block becomes a DatasetError of one line."""
+    we die. An OSError in the block becomes a DataError of one line."""
     try:
         if out.exists() and not out.is_dir():
-            raise DatasetError(f"{out} is not a folder")
+            raise DataError(f"{out} is not a folder")
         out.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(out, os.O_RDONLY)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise DatasetError(f"{out}: another process is writing to it") from error
+                raise DataError(f"{out}: another process is writing to it") from error
             yield
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise DatasetError(f"{error.filename or out}: {error.strerror or error}") from error
+        raise DataError(f"{error.filename or out}: {error.strerror or error}") from error
 
 
 def clear(out: Path) -> None:

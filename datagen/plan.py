@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from datagen import distributions
 from datagen.drawing import bit_generator
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.formats import LineFormat, line_format
 from datagen.splits import Split, belongs, problem_hashes
 from datagen.vectorised import OPERATIONS, ProblemArray
@@ -30,7 +30,7 @@ GENERATOR = 1  # to be raised by whatever changes the bytes that a plan stands f
 class DatasetPlan:
     """How many problems of each split, drawn from which seed and distribution, written how.
 
-    Equal plans give equal bytes. DatasetError, naming the field, where one makes no sense.
+    Equal plans give equal bytes. DataError, naming the field, where one makes no sense.
     """
 
     train: int
@@ -62,7 +62,7 @@ class DatasetPlan:
 
 def _check(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise DatasetError(f"{name} must be an integer from {low:,} to {high:,}, not {value!r}")
+        raise DataError(f"{name} must be an integer from {low:,} to {high:,}, not {value!r}")
 
 
 BLOCK = 65_536
@@ -108,13 +108,13 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
             missing -= len(rows)
             if not missing:
                 return shard
-    raise DatasetError(f"the distribution {plan.distribution!r} has too few training problems")
+    raise DataError(f"the distribution {plan.distribution!r} has too few training problems")
 
 
 def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     """The whole of the validation or the test file, in which no problem occurs twice.
 
-    DatasetError if the distribution does not have that many different problems to hold out.
+    DataError if the distribution does not have that many different problems to hold out.
     """
     draw = distributions.distribution(plan.distribution)
     shard, missing = Shard(), plan.counts[split]
@@ -131,7 +131,7 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
             if len(rows):
                 last_new = block
         block += 1
-    raise DatasetError(
+    raise DataError(
         f"the distribution {plan.distribution!r} has too few different problems "
         f"for {split}={plan.counts[split]:,}: found {plan.counts[split] - missing:,}"
     )

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from datagen.arithmetic import Number, Operation, Problem
-from datagen.errors import DatasetError, NotationError
+from datagen.errors import DataError, NotationError
 from datagen.notation import ALPHABET, render_answer, render_prompt
 from datagen.splits import problem_hash
 
@@ -93,7 +93,7 @@ def work_steps(
     """The steps of a problem, in order, each made from those before it.
 
     NotationError, before the first step, if an operand has more than `digits` digits in hundredths;
-    DatasetError for digits beyond MIN_DIGITS..MAX_DIGITS.
+    DataError for digits beyond MIN_DIGITS..MAX_DIGITS.
     """
     check_digits(digits)
     for operand in (problem.a, problem.b):
@@ -104,9 +104,9 @@ def work_steps(
 
 
 def check_digits(digits: int) -> None:
-    """DatasetError unless steps can be written with that many digits."""
+    """DataError unless steps can be written with that many digits."""
     if not MIN_DIGITS <= digits <= MAX_DIGITS:
-        raise DatasetError(f"digits must be from {MIN_DIGITS} to {MAX_DIGITS}, not {digits}")
+        raise DataError(f"digits must be from {MIN_DIGITS} to {MAX_DIGITS}, not {digits}")
 
 
 def render_work(problem: Problem, digits: int, choose: ChooseDigit = nearest_digit) -> str:

@@ -21,10 +21,10 @@ from urllib.parse import SplitResult, urlsplit
 
 from tqdm import tqdm
 
-from datagen.errors import DatasetError
+from datagen.errors import DataError
+from datagen.files import read_json, write_bytes, write_json
 from datagen.files import sha256 as file_sha256
-from datagen.files import write_bytes, write_json
-from datagen.manifest import JOURNAL, MANIFEST, SOURCE, clear, final_path, read_json, writing
+from datagen.manifest import JOURNAL, MANIFEST, SOURCE, clear, final_path, writing
 from datagen.splits import Split
 
 MAX_BYTES = 1 << 30
@@ -39,22 +39,22 @@ def is_url(source: str) -> bool:
 
 
 def split_url(url: str) -> SplitResult:
-    """The parts of an address; DatasetError unless it is one of http or https."""
+    """The parts of an address; DataError unless it is one of http or https."""
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = SplitResult("", "", "", "", "")
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise DatasetError(f"{url}: not an address of http or https")
+        raise DataError(f"{url}: not an address of http or https")
     if "@" in parts.netloc:
-        raise DatasetError("an address with a password in it is not taken: it would be noted")
+        raise DataError("an address with a password in it is not taken: it would be noted")
     return parts
 
 
 def fetch(url: str, *, progress: bool = False) -> bytes:
     """What an address of http or https holds, redirected by these alone.
 
-    DatasetError, one line, where there is nothing to be had, it does not come whole, is larger
+    DataError, one line, where there is nothing to be had, it does not come whole, is larger
     than MAX_BYTES, or too slow. `progress` shows a bar on stderr.
     """
     split_url(url)
@@ -64,7 +64,7 @@ def fetch(url: str, *, progress: bool = False) -> bytes:
             return b"".join(_chunks(response, progress))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed address
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DatasetError(f"cannot fetch {url}: {reason}") from error
+        raise DataError(f"cannot fetch {url}: {reason}") from error
 
 
 def _opener() -> request.OpenerDirector:
@@ -146,22 +146,22 @@ class TextRecord:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises DatasetError where there is no `source.json`, or it is damaged."""
+        """Raises DataError where there is no `source.json`, or it is damaged."""
         entries = read_json(folder / SOURCE)
         try:
             files = {part: TextPart(**entries["files"][part]) for part in PARTS}
             names = ("source", "bytes", "sha256", "val_share")
             return cls(**{name: entries[name] for name in names}, files=files)
         except (KeyError, TypeError) as error:
-            raise DatasetError(f"{folder / SOURCE}: not a record of a text: {error}") from error
+            raise DataError(f"{folder / SOURCE}: not a record of a text: {error}") from error
 
 
 def default_folder(source: str) -> Path:
     """`data/` and the source's name, or that of its file without the ending: `data/input` for
-    `https://example.org/hamlet/input.txt`. DatasetError where it has none."""
+    `https://example.org/hamlet/input.txt`. DataError where it has none."""
     stem = PurePosixPath(split_url(source).path if is_url(source) else source).stem
     if not stem.strip("."):
-        raise DatasetError(f"{source} does not name a file: say which folder to write to")
+        raise DataError(f"{source} does not name a file: say which folder to write to")
     return Path("data", stem)
 
 
@@ -179,13 +179,13 @@ def prepare_text(
     `source` is a name in KNOWN, an address of http or https, or a file. `train.txt` is the first
     `1 - val_share` of its characters, rounded down, `val.txt` the rest. Where the source has not
     the SHA-256 that is given, or that KNOWN gives, nothing is kept. An `out` that holds anything
-    but this data set or a part of it is left as it is, and DatasetError raised, unless `force`.
-    All that goes wrong is a DatasetError of one line. `progress` shows a download on stderr.
+    but this data set or a part of it is left as it is, and DataError raised, unless `force`.
+    All that goes wrong is a DataError of one line. `progress` shows a download on stderr.
     """
     if not 0 < val_share < 1:
-        raise DatasetError(f"the validation share must be between 0 and 1, not {val_share}")
+        raise DataError(f"the validation share must be between 0 and 1, not {val_share}")
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
-        raise DatasetError(f"a SHA-256 is 64 hexadecimal digits, not {sha256!r}")
+        raise DataError(f"a SHA-256 is 64 hexadecimal digits, not {sha256!r}")
     expected = sha256.lower() if sha256 else None
     if known := KNOWN.get(source):
         source, expected = known.url, expected or known.sha256
@@ -208,7 +208,7 @@ def _find(out: Path, val_share: float) -> TextRecord | None:
     """The record of the text in `out`, if there is one that is cut like this, and intact."""
     try:
         record = TextRecord.load(out)
-    except DatasetError:
+    except DataError:
         return None
     intact = all(_is_intact(final_path(out, part), record.files[part]) for part in PARTS)
     return record if intact and record.val_share == val_share else None
@@ -223,26 +223,26 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise DatasetError(f"cannot read {path}: {error.strerror}") from error
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
     if len(content) > MAX_BYTES:
-        raise DatasetError(f"{path} is larger than {MAX_BYTES:,} bytes")
+        raise DataError(f"{path} is larger than {MAX_BYTES:,} bytes")
     return content
 
 
 def _cut(
     content: bytes, source: str, expected: str | None, val_share: float
 ) -> tuple[TextRecord, dict[Split, bytes]]:
-    """The two parts of a text, and its record. DatasetError if it is not what it should be."""
+    """The two parts of a text, and its record. DataError if it is not what it should be."""
     found = hashlib.sha256(content).hexdigest()
     if expected not in (None, found):
-        raise DatasetError(f"{source} is not what it should be: SHA-256 {found}, not {expected}")
+        raise DataError(f"{source} is not what it should be: SHA-256 {found}, not {expected}")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DatasetError(f"{source} is not UTF-8 text: byte {error.start}") from error
+        raise DataError(f"{source} is not UTF-8 text: byte {error.start}") from error
     n_train = int(len(text) * (1 - Fraction(str(val_share))))  # exact: a float may be one off
     if not 0 < n_train < len(text):
-        raise DatasetError(f"{source} is too short to be divided: {len(text)} characters")
+        raise DataError(f"{source} is too short to be divided: {len(text)} characters")
     n_bytes = len(text[:n_train].encode("utf-8"))
     texts = {Split.TRAIN: content[:n_bytes], Split.VAL: content[n_bytes:]}
     characters = {Split.TRAIN: n_train, Split.VAL: len(text) - n_train}
@@ -260,10 +260,10 @@ def _store(out: Path, record: TextRecord, texts: dict[Split, bytes], force: bool
     for split in Split:
         path, part = final_path(out, split), record.files.get(split)
         if path.exists() and not (part and _is_intact(path, part)):
-            raise DatasetError(f"{out} holds another {path.name} (--force replaces it)")
+            raise DataError(f"{out} holds another {path.name} (--force replaces it)")
     for name in (MANIFEST, JOURNAL):
         if (out / name).exists():
-            raise DatasetError(f"{out} holds a data set of problems (--force replaces it)")
+            raise DataError(f"{out} holds a data set of problems (--force replaces it)")
     for part_, text in texts.items():
         write_bytes(final_path(out, part_), text)
     record.save(out)

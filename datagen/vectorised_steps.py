@@ -32,7 +32,7 @@ def render_lines(problems: ProblemArray, digits: int, loose: bool = False) -> by
     second nearest instead of the nearest, as `loose_digits` says.
 
     NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters;
-    DatasetError for digits that `steps` has no rows for.
+    DataError for digits that `steps` has no rows for.
     """
     steps.check_digits(digits)
     for row in np.flatnonzero(~fits(problems, digits))[:1]:

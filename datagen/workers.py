@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import datagen
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.plan import Shard
 from datagen.ray_cluster import connected, first_line
 
@@ -96,7 +96,7 @@ def in_order_on_ray(
     """`function` of each argument, in their order, at most a few results ahead of the caller.
 
     It runs on the cluster at `address`, or on this machine alone, on `cpus` CPUs, or all. Ray
-    computes anew what is lost, a few times; after that it is a DatasetError. UserError where there
+    computes anew what is lost, a few times; after that it is a DataError. UserError where there
     is no Ray. To be closed if not exhausted. Nothing may be printed meanwhile.
     """
     with (
@@ -115,7 +115,7 @@ def in_order_on_ray(
             raise error.cause from None  # what the function raised
         except ray.exceptions.RayError as error:
             reason = first_line(error)
-            raise DatasetError(f"Ray failed: {reason} The same call continues") from error
+            raise DataError(f"Ray failed: {reason} The same call continues") from error
 
 
 MAX_WORKERS = 256
@@ -125,26 +125,26 @@ Compute = Callable[[Callable[[int], Shard], range], Generator[Shard, None, None]
 
 
 def engine(name: str, workers: int | None = None, address: str | None = None) -> Compute:
-    """What computes with that engine. DatasetError, in one line, for what it cannot be given."""
+    """What computes with that engine. DataError, in one line, for what it cannot be given."""
     if name not in ENGINES:
         known = ", ".join(sorted(ENGINES))
-        raise DatasetError(f"unknown engine {name!r}: choose one of {known}")
+        raise DataError(f"unknown engine {name!r}: choose one of {known}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise DatasetError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
+        raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
     return ENGINES[name](workers, address)
 
 
 def local(workers: int | None, address: str | None) -> Compute:
     """This process alone, or so many others."""
     if address is not None:
-        raise DatasetError("the engine 'local' has no address: that is for 'ray'")
+        raise DataError("the engine 'local' has no address: that is for 'ray'")
     return lambda function, blocks: in_order(function, blocks, min(workers or 1, len(blocks)))
 
 
 def ray(workers: int | None, address: str | None) -> Compute:
     """The Ray cluster at an address, or one for this alone, with so many CPUs of this machine."""
     if workers is not None and address is not None:
-        raise DatasetError("how many work on a Ray cluster is the cluster's affair: no workers")
+        raise DataError("how many work on a Ray cluster is the cluster's affair: no workers")
     return partial(in_order_on_ray, address=address, cpus=workers)
 
 

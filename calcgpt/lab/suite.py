@@ -49,7 +49,7 @@ class Problems(Section):
     digits: int | None = None
 
     def plan(self) -> DatasetPlan:
-        """What `datagen` makes of it; raises DatasetError."""
+        """What `datagen` makes of it; raises DataError."""
         return DatasetPlan(**self.model_dump())
 
 

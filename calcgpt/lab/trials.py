@@ -163,7 +163,7 @@ class SweepFolder:
         what = json.loads(json.dumps(what))
         if path.exists():
             known = read_json(path)
-            starts = known.pop("starts", None) if isinstance(known, dict) else None
+            starts = known.pop("starts", None)
             if not isinstance(starts, list):
                 raise DataError(f"{path} was not written by a sweep")
             if different := _difference(known, what):

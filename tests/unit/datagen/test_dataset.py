@@ -14,7 +14,7 @@ from datagen import plan as plan_module
 from datagen.arithmetic import Operation, Problem
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.notation import parse
 from datagen.plan import BLOCK
 from datagen.splits import Split, problem_hash, split_of
@@ -178,7 +178,7 @@ def _other_seed(folder: Path) -> None:
         (_shorten, "train.txt is damaged"),
         (_lose, "test.txt is missing"),
         (_lose_manifest, "of unknown origin"),
-        (_break_manifest, "manifest.json: not readable as JSON"),
+        (_break_manifest, "manifest.json: not JSON"),
         (_empty_manifest, "manifest.json: not a JSON object"),
         (_older_generator, "holds a different data set"),
         (_other_seed, "holds a different data set"),
@@ -192,7 +192,7 @@ def test_anything_else_is_left_as_it_is_unless_forced(
     (tmp_path / "notes.md").write_text("mine")
     change(tmp_path)  # type: ignore[operator]
     before = contents(tmp_path)
-    with pytest.raises(DatasetError, match=complaint) as caught:
+    with pytest.raises(DataError, match=complaint) as caught:
         make(tmp_path)
     assert "\n" not in str(caught.value)
     assert contents(tmp_path) == before
@@ -205,7 +205,7 @@ def test_the_beginning_of_another_data_set_is_left_as_it_is(
 ) -> None:
     _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7))
     before = contents(tmp_path)
-    with pytest.raises(DatasetError, match="the beginning of a different data set"):
+    with pytest.raises(DataError, match="the beginning of a different data set"):
         make(tmp_path)
     assert contents(tmp_path) == before
     make(tmp_path, force=True)
@@ -238,7 +238,7 @@ def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
     if name == "train.txt.partial":  # more than the journal vouches for is cut off
         make(out)
     else:
-        with pytest.raises(DatasetError, match=name):
+        with pytest.raises(DataError, match=name):
             make(out)
         make(out, force=True)
     assert contents(out) == contents(tmp_path / "good")
@@ -278,7 +278,7 @@ def test_a_forced_run_takes_the_manifest_away_first(
     make(tmp_path)
     # Interrupted, it leaves nothing that vouches for files that are not there.
     _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7), force=True)
-    with pytest.raises(DatasetError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         load_manifest(tmp_path)
 
 
@@ -322,7 +322,7 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_nonsense_in_a_plan_is_refused(field: str, value: object) -> None:
     fields = {"train": 1, "val": 1, "test": 1, "seed": 0, field: value}
-    with pytest.raises(DatasetError, match=field) as caught:
+    with pytest.raises(DataError, match=field) as caught:
         DatasetPlan(**fields)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
@@ -332,7 +332,7 @@ def test_nonsense_options_are_refused_before_anything_is_written(
     tmp_path: Path, options: dict[str, int]
 ) -> None:
     (name,) = options
-    with pytest.raises(DatasetError, match=name):
+    with pytest.raises(DataError, match=name):
         make(tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +341,7 @@ def test_out_may_not_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     for out in (file, file / "below"):
-        with pytest.raises(DatasetError, match="file") as caught:
+        with pytest.raises(DataError, match="file") as caught:
             make(out)
         assert "\n" not in str(caught.value)
     assert file.read_text() == "mine"
@@ -364,7 +364,7 @@ def test_a_distribution_with_too_few_problems(
     make(tmp_path / "all", DatasetPlan(1000, possible, 1, 0, distribution="sums"))
     lines = (tmp_path / "all" / "val.txt").read_text().splitlines()
     assert len(set(lines)) == len(lines) == possible
-    with pytest.raises(DatasetError, match=f"val={possible + 1}: found {possible}"):
+    with pytest.raises(DataError, match=f"val={possible + 1}: found {possible}"):
         make(tmp_path / "more", DatasetPlan(1000, possible + 1, 1, 0, distribution="sums"))
 
 
@@ -375,7 +375,7 @@ def sums_problems(operands: list[tuple[int, int]]) -> list[Problem]:
 
 
 def test_a_missing_manifest(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"manifest.json: no such file"):
+    with pytest.raises(DataError, match=r"manifest.json: No such file"):
         load_manifest(tmp_path)
 
 
@@ -386,7 +386,7 @@ def test_an_incomplete_manifest(tmp_path: Path, key: str) -> None:
     entries = json.loads(path.read_text())
     del entries[key]
     path.write_text(json.dumps(entries))
-    with pytest.raises(DatasetError, match=f"manifest.json: not a manifest: .*{key}"):
+    with pytest.raises(DataError, match=f"manifest.json: not a manifest: .*{key}"):
         load_manifest(tmp_path)
 
 

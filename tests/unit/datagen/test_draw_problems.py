@@ -9,7 +9,7 @@ import pytest
 from datagen import distributions
 from datagen.distributions import DISTRIBUTIONS, blog
 from datagen.drawing import bit_generator
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.notation import render
 from datagen.plan import DatasetPlan, held_out_shard
 from datagen.splits import Split
@@ -168,5 +168,5 @@ def test_pieces_make_up_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_unknown_distribution_is_refused_with_those_there_are() -> None:
-    with pytest.raises(DatasetError, match=r"unknown distribution 'bolg': choose one of .*blog"):
+    with pytest.raises(DataError, match=r"unknown distribution 'bolg': choose one of .*blog"):
         distributions.distribution("bolg")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from datagen import notation, steps
 from datagen.arithmetic import Problem
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.formats import DEFAULT_DIGITS, FORMATS, line_format
 from datagen.vectorised import ProblemArray
 
@@ -38,7 +38,7 @@ def one_line(name: str, problem: Problem) -> str:
 
 def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(
-        DatasetError, match="unknown format 'stps': choose one of direct, steps, loose-steps"
+        DataError, match="unknown format 'stps': choose one of direct, steps, loose-steps"
     ):
         line_format("stps")
 
@@ -48,7 +48,7 @@ def test_digits_are_chosen_for_steps_alone() -> None:
         assert line_format(name).digits == DEFAULT_DIGITS
         assert line_format(name, 5).digits == 5
     assert line_format("direct").digits is None
-    with pytest.raises(DatasetError, match="no digits to choose"):
+    with pytest.raises(DataError, match="no digits to choose"):
         line_format("direct", 7)
-    with pytest.raises(DatasetError, match="digits must be from"):
+    with pytest.raises(DataError, match="digits must be from"):
         line_format("steps", 99)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from datagen import notation, steps
 from datagen.arithmetic import Number, Operation, Problem, answer
-from datagen.errors import DatasetError, NotationError
+from datagen.errors import DataError, NotationError
 from datagen.notation import number_from_text
 from datagen.steps import (
     STEPS_ALPHABET,
@@ -257,7 +257,7 @@ def test_a_wrong_answer_to_right_steps_is_a_fault_of_its_own(
 
 @pytest.mark.parametrize("digits", [-1, 2, 10])
 def test_digits_beyond_what_rows_can_hold_are_refused(digits: int) -> None:
-    with pytest.raises(DatasetError, match="from 3 to 9"):
+    with pytest.raises(DataError, match="from 3 to 9"):
         render_work(problem("1 + 1"), digits)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from datagen import text as text_module
 from datagen.dataset import DatasetPlan, generate
-from datagen.errors import DatasetError
+from datagen.errors import DataError
 from datagen.splits import Split
 from datagen.text import KNOWN, KnownText, TextRecord, default_folder, prepare_text
 
@@ -30,7 +30,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def refusal(*args: object, **options: object) -> str:
-    with pytest.raises(DatasetError) as caught:
+    with pytest.raises(DataError) as caught:
         prepare_text(*args, **options)  # type: ignore[arg-type]
     message = str(caught.value)
     assert len(message.splitlines()) == 1
@@ -167,7 +167,7 @@ def test_problems_and_texts_do_not_mix(tmp_path: Path, source: str) -> None:
     assert contents(out) == problems
     prepare_text(out, source, force=True)
     assert sorted(contents(out)) == ["source.json", "train.txt", "val.txt"]
-    with pytest.raises(DatasetError, match="--force"):
+    with pytest.raises(DataError, match="--force"):
         generate(out, plan, progress=False)
     generate(out, plan, progress=False, force=True)
     assert contents(out) == problems
@@ -251,5 +251,5 @@ def test_where_it_goes(source: str, folder: str) -> None:
 
 @pytest.mark.parametrize("source", ["/", "..", "https://example.org", "https://example.org/.."])
 def test_what_names_no_file(source: str) -> None:
-    with pytest.raises(DatasetError, match="say which folder"):
+    with pytest.raises(DataError, match="say which folder"):
         default_folder(source)

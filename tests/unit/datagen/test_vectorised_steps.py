@@ -10,7 +10,7 @@ from datagen import steps, vectorised_steps
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
-from datagen.errors import DatasetError, NotationError
+from datagen.errors import DataError, NotationError
 from datagen.vectorised import ProblemArray
 
 batches = st.integers(3, 9).flatmap(
@@ -54,5 +54,5 @@ def test_fits_tells_what_can_be_rendered(batch: list[Problem], digits: int) -> N
 
 def test_digits_are_bounded() -> None:
     one = ProblemArray.from_problems([Problem(Number(1, True), Operation.ADD, Number(1, True))])
-    with pytest.raises(DatasetError, match="from 3 to 9"):
+    with pytest.raises(DataError, match="from 3 to 9"):
         vectorised_steps.render_lines(one, 10)

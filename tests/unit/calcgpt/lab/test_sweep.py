@@ -308,7 +308,7 @@ def test_another_sweep_in_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"another sweep: space\.n is new"):
         folder.begin({"space": {"lr": {"low": 1.0}, "n": 1}}, {})
     assert len(json.loads((tmp_path / "sweep.json").read_text())["starts"]) == 2
-    (tmp_path / "sweep.json").write_text("[]")
+    (tmp_path / "sweep.json").write_text("{}")
     with pytest.raises(DataError, match="was not written by a sweep"):
         folder.begin({}, {})
 
