@@ -16,7 +16,7 @@ from api.schemas import Problem as ProblemDocument
 from api.service import Service, while_connected
 from api.streaming import EVENT, EventStream, stream
 from calcgpt.errors import ExpressionError
-from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.calculator import Calculation, Calculator
 
 
 async def held_places() -> AsyncIterator[ExitStack]:
@@ -33,8 +33,8 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(prefix="/v1/calculate", tags=["calculator"], responses=ASKED)
     seconds, metrics = service.settings.deadline, service.metrics
 
-    @routes.post("")
-    async def calculate(asked: CalculateRequest, request: Request, held: Held) -> CalculateResponse:
+    @routes.post("", response_model=CalculateResponse)
+    async def calculate(asked: CalculateRequest, request: Request, held: Held) -> Calculation:
         """Calculate an expression."""
         calculator = service.calculator(asked.model)
         computation = calculator.begin(asked.expression)
@@ -101,6 +101,6 @@ async def _item(
     except ProblemError as error:
         refused = error
     else:
-        return BatchItem(status=200, calculation=calculation)
+        return BatchItem.model_validate({"status": 200, "calculation": calculation})
     document = ProblemDocument.model_validate(refused.document())
     return BatchItem(status=refused.status, problem=document)

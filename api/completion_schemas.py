@@ -15,14 +15,20 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from api.schemas import MODEL, PROMPT, WORK, Input
+from api.schemas import MODEL, Input
+from calcgpt.inference.calculator import EXAMPLE_PROMPT, EXAMPLE_WORK
 
-REQUEST: dict[str, Any] = {"model": "steps", "prompt": PROMPT, "temperature": 0, "max_tokens": 200}
-WRITTEN = f"{WORK}=5.51000000"
+REQUEST: dict[str, Any] = {
+    "model": "steps",
+    "prompt": EXAMPLE_PROMPT,
+    "temperature": 0,
+    "max_tokens": 200,
+}
+WRITTEN = f"{EXAMPLE_WORK}=5.51000000"
 USAGE = {
-    "prompt_tokens": len(PROMPT),
+    "prompt_tokens": len(EXAMPLE_PROMPT),
     "completion_tokens": len(WRITTEN) + 1,  # and the `$` that ended it
-    "total_tokens": len(PROMPT + WRITTEN) + 1,
+    "total_tokens": len(EXAMPLE_PROMPT + WRITTEN) + 1,
 }
 CHOICE = {"index": 0, "text": WRITTEN, "logprobs": None, "finish_reason": "stop"}
 RESPONSE: dict[str, Any] = {
@@ -86,7 +92,9 @@ class CompletionRequest(Input):
 
     model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=_with_nulls)
 
-    prompt: Prompt = Field(description="one, or several: each is continued", examples=[PROMPT])
+    prompt: Prompt = Field(
+        description="one, or several: each is continued", examples=[EXAMPLE_PROMPT]
+    )
     model: str | None = MODEL
     max_tokens: int = Field(16, ge=0, description="to be written; fewer where the context is full")
     temperature: float = Field(

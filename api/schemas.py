@@ -6,34 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from calcgpt.inference.calculator import Calculation
+from calcgpt.inference.calculator import EXAMPLE, Calculation, Node, Span
 
-# One true answer of the shipped checkpoint `steps`, for the documentation.
-PROMPT = "$(00000012.5+0000000003)="
-WORK = "x0521000y0030000a+05510000:05510000+1"
-SURE = {"answer": 0.9999971, "weakest_step": 0.9999929, "whole": 0.9999812}
-NODE: dict[str, Any] = {
-    "expression": "12.5+3",
-    "position": 0,
-    "end": 6,
-    "problem": "12.5+3",
-    "prompt": PROMPT,
-    "work": WORK,
-    "output": f"{WORK}=5.51000000$",
-    "result": "15.5",
-    "exact": "15.5",
-    "agrees": True,
-    "confidence": SURE,
-}
-CALCULATION: dict[str, Any] = {
-    "expression": "12.5+3",
-    "result": "15.5",
-    "exact": "15.5",
-    "verified": True,
-    "confidence": SURE,
-    "nodes": [NODE],
-    "model": "steps",
-}
 PROBLEM: dict[str, Any] = {
     "type": "urn:calcgpt:problem:syntax",
     "title": "Unprocessable Content",
@@ -92,61 +66,10 @@ class CalculateRequest(Input):
     )
 
 
-class Confidence(BaseModel):
-    """How probable the model held what it wrote, from 0 to 1."""
+class CalculateResponse(Calculation):
+    """The model's answer and its evidence. The exact value never replaces the answer."""
 
-    model_config = ConfigDict(from_attributes=True)
-
-    answer: float = Field(description="the answer, given the work", examples=[SURE["answer"]])
-    weakest_step: float = Field(
-        description="the least probable character of the work, likewise; 1 where there is none",
-        examples=[SURE["weakest_step"]],
-    )
-    whole: float = Field(
-        description="work and answer together, but for a quotient's digits, which are choices",
-        examples=[SURE["whole"]],
-    )
-
-
-class Node(BaseModel):
-    """One operation, answered by the model. Where an operand is lacking, because the model's
-    answer to it was no number, it was not asked: then all but the first three is null, and
-    `agrees` is false."""
-
-    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [NODE]})
-
-    expression: str = Field(description="the part of the whole")
-    position: int = Field(description="where it begins in what was sent, from 0")
-    end: int = Field(description="where it ends")
-    problem: str | None = Field(description="what was asked, with the model's own operands")
-    prompt: str | None = Field(description="the same as the model read it")
-    work: str | None = Field(description="its worked steps, where it writes them")
-    output: str | None = Field(
-        description="all that it wrote: the steps and `=`, then the answer reversed and `$`"
-    )
-    result: str | None = Field(description="its answer; null where its output is no number")
-    exact: str | None = Field(description="the answer to `problem` by exact arithmetic")
-    agrees: bool = Field(description="whether the two are the same")
-    confidence: Confidence | None
-
-
-class CalculateResponse(BaseModel):
-    """The model's answer and its evidence; the exact value never replaces the answer."""
-
-    model_config = ConfigDict(from_attributes=True, json_schema_extra={"examples": [CALCULATION]})
-
-    expression: str = Field(description="what was understood")
-    result: str | None = Field(description="the model's answer; null where it is no number")
-    exact: str = Field(description="the answer by exact arithmetic, rounded at each operation")
-    verified: bool = Field(description="whether every node agrees with exact arithmetic")
-    confidence: Confidence = Field(description="of all nodes together")
-    nodes: list[Node] = Field(description="operands before the operation that needs them")
-    model: str = Field(description="name of the checkpoint")
-
-    @classmethod
-    def of(cls, calculation: Calculation) -> CalculateResponse:
-        """The same as it goes over the wire."""
-        return cls.model_validate(calculation)
+    model_config = ConfigDict(from_attributes=True)  # made from a `Calculation`
 
 
 class BatchRequest(Input):
@@ -189,7 +112,7 @@ class BatchResponse(BaseModel):
     items: list[BatchItem] = Field(
         examples=[
             [
-                {"status": 200, "calculation": CALCULATION, "problem": None},
+                {"status": 200, "calculation": EXAMPLE, "problem": None},
                 {"status": 422, "calculation": None, "problem": PROBLEM},
             ]
         ]
@@ -245,18 +168,9 @@ class Status(BaseModel):
 class Start(BaseModel):
     """`start`: what was understood, and the nodes by their number."""
 
-    class Part(BaseModel):
-        """Where a node stands in what was sent."""
-
-        model_config = ConfigDict(from_attributes=True)
-
-        expression: str
-        position: int
-        end: int
-
     expression: str
     model: str
-    nodes: list[Part]
+    nodes: list[Span]
 
 
 class Begun(BaseModel):

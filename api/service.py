@@ -16,10 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from api.batching import Batcher, Job
 from api.models import ModelPool
 from api.problems import ProblemError
-from api.schemas import Answered, Begun, CalculateResponse, OnWrong, Token
+from api.schemas import Answered, Begun, OnWrong, Token
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.inference.calculator import Calculator, Computation, Question
+from calcgpt.inference.calculator import Calculation, Calculator, Computation, Question
 
 T = TypeVar("T")
 
@@ -120,13 +120,13 @@ class Service:
         computation: Computation,
         on_wrong: OnWrong,
         listener: Listener | None = None,
-    ) -> CalculateResponse:
+    ) -> Calculation:
         """Have all nodes answered, those of one level together. Raises ProblemError where the
         answer is wrong and that is to be an error."""
         while questions := computation.questions():
             asked = (self._ask(calculator, computation, q, listener) for q in questions)
             await asyncio.gather(*asked)
-        calculated = CalculateResponse.of(computation.calculation())
+        calculated = computation.calculation()
         self.metrics.answers.labels(calculated.model, str(calculated.verified).lower()).inc()
         if on_wrong == "error" and not calculated.verified:
             raise wrong_answer(calculated)
@@ -157,10 +157,10 @@ class Service:
         written = await self.batcher.complete(job)
         answer = computation.answer(node, tokenizer.decode(written.ids), written.probabilities)
         if listener:
-            listener(Answered.model_validate({"node": node, **vars(answer)}))
+            listener(Answered(node=node, **dict(answer)))
 
 
-def wrong_answer(calculated: CalculateResponse) -> ProblemError:
+def wrong_answer(calculated: Calculation) -> ProblemError:
     """What a wrong answer is to those who want it to be an error."""
     says = calculated.result or "what is no number"
     return ProblemError(

@@ -18,9 +18,9 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.problems import ProblemError
-from api.schemas import Answered, Begun, CalculateResponse, OnWrong, Start, Token
+from api.schemas import Answered, Begun, OnWrong, Start, Token
 from api.service import Service, deadline_passed
-from calcgpt.inference.calculator import Calculator, Computation
+from calcgpt.inference.calculator import Calculation, Calculator, Computation
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ EVENTS: dict[type[BaseModel], str] = {
     Begun: "node",
     Token: "token",
     Answered: "answer",
-    CalculateResponse: "result",
+    Calculation: "result",
 }
 
 
@@ -94,9 +94,8 @@ async def stream(
     service: Service, calculator: Calculator, computation: Computation, on_wrong: OnWrong
 ) -> AsyncIterator[bytes]:
     """All events, `result` or `error` the last. Closing it early gives its place up."""
-    outline = [Start.Part.model_validate(node) for node in computation.outline]
-    name = calculator.checkpoint.name
-    yield event(Start(expression=outline[-1].expression, model=name, nodes=outline))
+    nodes, name = computation.outline, calculator.checkpoint.name
+    yield event(Start(expression=nodes[-1].expression, model=name, nodes=nodes))
     work = partial(service.calculate, calculator, computation, on_wrong)
     async with aclosing(follow(service, work)) as happened:
         async for data in happened:

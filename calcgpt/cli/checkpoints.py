@@ -119,8 +119,8 @@ def calc(expression: str, checkpoint: str, work: bool) -> None:
             click.echo(f"{node.prompt}{node.output}")
             click.echo(f"probability of the answer {sure.answer:.4f}, of all {sure.whole:.4f}; "
                        f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
-    for fault in answer.faults:
-        click.echo(fault, err=True)
+    for error in answer.errors:
+        click.echo(error, err=True)
 
 
 COMMANDS = [evaluate, publish, export, calc]

@@ -76,8 +76,8 @@ def inspect_(
     for file in files:
         click.echo(str(file))
     click.echo(found.table())
-    for fault in found.answer.faults:
-        click.echo(fault, err=True)
+    for error in found.answer.errors:
+        click.echo(error, err=True)
 
 
 COMMANDS = [report, plot, inspect_]

@@ -12,49 +12,105 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.confidence import Confidence, confidence
+from calcgpt.inference.confidence import NOT_CONFIDENT, Confidence, confidence
 from calcgpt.inference.expression import Binary, Expression, Literal, parse, show
 from calcgpt.inference.generate import Decoder, generate
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, WIDTH, answer_text, number_text, parse_answer, render_prompt
 
+# One answer of the shipped checkpoint `steps`, for the documentation.
+EXAMPLE_PROMPT = "$(00000012.5+0000000003)="
+EXAMPLE_WORK = "x0521000y0030000a+05510000:05510000+1"
+EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
+    "answer": 0.9999971,
+    "weakest_step": 0.9999929,
+    "whole": 0.9999812,
+}
+EXAMPLE_NODE: dict[str, JsonValue] = {
+    "expression": "12.5+3",
+    "position": 0,
+    "end": 6,
+    "problem": "12.5+3",
+    "prompt": EXAMPLE_PROMPT,
+    "work": EXAMPLE_WORK,
+    "output": f"{EXAMPLE_WORK}=5.51000000$",
+    "result": "15.5",
+    "exact": "15.5",
+    "agrees": True,
+    "confidence": EXAMPLE_CONFIDENCE,
+}
+EXAMPLE: dict[str, JsonValue] = {
+    "expression": "12.5+3",
+    "result": "15.5",
+    "exact": "15.5",
+    "verified": True,
+    "confidence": EXAMPLE_CONFIDENCE,
+    "nodes": [EXAMPLE_NODE],
+    "model": "steps",
+}
 
-@dataclass(frozen=True)
-class Node:
-    """One operation of an expression, as the model answered it.
 
-    Where an operand is lacking, because the model's answer to it was no number that the notation
-    can hold, the model was not asked: all but the first three is None, and nothing agrees.
+class Span(BaseModel):
+    """One operation of an expression, and its position in the input."""
+
+    model_config = ConfigDict(frozen=True)
+
+    expression: str = Field(description="the operation with its operands, such as `(1+2)*3`")
+    position: int = Field(description="index of its first character in the input, from 0")
+    end: int = Field(description="index after its last character")
+
+
+class Node(Span):
+    """One operation and the model's answer to it.
+
+    If an operand is missing, because the model's answer to it is not a usable number, the model is
+    not asked: the fields after `end` are null and `agrees` is false.
     """
 
-    expression: str  # the part of the whole: `(1+2)*3`
-    position: int  # text[position:end] of what was typed
-    end: int
-    problem: str | None = None  # with the model's own intermediate results: `3*3`
-    prompt: str | None = None  # what the model read
-    work: str | None = None  # its worked steps; None also where it wrote none
-    output: str | None = None  # all that it wrote: the steps and `=`, if any, then the answer
-    result: str | None = None  # its answer, None also where that is no number
-    exact: str | None = None  # the right answer to `problem`
-    agrees: bool = False
-    confidence: Confidence | None = None
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_NODE]})
+
+    problem: str | None = Field(
+        description="the problem put to the model, with its own intermediate results as operands"
+    )
+    prompt: str | None = Field(description="the text that the model reads")
+    work: str | None = Field(description="the model's worked steps; null if it writes none")
+    output: str | None = Field(
+        description="everything the model writes: the steps and `=`, then the answer reversed "
+        "and `$`"
+    )
+    result: str | None = Field(description="the model's answer; null if it is not a number")
+    exact: str | None = Field(description="the answer to `problem` by exact arithmetic")
+    agrees: bool = Field(description="whether `result` equals `exact`")
+    confidence: Confidence | None
+
+    @classmethod
+    def not_asked(cls, span: Span) -> Node:
+        """Returns the node of an operation that lacks an operand."""
+        answer = dict.fromkeys(cls.model_fields.keys() - Span.model_fields.keys())
+        return cls.model_validate({**dict(span), **answer, "agrees": False})
 
 
-@dataclass(frozen=True)
-class Calculation:
-    """An answer and its evidence. The model's result is never replaced by the exact one."""
+class Calculation(BaseModel):
+    """The model's answer and its evidence. The exact value never replaces the answer."""
 
-    expression: str  # as it was understood: `(1+2)*3`
-    result: str | None  # what the model answered, None where its output is no number
-    exact: str  # what is right, each operation rounded to two places
-    verified: bool  # whether every node agrees
-    confidence: Confidence  # of all nodes: products, and the least of the weakest steps
-    nodes: tuple[Node, ...]  # operands before the operation that needs them
-    model: str
+    model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
+
+    expression: str = Field(description="the expression as it was understood")
+    result: str | None = Field(description="the model's answer; null if it is not a number")
+    exact: str = Field(
+        description="the answer by exact arithmetic, each operation rounded to two places"
+    )
+    verified: bool = Field(description="whether every node agrees with exact arithmetic")
+    confidence: Confidence = Field(
+        description="products over all nodes, and the smallest `weakest_step`"
+    )
+    nodes: tuple[Node, ...] = Field(description="operands come before the operation that uses them")
+    model: str = Field(description="name of the checkpoint")
 
     @property
     def written(self) -> str:
@@ -62,12 +118,12 @@ class Calculation:
         return self.result if self.result is not None else self.nodes[-1].output or ""
 
     @property
-    def faults(self) -> list[str]:
-        """What is wrong, a line for each node that is."""
+    def errors(self) -> list[str]:
+        """One line for each node that does not agree."""
         return [
             f"wrong: {node.problem} is {node.exact}"
             if node.problem
-            else f"not asked, for want of an operand: {node.expression}"
+            else f"not asked, because an operand is missing: {node.expression}"
             for node in self.nodes
             if not node.agrees
         ]
@@ -119,7 +175,9 @@ class Computation:
         ]
         self.exact = _exact(tree, domain)
         #: What each node is made of, before it is asked.
-        self.outline = [Node(show(op), op.start, op.end) for op in self._operations]
+        self.outline = [
+            Span(expression=show(op), position=op.start, end=op.end) for op in self._operations
+        ]
         self._answered: list[Node | None] = [None] * len(self.outline)
         self._values: list[Number | None] = [None] * len(self.outline)
         self._asked: dict[int, Question] = {}
@@ -128,7 +186,7 @@ class Computation:
         """What can be asked now and was not yet: all nodes whose operands are known. None are left
         when everything asked is answered and this is empty."""
         ready = []
-        for place, node in enumerate(self.outline):
+        for place, span in enumerate(self.outline):
             if place in self._asked or self._answered[place]:
                 continue
             operands = self._operands[place]
@@ -136,7 +194,7 @@ class Computation:
                 continue
             a, b = (self._values[o] if isinstance(o, int) else o for o in operands)
             if any(n is None or self._domain.reason_against(n) for n in (a, b)):
-                self._answered[place] = node  # an operand is lacking: cannot be asked
+                self._answered[place] = Node.not_asked(span)
                 continue
             assert a is not None
             assert b is not None
@@ -152,12 +210,9 @@ class Computation:
         question = self._asked[place]
         result, value = read_answer(question.prompt + output)
         exact = answer_text(answer(question.problem))
-        outline = self.outline[place]
         work, equals, _ = output.rpartition("=")
         node = Node(
-            expression=outline.expression,
-            position=outline.position,
-            end=outline.end,
+            **dict(self.outline[place]),
             problem=question.text,
             prompt=question.prompt,
             work=work if equals else None,
@@ -174,16 +229,16 @@ class Computation:
         """The whole, when nothing is left to ask."""
         nodes = tuple(node for node in self._answered if node)
         assert len(nodes) == len(self.outline)
-        sure = [node.confidence or Confidence(0.0, 0.0, 0.0) for node in nodes]
+        sure = [node.confidence or NOT_CONFIDENT for node in nodes]
         return Calculation(
             expression=nodes[-1].expression,
             result=nodes[-1].result,
             exact=answer_text(self.exact),
             verified=all(node.agrees for node in nodes),
             confidence=Confidence(
-                math.prod(s.answer for s in sure),
-                min(s.weakest_step for s in sure),
-                math.prod(s.whole for s in sure),
+                answer=math.prod(s.answer for s in sure),
+                weakest_step=min(s.weakest_step for s in sure),
+                whole=math.prod(s.whole for s in sure),
             ),
             nodes=nodes,
             model=self._model,

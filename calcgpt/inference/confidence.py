@@ -20,30 +20,48 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from datagen.steps import quotient_digits
 
 N_BINS = 10
 EDGES = [index / N_BINS for index in range(N_BINS + 1)]
 
 
-@dataclass(frozen=True)
-class Confidence:
-    """Probabilities of one output, from 0 to 1; see above."""
+class Confidence(BaseModel):
+    """The probabilities that the model gave to what it wrote, from 0 to 1."""
 
-    answer: float
-    weakest_step: float
-    whole: float
+    model_config = ConfigDict(frozen=True)
+
+    answer: float = Field(
+        description="probability of the answer, given the work", examples=[0.9999971]
+    )
+    weakest_step: float = Field(
+        description="probability of the least probable character of the work, the digits of a "
+        "quotient left out; 1 if there is no work",
+        examples=[0.9999929],
+    )
+    whole: float = Field(
+        description="probability of the work and the answer together, the digits of a quotient "
+        "left out",
+        examples=[0.9999812],
+    )
+
+
+NOT_CONFIDENT = Confidence(answer=0.0, weakest_step=0.0, whole=0.0)
 
 
 def confidence(output: str, probabilities: Sequence[float]) -> Confidence:
     """The confidence in an output, given the probability of each of its characters."""
     if not output.endswith("$"):
-        return Confidence(0.0, 0.0, 0.0)
+        return NOT_CONFIDENT
     start = output.rfind("=") + 1
     chosen = quotient_digits(output[:start])
     steps = [p for place, p in enumerate(probabilities[:start]) if place not in chosen]
     answer = math.prod(probabilities[start:])
-    return Confidence(answer, min(steps, default=1.0), math.prod(steps) * answer)
+    return Confidence(
+        answer=answer, weakest_step=min(steps, default=1.0), whole=math.prod(steps) * answer
+    )
 
 
 def reliability(confidences: Sequence[float], right: Sequence[bool]) -> dict[str, Any]:
@@ -92,8 +110,8 @@ def confidence_record(
 ) -> dict[str, Any]:
     """What `calcgpt eval` reports: `reliability` of `whole`, and in `no_error_above` the threshold
     of each number."""
-    each = [asdict(confidence(o, p)) for o, p in zip(outputs, probabilities, strict=True)]
-    columns = {name: [row[name] for row in each] for name in Confidence.__annotations__}
+    each = [confidence(o, p) for o, p in zip(outputs, probabilities, strict=True)]
+    columns = {name: [getattr(row, name) for row in each] for name in Confidence.model_fields}
     return {
         "reliability": reliability(columns["whole"], right),
         "no_error_above": {

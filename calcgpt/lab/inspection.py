@@ -95,7 +95,7 @@ class Inspection:
         """All numbers but the maps', for a JSON file."""
         layers = [{**asdict(layer), "dead_share": layer.dead_share} for layer in self.layers]
         return {
-            "answer": asdict(self.answer),
+            "answer": self.answer.model_dump(),
             "read": "".join(self.maps.labels),
             "activations": {
                 "problems": self.problems,

@@ -1,7 +1,6 @@
 """The shipped checkpoints are what their files say."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,7 @@ def test_the_readmes_example_is_what_it_answers() -> None:
     text = (ROOT.parent / "README.md").read_text("utf-8")
     example = json.loads(text.partition("```json\n")[2].partition("```")[0])
     answered = Calculator(Checkpoint.load(best(ROOT))).calculate(example["expression"])
-    answer = json.loads(json.dumps(asdict(answered)))
+    answer = answered.model_dump(mode="json")
     for shown, true in zip((example, *example["nodes"]), (answer, *answer["nodes"]), strict=True):
         assert shown.pop("confidence") == pytest.approx(true.pop("confidence"), abs=0.001)
     assert example == answer

@@ -18,9 +18,9 @@ from serving import client_of, problem, wait_for
 
 from api.completion_schemas import CompletionRequest
 from api.models import load_model
-from api.schemas import PROMPT
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
+from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT
 
 JSON = {"content-type": "application/json"}
 

@@ -16,9 +16,9 @@ from reciter import ROOM, knows, reciter
 from serving import client_of, problem
 
 from api.models import LoadedModel, load_model
-from api.schemas import PROMPT
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
+from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT
 from calcgpt.inference.generate import generate
 
 LETTERS = "abc"

@@ -14,7 +14,7 @@ from scripted import Scripted, right, scripted_checkpoint, wrong_at
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculation, Calculator, Domain, read_answer
-from calcgpt.inference.confidence import Confidence
+from calcgpt.inference.confidence import NOT_CONFIDENT
 from calcgpt.inference.expression import parse, show
 from datagen.arithmetic import Operation, Problem, answer
 from datagen.notation import answer_text, render_answer
@@ -134,7 +134,7 @@ def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> N
         "42*3", "126", "126", True,
     )  # fmt: skip
     assert (found.result, found.exact, found.verified) == ("126", "9", False)
-    assert found.faults == ["wrong: 1+2 is 3"]
+    assert found.errors == ["wrong: 1+2 is 3"]
 
 
 def test_two_errors_that_cancel_are_not_verified() -> None:
@@ -155,10 +155,11 @@ def test_garbage_is_no_answer_and_what_needs_it_is_not_asked(output: str) -> Non
     assert (difference.problem, difference.prompt, difference.output) == (None, None, None)
     assert (difference.result, difference.exact, difference.confidence) == (None, None, None)
     assert (found.result, found.exact, found.verified) == (None, "-36.5", False)
-    assert found.confidence == Confidence(0.0, 0.0, 0.0)
-    assert found.faults == [
-        "wrong: 12.5*3 is 37.5", "not asked, for want of an operand: 1-12.5*3",
-    ]  # fmt: skip
+    assert found.confidence == NOT_CONFIDENT
+    assert found.errors == [
+        "wrong: 12.5*3 is 37.5",
+        "not asked, because an operand is missing: 1-12.5*3",
+    ]
 
 
 @pytest.mark.parametrize("output", ["nan0000000$", "99999999999$"], ids=["nan", "too-long"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from calcgpt.inference.confidence import (
     N_BINS,
+    NOT_CONFIDENT,
     Confidence,
     Threshold,
     confidence,
@@ -38,13 +39,15 @@ def test_the_three_numbers_by_hand() -> None:
 
 
 def test_an_answer_at_once_has_no_step() -> None:
-    assert confidence("5$", [0.5, 0.5]) == Confidence(0.25, 1.0, 0.25)
+    assert confidence("5$", [0.5, 0.5]) == Confidence(answer=0.25, weakest_step=1.0, whole=0.25)
 
 
 def test_a_quotient_digit_is_a_choice_and_no_claim() -> None:
     output = "y1a+3:=5$"
     probabilities = [1.0, 0.5, 1.0, 1.0, 0.1, 1.0, 1.0, 0.5, 0.5]
-    assert confidence(output, probabilities) == Confidence(0.25, 0.5, 0.125)
+    assert confidence(output, probabilities) == Confidence(
+        answer=0.25, weakest_step=0.5, whole=0.125
+    )
     assert confidence(f"x{output[1:]}", probabilities).weakest_step == 0.1  # in no other work
 
 
@@ -59,7 +62,7 @@ def test_the_choices_are_where_the_notation_leaves_one(problem: Problem) -> None
 
 @pytest.mark.parametrize("output", ["", "x1=", "x1=5.0", "$x"])
 def test_what_is_not_closed_is_no_answer_to_be_sure_of(output: str) -> None:
-    assert confidence(output, [1.0] * len(output)) == Confidence(0.0, 0.0, 0.0)
+    assert confidence(output, [1.0] * len(output)) == NOT_CONFIDENT
 
 
 @given(st.text("x0=", max_size=30), st.data())

@@ -35,9 +35,29 @@ def found(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspection:
     n = len(text)
     weights = torch.rand(2, heads, n, n, generator=torch.Generator().manual_seed(0)).tril()
     weights /= weights.sum(dim=-1, keepdim=True)
-    sure = Confidence(1.0, 1.0, 1.0)
-    node = Node("1+1", 0, 3, "1+1", "$(1+1)=", "x1", "x1=20$", "2", "2", True, sure)
-    answer = Calculation("1+1", "2", "2", True, sure, (node,), "a$b_{c")
+    sure = Confidence(answer=1.0, weakest_step=1.0, whole=1.0)
+    node = Node(
+        expression="1+1",
+        position=0,
+        end=3,
+        problem="1+1",
+        prompt="$(1+1)=",
+        work="x1",
+        output="x1=20$",
+        result="2",
+        exact="2",
+        agrees=True,
+        confidence=sure,
+    )
+    answer = Calculation(
+        expression="1+1",
+        result="2",
+        exact="2",
+        verified=True,
+        confidence=sure,
+        nodes=(node,),
+        model="a$b_{c",
+    )
     return Inspection(answer, AttentionMaps(list(text), weights), 4, "test.txt", 50, LAYERS)
 
 
