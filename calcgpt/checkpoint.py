@@ -24,11 +24,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from calcgpt import __version__
+from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model.parameters import count
-from calcgpt.recipe import Recipe, build
+from calcgpt.recipe import build
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
 SPLITS = {

@@ -1,8 +1,8 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
-What is wrong with the numbers is refused here. The names stand for entries in the registries of
-`calcgpt.model`, `calcgpt.training` and `calcgpt.data`, all of which build on this module, and of
-`datagen`; whether they exist is checked where a recipe, or a model, is built from them.
+Each name stands for an entry of a table: `POSITIONS` in `calcgpt.model.positions`, for example. A
+`Literal` lists the names of each table, so that a wrong one is refused when a config is built; a
+test holds the two equal.
 """
 
 from __future__ import annotations
@@ -18,13 +18,43 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+# Names of variants, each list in alphabetical order.
+Architecture = Literal["bigram", "gpt"]
+Position = Literal[
+    "alibi",
+    "coupled",
+    "coupled+rope",
+    "integrated",
+    "integrated-per-head",
+    "learned",
+    "learned+rope",
+    "none",
+    "rope",
+    "shaw",
+    "sinusoidal",
+    "t5",
+    "t5-buckets",
+]
+Attention = Literal["full", "landmark", "window"]
+FeedForward = Literal["geglu", "gelu", "gelu-tanh", "glu", "relu", "relu2", "silu", "swiglu"]
+Norm = Literal["layernorm", "rmsnorm"]
+NormPosition = Literal["post", "pre"]
+Init = Literal["gpt2", "torch"]
+Batches = Literal["problems", "stream"]
+Optimizer = Literal["adamw", "muon"]
+Schedule = Literal["constant", "cosine", "linear"]
+Parallel = Literal["ddp", "fsdp2"]
+TokenizerName = Literal["arithmetic", "bpe", "chars", "steps"]
+Format = Literal["direct", "loose-steps", "steps"]
+Distribution = Literal["blog", "calculator", "edge"]
+
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
 
 
 class ModelConfig(Section):
     """The architecture. Each field is one choice; the defaults are the blog's baseline."""
 
-    architecture: str = Field("gpt", description="kind of model")
+    architecture: Architecture = Field("gpt", description="kind of model")
     block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
     n_layer: int = Field(8, ge=1, le=1_000)
     n_embd: int = Field(96, ge=1, le=100_000, description="width of the residual stream")
@@ -32,7 +62,7 @@ class ModelConfig(Section):
     n_kv_head: int | None = Field(
         None, ge=1, description="key/value heads: n_head is multi-head, 1 multi-query; null: n_head"
     )
-    position: str = Field("learned", description="positional scheme")
+    position: Position = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
     row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that begin a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: places told apart in a row")
@@ -43,22 +73,24 @@ class ModelConfig(Section):
         128, ge=1, le=1_000_000, description="shaw, t5-buckets: from where on distances are alike"
     )
     n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
-    attention: str = Field("full", description="which of the past a token sees")
+    attention: Attention = Field("full", description="which of the past a token sees")
     window: int = Field(32, ge=1, le=1_000_000, description="window: tokens seen, itself included")
     landmark_block: int = Field(16, ge=1, le=1_000_000, description="landmark: tokens of a block")
     attention_kernel: Literal["sdpa", "plain"] = Field(
         "sdpa", description="torch's fused attention, or the formula step by step"
     )
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
-    feedforward: str = Field("relu", description="feed-forward network")
+    feedforward: FeedForward = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
         description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks",
     )
-    norm: str = Field("layernorm", description="normalisation")
-    norm_position: str = Field("pre", description="normalise what a sub-layer reads, or its sum")
+    norm: Norm = Field("layernorm", description="normalisation")
+    norm_position: NormPosition = Field(
+        "pre", description="normalise what a sub-layer reads, or its sum"
+    )
     dropout: float = Field(0.0, ge=0, lt=1)
     tie_embeddings: bool = Field(False, description="output head shares the token embedding")
     qkv_bias: bool = False
@@ -66,7 +98,7 @@ class ModelConfig(Section):
     ff_bias: bool = False
     norm_bias: bool = Field(True, description="of layernorm; rmsnorm has none")
     head_bias: bool = True
-    init: str = Field("torch", description="weight initialisation")
+    init: Init = Field("torch", description="weight initialisation")
 
     @property
     def kv_heads(self) -> int:
@@ -86,20 +118,40 @@ class ModelConfig(Section):
             raise ValueError(f"n_head {self.n_head} is not divisible by n_kv_head {self.kv_heads}")
         if self.tie_embeddings and self.head_bias:
             raise ValueError("tie_embeddings needs head_bias = false")
+        if self.architecture == "gpt":
+            self._check_positions()
         return self
+
+    def _check_positions(self) -> None:
+        """Raises ValueError for numbers that the positional scheme cannot work with."""
+        if self.position in ("rope", "learned+rope", "coupled+rope") and self.head_dim % 2:
+            raise ValueError(f"rope needs an even head width, not {self.head_dim}")
+        if self.position == "sinusoidal" and self.n_embd % 2:
+            raise ValueError(f"sinusoidal positions need an even n_embd, not {self.n_embd}")
+        if self.position == "t5-buckets" and self.max_distance <= self.n_bucket // 2:
+            raise ValueError(
+                f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
+            )
+        if self.position in ("coupled", "coupled+rope"):
+            if len(set(self.row_marks)) < len(self.row_marks):
+                raise ValueError("row_marks must be different token ids")
+            if self.place_offset >= self.n_place:
+                raise ValueError(
+                    f"place_offset {self.place_offset} must be below n_place {self.n_place}"
+                )
 
 
 class TrainConfig(Section):
     """How a model is trained. The defaults are the blog's: 5,000 steps of AdamW at 3e-4."""
 
-    batches: str = Field("stream", description="how text becomes batches")
+    batches: Batches = Field("stream", description="how text becomes batches")
     join_lines: bool = Field(True, description="stream: drop the newlines, as the blog does")
     batch_size: int = Field(16, ge=1, description="sequences a step")
     grad_accum: int = Field(1, ge=1, description="micro-batches a step; divides batch_size")
     steps: int = Field(5_000, ge=1)
-    optimizer: str = "adamw"
+    optimizer: Optimizer = "adamw"
     lr: float = Field(3e-4, gt=0, description="peak learning rate")
-    schedule: str = Field("constant", description="learning rate after the warm-up")
+    schedule: Schedule = Field("constant", description="learning rate after the warm-up")
     warmup_steps: int = Field(0, ge=0)
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="last learning rate over the peak")
     weight_decay: float = Field(0.01, ge=0)
@@ -113,7 +165,7 @@ class TrainConfig(Section):
     seed: int = Field(42, ge=0, lt=2**63)
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(False, description="run the model through torch.compile")
-    parallel: str = Field(
+    parallel: Parallel = Field(
         "ddp", description="how several processes share the model; of no effect on one"
     )
     log_interval: int = Field(50, ge=1, description="steps between rows of metrics.jsonl")
@@ -131,6 +183,8 @@ class TrainConfig(Section):
         return self
 
 
+VOCAB_SIZE = 1_024  # tokens, where a recipe does not say
+DEFAULT_DIGITS = 7  # of worked steps: operands below 100,000
 Weight = Annotated[float, Field(ge=0)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
@@ -141,18 +195,18 @@ class DataConfig(Section):
     Weights are relative to each other.
     """
 
-    format: str = Field("steps", description="how problems are written")
+    format: Format = Field("steps", description="how problems are written")
     digits: int | None = Field(
-        None, description="steps: digits of a number, in hundredths; null: 7"
+        None, ge=3, le=9, description="steps: digits of a number, in hundredths; null: 7"
     )
-    mixture: dict[str, PositiveWeight] = Field(
+    mixture: dict[Distribution, PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
         {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
         description="operations and their weights, in every distribution; what is not named: 1",
     )
-    validation: str = Field("blog", description="distribution of the validation problems")
+    validation: Distribution = Field("blog", description="distribution of the validation problems")
 
     @field_validator("operations")
     @classmethod
@@ -161,3 +215,43 @@ class DataConfig(Section):
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.format == "direct" and self.digits is not None:
+            raise ValueError("the format 'direct' has no digits to choose: it has no steps")
+        return self
+
+    @property
+    def work_digits(self) -> int | None:
+        """Digits of a number in the worked steps; None where the format has no steps."""
+        if self.format == "direct":
+            return None
+        return DEFAULT_DIGITS if self.digits is None else self.digits
+
+
+class Recipe(Section):
+    """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
+
+    description: str = ""
+    tokenizer: TokenizerName = Field("arithmetic", description="how text becomes tokens")
+    vocab_size: int = Field(
+        VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer, where the text is short"
+    )
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    data: DataConfig | None = Field(None, description="what to train on where no folder is given")
+
+    @property
+    def work_digits(self) -> int | None:
+        """Digits of a number in the worked steps of its problems; None where it has no steps."""
+        return self.data.work_digits if self.data else None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tokenizer == "bpe" and (self.train.batches == "problems" or self.data):
+            raise ValueError(
+                "tokenizer 'bpe' is for plain text: problems, as [data] and "
+                "train.batches = 'problems' have them, need one token a character"
+            )
+        return self

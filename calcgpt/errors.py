@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from datagen.errors import ConfigError, DataError, UserError
 
@@ -14,8 +16,11 @@ __all__ = [
     "ExpressionErrorKind",
     "TrainingError",
     "UserError",
+    "look_up",
     "missing_extra",
 ]
+
+T = TypeVar("T")
 
 
 class CheckpointError(UserError):
@@ -63,3 +68,11 @@ class ExpressionError(UserError):
 def missing_extra(target: str, library: str) -> UserError:
     """What to raise where the library of a target is not installed; its extra has its name."""
     return UserError(f"export to {target} needs {library}: pip install 'calcgpt[{target}]'")
+
+
+def look_up(table: Mapping[str, T], name: str, what: str) -> T:
+    """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
+    if name not in table:
+        valid = ", ".join(sorted(table))
+        raise ConfigError(f"unknown {what} {name!r}; valid names: {valid}")
+    return table[name]

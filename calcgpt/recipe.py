@@ -5,64 +5,23 @@ Everything that can be wrong is refused when the recipe is built, in one line, b
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Self, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
-from calcgpt.config import DataConfig, ModelConfig, Section, TrainConfig
-from calcgpt.data.batches import BATCHES
-from calcgpt.data.tokenizer import TOKENIZERS, VOCAB_SIZE
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.model import check_config
-from calcgpt.training.distributed import PARALLEL
-from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
-from datagen.distributions import distribution
-from datagen.formats import line_format
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
 S = TypeVar("S", bound=BaseModel)
-
-
-class Recipe(Section):
-    """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
-
-    description: str = ""
-    tokenizer: str = Field("arithmetic", description="how text becomes tokens")
-    vocab_size: int = Field(
-        VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer, where the text is short"
-    )
-    model: ModelConfig = ModelConfig()
-    train: TrainConfig = TrainConfig()
-    data: DataConfig | None = Field(None, description="what to train on where no folder is given")
-
-    @property
-    def work_digits(self) -> int | None:
-        """How many digits the worked steps of its problems have; None where it has no steps."""
-        return line_format(self.data.format, self.data.digits).digits if self.data else None
-
-    @model_validator(mode="after")
-    def _names_exist(self) -> Self:
-        check_config(self.model)
-        train = self.train
-        _ = BATCHES[train.batches], OPTIMIZERS[train.optimizer], SCHEDULES[train.schedule]
-        _ = PARALLEL[train.parallel]
-        one_a_character = TOKENIZERS[self.tokenizer].kind.one_a_character
-        if not one_a_character and (train.batches == "problems" or self.data):
-            raise ValueError(
-                f"tokenizer {self.tokenizer!r} is for plain text: problems, as [data] and "
-                f"train.batches = 'problems' have them, need one token a character"
-            )
-        if self.data:
-            line_format(self.data.format, self.data.digits)
-            for name in (*self.data.mixture, self.data.validation):
-                distribution(name)
-        return self
 
 
 def recipe_names() -> list[str]:
@@ -191,6 +150,8 @@ def build(kind: type[S], table: Any, source: str) -> S:
         raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        if first["type"] == "literal_error":
+            raise ConfigError(f"{source}: {_unknown_name(first)}") from None
         where = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             valid = ", ".join(_section(kind, first["loc"][:-1]).model_fields)
@@ -215,3 +176,12 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for inner in get_args(annotation):
         yield from _models_in(inner)
+
+
+def _unknown_name(error: ErrorDetails) -> str:
+    """What is wrong with a name that a `Literal` does not list."""
+    path = [part for part in error["loc"] if part != "[key]"]
+    field = str(path[-2] if "[key]" in error["loc"] else path[-1])
+    what = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
+    valid = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    return f"unknown {what.get(field, field)} {error['input']!r}; valid names: {', '.join(valid)}"

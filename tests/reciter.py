@@ -10,10 +10,9 @@ import torch
 
 from api.models import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.model import GPT
-from calcgpt.recipe import Recipe
 
 ROOM = 64  # tokens of context
 SURE = 50.0  # the logit of the token that follows; all others have 0

@@ -13,11 +13,10 @@ import torch
 
 from api.models import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model import GPT
-from calcgpt.recipe import Recipe
 from datagen import notation, steps
 from datagen.arithmetic import Operation
 

@@ -91,9 +91,10 @@ def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
     What is written is read back and compared first: a wrong export is none.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.errors import look_up
     from calcgpt.export import EXPORTERS
 
-    write = EXPORTERS[target]
+    write = look_up(EXPORTERS, target, "export target")
     loaded = Checkpoint.load(resolve(checkpoint))
     click.echo(f"{out}: {loaded.name} as {write(loaded, out, force)}")
 

@@ -17,7 +17,6 @@ import torch
 from calcgpt.config import TrainConfig
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.registry import Registry
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # what torch's cross-entropy ignores
@@ -44,11 +43,6 @@ class BatchSource(ABC):
         """The batch of step `step` (from 0), `size` sequences."""
 
 
-# (text, tokenizer, config, block size) -> its batches
-BATCHES: Registry[Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = Registry("batches")
-
-
-@BATCHES.register("stream")
 class StreamBatches(BatchSource):
     """One endless string, random windows of `block_size`, loss on every token (the blog's)."""
 
@@ -105,7 +99,6 @@ class ProblemLines:
         return torch.from_numpy(ids[:, :-1]), torch.from_numpy(targets)
 
 
-@BATCHES.register("problems")
 class ProblemBatches(BatchSource):
     """One problem a row, in an order shuffled anew each epoch."""
 
@@ -153,3 +146,10 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
 def _rng(seed: int, index: int) -> np.random.Generator:
     """A generator for one step or epoch, independent of all others."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, index))))
+
+
+# (text, tokenizer, config, block size) -> its batches
+BATCHES: dict[str, Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = {
+    "stream": StreamBatches,
+    "problems": ProblemBatches,
+}

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from calcgpt.config import VOCAB_SIZE
 from calcgpt.errors import CheckpointError, DataError, UserError
-from calcgpt.registry import Registry
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import tokenizers
 
 
-VOCAB_SIZE = 1_024  # tokens, where nothing else is asked for
 Ids = npt.NDArray[np.uint8 | np.uint16]
 Make = TypeVar("Make", bound="Callable[[str, int], Tokenizer]")
 
@@ -89,9 +88,6 @@ class Tokenizer(ABC):
         return np.uint8 if len(self) <= 256 else np.uint16
 
 
-# `type` in a `tokenizer.json` -> the class that reads it.
-TYPES: Registry[type[Tokenizer]] = Registry("tokenizer type")
-
 # The tokenizer, of whatever type, that its `to_json` described; CheckpointError on anything else.
 tokenizer_from_json = Tokenizer.from_json
 
@@ -109,21 +105,6 @@ class Maker:
         return self.make(text, vocab_size)
 
 
-# A name in a recipe -> the tokenizer for a training text.
-TOKENIZERS: Registry[Maker] = Registry("tokenizer")
-
-
-def makes(kind: type[Tokenizer], name: str) -> Callable[[Make], Make]:
-    """Decorator that files a function, which makes a tokenizer of this kind, under `name`."""
-
-    def add(make: Make) -> Make:
-        TOKENIZERS.register(name)(Maker(kind, make))
-        return make
-
-    return add
-
-
-@TYPES.register("chars")
 class CharTokenizer(Tokenizer):
     """One token a character. Ids are the positions in `vocabulary`, which is sorted."""
 
@@ -165,19 +146,16 @@ class CharTokenizer(Tokenizer):
         return cls(content["vocabulary"])
 
 
-@makes(CharTokenizer, "arithmetic")
 def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """The 21 characters of the notation, whatever the text holds."""
     return CharTokenizer(ALPHABET)
 
 
-@makes(CharTokenizer, "steps")
 def steps_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """The characters of the notation with worked steps, whatever the text holds."""
     return CharTokenizer(STEPS_ALPHABET)
 
 
-@makes(CharTokenizer, "chars")
 def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
     """The characters of the text itself, sorted."""
     return CharTokenizer("".join(sorted(set(text))))
@@ -190,7 +168,6 @@ MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 _CUT = re.compile(r"(?<=[!-~]\n)(?=[!-~])")
 
 
-@TYPES.register("bpe")
 class BytePairTokenizer(Tokenizer):
     """Text is cut into words, numbers, signs and white space by GPT-2's pattern; within each, the
     bytes are joined by the merges, the earliest first. Every text has an encoding, and is what it
@@ -265,7 +242,6 @@ class BytePairTokenizer(Tokenizer):
         return cls(vocabulary, [merge.partition(" ")[::2] for merge in merges])
 
 
-@makes(BytePairTokenizer, "bpe")
 def byte_pair_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> BytePairTokenizer:
     """The merges that join the most frequent pair of neighbours, again and again, until there are
     `vocab_size` tokens (256 to 65,536) or no pair is left that occurs twice.
@@ -313,3 +289,15 @@ def _library() -> Any:
             "byte-pair tokenizers need the tokenizers package: pip install 'calcgpt[text]'"
         ) from None
     return tokenizers
+
+
+# `type` in a `tokenizer.json` -> the class that reads it.
+TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairTokenizer}
+
+# Name in a recipe -> what makes the tokenizer for a training text.
+TOKENIZERS: dict[str, Maker] = {
+    "arithmetic": Maker(CharTokenizer, arithmetic_tokenizer),
+    "steps": Maker(CharTokenizer, steps_tokenizer),
+    "chars": Maker(CharTokenizer, text_tokenizer),
+    "bpe": Maker(BytePairTokenizer, byte_pair_tokenizer),
+}

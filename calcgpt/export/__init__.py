@@ -1,10 +1,13 @@
-"""Checkpoints in the formats of other libraries: each format is an entry in `EXPORTERS`.
+"""Checkpoints in the formats of other libraries.
 
-What only one format needs, such as `transformers`, its module imports where it is used: all of
-these are extras, and without one of them the others still work.
+A format is a function of the type `Exporter` and its entry in `EXPORTERS`. Each needs an extra,
+which it imports where it is used: without one of them the others still work.
 """
 
-from calcgpt.export import hf, onnx  # noqa: F401  (each registers itself in EXPORTERS)
-from calcgpt.export.target import EXPORTERS, Exporter, new_export
+from calcgpt.export.hf import export_hf
+from calcgpt.export.onnx import export_onnx
+from calcgpt.export.target import Exporter, new_export
 
 __all__ = ["EXPORTERS", "Exporter", "new_export"]
+
+EXPORTERS: dict[str, Exporter] = {"hf": export_hf, "onnx": export_onnx}

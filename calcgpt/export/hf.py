@@ -25,7 +25,7 @@ from calcgpt.checkpoint import CARD, METRICS, Checkpoint, model_card
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, DataError, missing_extra
 from calcgpt.export.hf_classes import Counterpart, counterpart_of
-from calcgpt.export.target import EXPORTERS, new_export
+from calcgpt.export.target import new_export
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.files import write_json, write_text
 from datagen.notation import render_prompt
@@ -160,8 +160,7 @@ TOLERANCE = 1e-4  # of the logits, relative to the largest
 ROWS, LENGTH = 4, 512  # of the tokens whose logits are compared
 
 
-@EXPORTERS.register("hf")
-def export(checkpoint: Checkpoint, out: Path, force: bool) -> str:
+def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """A model of `transformers`, in the folder that its `from_pretrained` reads; see `Exporter`."""
     name, counterpart = counterpart_of(checkpoint.model.config)
     with new_export(out, force, SIGN) as staging:

@@ -17,7 +17,6 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.model import FEEDFORWARDS, GPT, LanguageModel
-from calcgpt.registry import Registry
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -68,9 +67,6 @@ class Counterpart(ABC):
         return theirs.eval()
 
 
-COUNTERPARTS: Registry[type[Counterpart]] = Registry("class of transformers")
-
-
 def counterpart_of(config: ModelConfig) -> tuple[str, type[Counterpart]]:
     """The name of the class that computes what `config` describes, and how to get there.
 
@@ -113,7 +109,6 @@ GPT2_ACTIVATIONS = {
 }
 
 
-@COUNTERPARTS.register("GPT2LMHeadModel")
 class GPT2(Counterpart):
     """It has all biases, which zeros make up for, except for one of the head."""
 
@@ -193,7 +188,6 @@ def final_bias(ours: Weights) -> torch.Tensor:
 LLAMA_ACTIVATIONS = {"swiglu": "silu", "geglu": "gelu", "glu": "sigmoid"}
 
 
-@COUNTERPARTS.register("LlamaForCausalLM")
 class Llama(Counterpart):
     """Llama (Touvron et al. 2023). Its attention has four biases or none, which zeros make up
     for."""
@@ -277,7 +271,6 @@ class Llama(Counterpart):
         return config.qkv_bias or config.attn_out_bias
 
 
-@COUNTERPARTS.register("MistralForCausalLM")
 class Mistral(Llama):
     """Mistral 7B (Jiang et al. 2023): Llama with a sliding window, without biases.
 
@@ -297,7 +290,6 @@ class Mistral(Llama):
         return super().settings(config) | {"sliding_window": config.window}
 
 
-@COUNTERPARTS.register("Qwen3ForCausalLM")
 class Qwen3(Llama):
     """Qwen3 (Yang et al. 2025): Llama with normalised queries and keys."""
 
@@ -318,7 +310,6 @@ NAMES = {
 }
 
 
-@COUNTERPARTS.register("MptForCausalLM")
 class MPT(Counterpart):
     """Its feed-forward network is four times as wide as the rest, whatever its config says."""
 
@@ -361,3 +352,12 @@ class MPT(Counterpart):
             for there, here in NAMES.items():
                 theirs[f"transformer.blocks.{index}.{there}.weight"] = block[f"{here}.weight"]
         return theirs
+
+
+COUNTERPARTS: dict[str, type[Counterpart]] = {
+    "GPT2LMHeadModel": GPT2,
+    "LlamaForCausalLM": Llama,
+    "MistralForCausalLM": Mistral,
+    "MptForCausalLM": MPT,
+    "Qwen3ForCausalLM": Qwen3,
+}

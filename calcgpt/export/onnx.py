@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, model_card
-from calcgpt.export.target import EXPORTERS, new_export
+from calcgpt.export.target import new_export
 from calcgpt.inference.onnx_graph import GRAPH, check, require, to_onnx
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.files import write_bytes, write_text
@@ -92,7 +92,6 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     )
 
 
-@EXPORTERS.register("onnx")
 def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """model.onnx, tokenizer.json, and a README.md that says how to run them; see `Exporter`."""
     require("onnxruntime", "onnx", "onnxscript")

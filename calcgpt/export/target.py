@@ -9,7 +9,6 @@ from typing import Protocol
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
-from calcgpt.registry import Registry
 from datagen.files import new_folder
 
 
@@ -24,9 +23,6 @@ class Exporter(Protocol):
         UserError where an extra is missing, ConfigError where the format has no place for the
         model, CheckpointError where `out` cannot be written, or came out wrong.
         """
-
-
-EXPORTERS: Registry[Exporter] = Registry("export target")
 
 
 @contextmanager

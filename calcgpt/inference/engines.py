@@ -23,7 +23,6 @@ from calcgpt.errors import ConfigError, UserError
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.onnx_graph import OnnxDecoder, check, require, to_onnx
 from calcgpt.model import LanguageModel
-from calcgpt.registry import Registry
 
 AUTO = "auto"  # the fastest that can run the checkpoint
 MAX_GRAPHS = 16  # kept; those used least recently go first
@@ -42,16 +41,11 @@ class Engine(Protocol):
         not installed or cannot run the model."""
 
 
-ENGINES: Registry[Engine] = Registry("engine")
-
-
-@ENGINES.register("torch")
 def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
     """The model itself. Its threads are all of torch's: `torch.set_num_threads` sets them."""
     return checkpoint.model
 
 
-@ENGINES.register("onnxruntime")
 def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
     """On the CPU. Once the graph is made, onnx and onnxscript need not be installed."""
     require("onnxruntime")
@@ -70,7 +64,7 @@ def load_decoder(
             log.warning("%s decodes by torch, which is slower: %s", checkpoint.name, error)
             return load_decoder(checkpoint, "torch", threads)
     if engine not in ENGINES:
-        names = ", ".join([AUTO, *ENGINES])
+        names = ", ".join([AUTO, *sorted(ENGINES)])
         raise ConfigError(f"unknown engine {engine!r}; valid names: {names}")
     return engine, ENGINES[engine](checkpoint, threads)
 
@@ -149,3 +143,9 @@ def _write(path: Path, graph: bytes) -> None:
         graphs = path.parent.glob(f"*{path.suffix}")
         for old in sorted(graphs, key=lambda file: file.stat().st_mtime)[:-MAX_GRAPHS]:
             old.unlink()
+
+
+ENGINES: dict[str, Engine] = {
+    "torch": torch_decoder,
+    "onnxruntime": onnxruntime_decoder,
+}

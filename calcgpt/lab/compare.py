@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import EXACT_MATCH, Curves, Point, Row, curves, read_rows
 from calcgpt.plots import new_figure, write_pictures
-from calcgpt.recipe import Recipe, build
+from calcgpt.recipe import build
 from calcgpt.tables import DASH, aligned, duration, printable, significant
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder

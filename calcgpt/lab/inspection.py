@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.batches import ProblemLines, read_text
 from calcgpt.data.problems import FreshProblems
 from calcgpt.data.tokenizer import CharTokenizer
@@ -29,7 +29,6 @@ from calcgpt.evaluation.evaluate import read_problems
 from calcgpt.inference.calculator import Calculation, Calculator
 from calcgpt.model import GPT
 from calcgpt.model.gpt import Block
-from calcgpt.recipe import Recipe
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Section
+from calcgpt.config import Recipe, Section
 from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError
 from calcgpt.lab.score import score
 from calcgpt.lab.suite import Scoring
-from calcgpt.recipe import Recipe, build
+from calcgpt.recipe import build
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
 from calcgpt.training.train import pick_device, train

@@ -14,10 +14,9 @@ from typing import Any
 from ray.tune import schedulers
 from ray.tune.search import Searcher
 
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, look_up
 from calcgpt.lab.space import Drawn, Space
 from calcgpt.lab.trials import ROUND, Params, Status, SweepFolder, Trial
-from calcgpt.registry import Registry
 
 Domains = dict[str, Any]
 Points = list[dict[str, Drawn]]
@@ -34,10 +33,6 @@ class Task:
     seed: int
 
 
-ALGORITHMS: Registry[Callable[[Task], Searcher]] = Registry("search algorithm")
-
-
-@ALGORITHMS.register("optuna")
 def optuna(task: Task) -> Searcher:
     """The tree-structured Parzen estimator (Bergstra et al. 2011) of Optuna; the first ten trials
     are random."""
@@ -46,7 +41,6 @@ def optuna(task: Task) -> Searcher:
     return _optuna(task, TPESampler(seed=task.seed))
 
 
-@ALGORITHMS.register("random")
 def random(task: Task) -> Searcher:
     """Random search (Bergstra & Bengio 2012)."""
     from optuna.samplers import RandomSampler
@@ -65,7 +59,6 @@ def _optuna(task: Task, sampler: Any) -> Searcher:
     )  # fmt: skip
 
 
-@ALGORITHMS.register("hyperopt")
 def hyperopt(task: Task) -> Searcher:
     """The tree-structured Parzen estimator of HyperOpt; the first twenty trials are random."""
     if find_spec("hyperopt") is None:
@@ -110,7 +103,7 @@ def algorithm_name(space: Space) -> str:
             raise ConfigError("scheduler 'bohb' has its own search: leave out the algorithm")
         return "bohb" if has_bohb() else "optuna"
     name = name or "optuna"
-    ALGORITHMS[name]  # raises
+    look_up(ALGORITHMS, name, "search algorithm")
     return name
 
 
@@ -213,9 +206,6 @@ class Scheduler:
     pauses: bool  # trials wait for others, while these use the machine
 
 
-SCHEDULERS: Registry[Scheduler] = Registry("scheduler")
-
-
 def _asha(space: Space) -> Any:
     """Asynchronous successive halving (Li et al. 2020)."""
     return schedulers.ASHAScheduler(
@@ -238,7 +228,16 @@ def _none(space: Space) -> Any:
     return schedulers.FIFOScheduler()  # type: ignore[no-untyped-call]
 
 
-SCHEDULERS.register("asha")(Scheduler(_asha, pauses=False))
-SCHEDULERS.register("hyperband")(Scheduler(_hyperband, pauses=True))
-SCHEDULERS.register("bohb")(Scheduler(_hyperband, pauses=True))
-SCHEDULERS.register("none")(Scheduler(_none, pauses=False))
+ALGORITHMS: dict[str, Callable[[Task], Searcher]] = {
+    "optuna": optuna,
+    "random": random,
+    "hyperopt": hyperopt,
+}
+
+
+SCHEDULERS: dict[str, Scheduler] = {
+    "asha": Scheduler(_asha, pauses=False),
+    "hyperband": Scheduler(_hyperband, pauses=True),
+    "bohb": Scheduler(_hyperband, pauses=True),
+    "none": Scheduler(_none, pauses=False),
+}

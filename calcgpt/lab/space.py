@@ -22,10 +22,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
-from calcgpt.config import Section
-from calcgpt.errors import ConfigError
-from calcgpt.recipe import Recipe, build, load_recipe, names_in, read_toml
-from calcgpt.registry import Registry
+from calcgpt.config import Recipe, Section
+from calcgpt.errors import ConfigError, look_up
+from calcgpt.recipe import build, load_recipe, names_in, read_toml
 
 Value = bool | int | float | str
 Drawn = int | float
@@ -50,9 +49,6 @@ class Hyperparameter(Section):
         """All values, or, of many, the outermost."""
 
 
-HYPERPARAMETERS: Registry[type[Hyperparameter]] = Registry("type of hyperparameter")
-
-
 class _Range(Hyperparameter):
     low: float
     high: float
@@ -64,7 +60,6 @@ class _Range(Hyperparameter):
         return self
 
 
-@HYPERPARAMETERS.register("uniform")
 class Uniform(_Range):
     """A number from low to high."""
 
@@ -82,7 +77,6 @@ class Uniform(_Range):
         return [self.low, self.high]
 
 
-@HYPERPARAMETERS.register("loguniform")
 class LogUniform(_Range):
     """A number from low to high, its logarithm uniform."""
 
@@ -121,7 +115,6 @@ class _Indexed(Hyperparameter):
         return [self.value(index) for index in (range(self.count) if few else (0, self.count - 1))]
 
 
-@HYPERPARAMETERS.register("quniform")
 class QUniform(_Indexed, _Range):
     """low, low + q, low + 2q ... up to high."""
 
@@ -143,7 +136,6 @@ class QUniform(_Indexed, _Range):
         return float(Decimal(repr(self.low)) + int(drawn) * Decimal(repr(self.q)))
 
 
-@HYPERPARAMETERS.register("int")
 class Int(_Indexed):
     """A whole number from low to high, both included."""
 
@@ -167,7 +159,6 @@ class Int(_Indexed):
         return self.low + int(drawn)
 
 
-@HYPERPARAMETERS.register("choice")
 class Choice(Hyperparameter):
     """One of several values, in no order."""
 
@@ -353,10 +344,19 @@ def _hyperparameter(table: Any, source: str) -> Hyperparameter:
     if not isinstance(table, dict) or not isinstance(table.get("type"), str):
         raise ConfigError(
             f'{source}: a hyperparameter is a table with a type, such as [space."train.lr"]; '
-            f"types: {', '.join(HYPERPARAMETERS)}"
+            f"types: {', '.join(sorted(HYPERPARAMETERS))}"
         )
     try:
-        kind = HYPERPARAMETERS[table["type"]]
+        kind = look_up(HYPERPARAMETERS, table["type"], "type of hyperparameter")
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
     return build(kind, table, source)
+
+
+HYPERPARAMETERS: dict[str, type[Hyperparameter]] = {
+    "uniform": Uniform,
+    "loguniform": LogUniform,
+    "quniform": QUniform,
+    "int": Int,
+    "choice": Choice,
+}

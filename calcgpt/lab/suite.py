@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from calcgpt.config import Section
+from calcgpt.config import Recipe, Section
 from calcgpt.errors import ConfigError
-from calcgpt.recipe import Recipe, build, load_recipe, names_in, read_toml
+from calcgpt.recipe import build, load_recipe, names_in, read_toml
 from datagen.plan import DatasetPlan
 
 SUITES = resources.files("calcgpt") / "suites"

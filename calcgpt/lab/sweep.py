@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from calcgpt import __version__
 from calcgpt.data.sources import training_data
-from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
+from calcgpt.errors import ConfigError, DataError, TrainingError, UserError, look_up
 from calcgpt.lab.search import SCHEDULERS, RecordedSearch, algorithm_name, make_search
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import write_report
@@ -205,7 +205,7 @@ def sweep(
     """
     folder = SweepFolder(out)
     search = algorithm_name(space)
-    SCHEDULERS[space.search.scheduler]  # raises
+    look_up(SCHEDULERS, space.search.scheduler, "scheduler")
     what = _checked(space, data)
     with locked(out, "making a sweep"):
         known = folder.trials()

@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from calcgpt.config import Recipe
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_plots import draw_sweep
 from calcgpt.lab.trials import Ranked, Status
-from calcgpt.recipe import Recipe
 from datagen.files import write_json, write_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")

@@ -225,7 +225,8 @@ def run_trial(config: TrialConfig) -> None:
 def _train(trial: Trial, config: TrialConfig, rounds: Rounds) -> None:
     import torch
 
-    from calcgpt.recipe import Recipe, build
+    from calcgpt.config import Recipe
+    from calcgpt.recipe import build
     from calcgpt.training.train import train
 
     torch.set_num_threads(config["threads"])

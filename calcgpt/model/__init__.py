@@ -19,19 +19,9 @@ __all__ = [
     "KVCache",
     "LanguageModel",
     "build_model",
-    "check_config",
 ]
 
 
 def build_model(config: ModelConfig, vocab_size: int) -> LanguageModel:
-    """The model that `config` describes, freshly initialised; raises ConfigError as
-    `check_config` does."""
+    """The model that `config` describes, freshly initialised."""
     return MODELS[config.architecture](config, vocab_size)
-
-
-def check_config(config: ModelConfig) -> None:
-    """Raise ConfigError for a name that no registry has, or parts that do not fit together."""
-    # Also those that the architecture makes no use of: no name is ever just passed over.
-    _ = POSITIONS[config.position], ATTENTIONS[config.attention], BLOCKS[config.norm_position]
-    _ = FEEDFORWARDS[config.feedforward], NORMS[config.norm], INITS[config.init]
-    MODELS[config.architecture].check(config)

@@ -29,7 +29,6 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.layers import NORMS, Linear, dropout
 from calcgpt.model.positions import PositionalScheme
 from calcgpt.model.sizes import Sizes
-from calcgpt.registry import Registry
 
 
 class KVCache:
@@ -87,10 +86,6 @@ def _select(store: torch.Tensor, rows: torch.Tensor, length: int, dim: int) -> t
     return selected
 
 
-ATTENTIONS: Registry[type[AttentionScheme]] = Registry("attention")
-
-
-@ATTENTIONS.register("full")
 class AttentionScheme:
     """Which keys a query sees, and how scores become weights. One instance serves all layers.
 
@@ -103,10 +98,6 @@ class AttentionScheme:
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         pass
-
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        """Raise ConfigError where `config` cannot carry this scheme."""
 
     @classmethod
     def n_positions(cls, config: ModelConfig, n_token: int) -> int:
@@ -136,7 +127,6 @@ def causal(n_query: int, n_key: int, device: torch.device) -> torch.Tensor:
     return every.tril(n_key - n_query)
 
 
-@ATTENTIONS.register("window")
 class WindowAttention(AttentionScheme):
     """A query sees the last `window` tokens, itself included."""
 
@@ -148,7 +138,6 @@ class WindowAttention(AttentionScheme):
         return past.triu(n_key - n_query - self.window + 1)
 
 
-@ATTENTIONS.register("landmark")
 class LandmarkAttention(AttentionScheme):
     """After every `landmark_block` tokens stands a landmark, which stands for its block.
 
@@ -349,3 +338,10 @@ def add_scores(scores_BHTS: torch.Tensor, mask: torch.Tensor | None) -> torch.Te
     if mask.dtype == torch.bool:
         return scores_BHTS.masked_fill(~mask, float("-inf"))
     return scores_BHTS + mask
+
+
+ATTENTIONS: dict[str, type[AttentionScheme]] = {
+    "full": AttentionScheme,
+    "window": WindowAttention,
+    "landmark": LandmarkAttention,
+}

@@ -28,7 +28,6 @@ from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KV
 from calcgpt.model.layers import FEEDFORWARDS, NORMS, Linear, dropout, feed_forward
 from calcgpt.model.positions import POSITIONS
 from calcgpt.model.sizes import Sizes
-from calcgpt.registry import Registry
 
 
 class Block(nn.Module, ABC):
@@ -48,10 +47,6 @@ class Block(nn.Module, ABC):
         """(B, T, C) -> (B, T, C)."""
 
 
-BLOCKS: Registry[type[Block]] = Registry("norm_position")
-
-
-@BLOCKS.register("pre")
 class PreNormBlock(Block):
     """x + f(norm(x)): the residual stream itself is never normalised (GPT-2; Radford et al. 2019,
     section 2.3. Xiong et al. 2020)."""
@@ -64,7 +59,6 @@ class PreNormBlock(Block):
         return x_BTC
 
 
-@BLOCKS.register("post")
 class PostNormBlock(Block):
     """norm(x + f(x)), as in the first transformer (Vaswani et al. 2017, section 3.1)."""
 
@@ -105,10 +99,6 @@ class LanguageModel(nn.Module, ABC):
         return sum(p.numel() for p in self.parameters())
 
     @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        """Raise ConfigError for parts that do not fit together."""
-
-    @classmethod
     def n_positions(cls, config: ModelConfig, n_token: int) -> int:
         """How many positions `n_token` tokens take."""
         return n_token
@@ -124,10 +114,6 @@ class LanguageModel(nn.Module, ABC):
             raise ValueError(f"{n_position} tokens do not fit in {room}")
 
 
-MODELS: Registry[type[LanguageModel]] = Registry("architecture")
-
-
-@MODELS.register("bigram")
 class Bigram(LanguageModel):
     """The next token from the last one alone: a row of logits for each token (Karpathy's
     `makemore`). Of the config it uses `block_size`."""
@@ -151,13 +137,11 @@ class Bigram(LanguageModel):
         return logits
 
 
-@MODELS.register("gpt")
 class GPT(LanguageModel):
     """A decoder built from a config; which variants it is made of, only the config says."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
-        self.check(config)
         self.scheme = ATTENTIONS[config.attention](config, vocab_size)
         self.token_embedding = nn.Embedding(vocab_size + self.scheme.n_token, config.n_embd)
         n_positions = self.n_positions(config, config.block_size)
@@ -172,11 +156,6 @@ class GPT(LanguageModel):
         if config.tie_embeddings:
             self.head.weight = self.token_embedding.weight
         INITS[config.init](self)
-
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        POSITIONS[config.position].check(config)
-        ATTENTIONS[config.attention].check(config)
 
     @classmethod
     def n_positions(cls, config: ModelConfig, n_token: int) -> int:
@@ -227,15 +206,10 @@ class GPT(LanguageModel):
         return logits_BTV[..., : self.vocab_size]
 
 
-INITS: Registry[Callable[[GPT], None]] = Registry("init")
-
-
-@INITS.register("torch")
 def torch_init(model: GPT) -> None:
     """PyTorch's defaults, as in the blog: uniform fan-in matrices, unit normal embeddings."""
 
 
-@INITS.register("gpt2")
 def gpt2_init(model: GPT) -> None:
     """Normal(0, 0.02), and what writes to the residual stream scaled by 1/sqrt(2 n_layer)
     (GPT-2; Radford et al. 2019, section 2.3)."""
@@ -246,3 +220,21 @@ def gpt2_init(model: GPT) -> None:
             writes_residual = name.endswith(("attn.out.weight", "ff.down.weight"))
             scale = math.sqrt(2 * model.config.n_layer) if writes_residual else 1.0
             nn.init.normal_(parameter, std=0.02 / scale)
+
+
+BLOCKS: dict[str, type[Block]] = {
+    "pre": PreNormBlock,
+    "post": PostNormBlock,
+}
+
+
+MODELS: dict[str, type[LanguageModel]] = {
+    "bigram": Bigram,
+    "gpt": GPT,
+}
+
+
+INITS: dict[str, Callable[[GPT], None]] = {
+    "torch": torch_init,
+    "gpt2": gpt2_init,
+}

@@ -25,7 +25,6 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.sizes import Sizes
-from calcgpt.registry import Registry
 
 
 def dropout(p: float) -> nn.Module:
@@ -102,10 +101,6 @@ class NormType(Protocol):
         """Parameters; `width` may be a symbol."""
 
 
-NORMS: Registry[NormType] = Registry("norm")
-
-
-@NORMS.register("layernorm")
 class LayerNorm(nn.LayerNorm):
     """Layer normalisation with gain and, unless switched off, bias (Ba et al. 2016)."""
 
@@ -117,7 +112,6 @@ class LayerNorm(nn.LayerNorm):
         return 2 * width if bias else width
 
 
-@NORMS.register("rmsnorm")
 class RMSNorm(nn.Module):
     """Root-mean-square normalisation with a gain, never a bias (Zhang & Sennrich 2019, eq. 4)."""
 
@@ -201,20 +195,27 @@ class SquaredReLU(nn.Module):
         return x.relu().square()
 
 
-# name -> (the network around the nonlinearity, the nonlinearity)
-FEEDFORWARDS: Registry[tuple[type[FeedForward], Callable[[], nn.Module]]] = Registry("feedforward")
-FEEDFORWARDS.register("relu")((FeedForward, nn.ReLU))
-FEEDFORWARDS.register("relu2")((FeedForward, SquaredReLU))
-# Hendrycks & Gimpel 2016; `gelu-tanh` is their approximation, section 2, which GPT-2 uses.
-FEEDFORWARDS.register("gelu")((FeedForward, nn.GELU))
-FEEDFORWARDS.register("gelu-tanh")((FeedForward, lambda: nn.GELU("tanh")))
-FEEDFORWARDS.register("silu")((FeedForward, nn.SiLU))  # Swish; Ramachandran et al. 2017
-FEEDFORWARDS.register("glu")((GatedFeedForward, nn.Sigmoid))  # Dauphin et al. 2017
-FEEDFORWARDS.register("geglu")((GatedFeedForward, nn.GELU))
-FEEDFORWARDS.register("swiglu")((GatedFeedForward, nn.SiLU))
-
-
 def feed_forward(config: ModelConfig) -> FeedForward:
     """The network that the config names."""
     network, activation = FEEDFORWARDS[config.feedforward]
     return network(config, activation())
+
+
+NORMS: dict[str, NormType] = {
+    "layernorm": LayerNorm,
+    "rmsnorm": RMSNorm,
+}
+
+
+# name -> (the network around the nonlinearity, the nonlinearity)
+FEEDFORWARDS: dict[str, tuple[type[FeedForward], Callable[[], nn.Module]]] = {
+    "relu": (FeedForward, nn.ReLU),
+    "relu2": (FeedForward, SquaredReLU),
+    # Hendrycks & Gimpel 2016; `gelu-tanh` is their approximation, section 2, which GPT-2 uses.
+    "gelu": (FeedForward, nn.GELU),
+    "gelu-tanh": (FeedForward, lambda: nn.GELU("tanh")),
+    "silu": (FeedForward, nn.SiLU),  # Swish; Ramachandran et al. 2017
+    "glu": (GatedFeedForward, nn.Sigmoid),  # Dauphin et al. 2017
+    "geglu": (GatedFeedForward, nn.GELU),
+    "swiglu": (GatedFeedForward, nn.SiLU),
+}

@@ -44,9 +44,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.errors import ConfigError
 from calcgpt.model.sizes import Sizes
-from calcgpt.registry import Registry
 
 
 class PositionalScheme(nn.Module):
@@ -61,10 +59,6 @@ class PositionalScheme(nn.Module):
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
-
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        """Raise ConfigError where `config` cannot carry this scheme."""
 
     @classmethod
     def count(cls, config: ModelConfig, s: Sizes) -> Any:
@@ -95,15 +89,10 @@ class PositionalScheme(nn.Module):
         return None
 
 
-POSITIONS: Registry[type[PositionalScheme]] = Registry("position")
-
-
-@POSITIONS.register("none")
 class NoPositions(PositionalScheme):
     """Every hook is the identity."""
 
 
-@POSITIONS.register("learned")
 class LearnedPositions(PositionalScheme):
     """One vector for each position."""
 
@@ -122,7 +111,6 @@ class LearnedPositions(PositionalScheme):
 BASE = 10_000.0
 
 
-@POSITIONS.register("sinusoidal")
 class SinusoidalPositions(PositionalScheme):
     """Channel 2i of position t is sin(t / 10000^(2i/C)), channel 2i + 1 the cosine of the same."""
 
@@ -137,17 +125,10 @@ class SinusoidalPositions(PositionalScheme):
         # Computed once, from the config: not part of a checkpoint.
         self.register_buffer("table_NC", table.float(), persistent=False)
 
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        super().check(config)
-        if config.n_embd % 2:
-            raise ConfigError(f"sinusoidal positions need an even n_embd, not {config.n_embd}")
-
     def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         return x_BTC + self.table_NC[start : start + x_BTC.size(1)]
 
 
-@POSITIONS.register("rope")
 class RotaryPositions(PositionalScheme):
     """Channel i of a head and channel i + D/2 are a point in the plane, turned by the angle
     t * base^(-2i/D) at position t: scores depend on the distance of two tokens alone.
@@ -170,12 +151,6 @@ class RotaryPositions(PositionalScheme):
         sin = angles.sin().float()
         self.register_buffer("sin_TD", torch.cat((-sin, sin), dim=1), persistent=False)
 
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        super().check(config)
-        if config.head_dim % 2:
-            raise ConfigError(f"rope needs an even head width, not {config.head_dim}")
-
     def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:
         stop = start + x_BHTD.size(2)
         swapped = x_BHTD.roll(x_BHTD.size(3) // 2, dims=3)
@@ -183,12 +158,10 @@ class RotaryPositions(PositionalScheme):
         return turned.type_as(x_BHTD)
 
 
-@POSITIONS.register("learned+rope")
 class LearnedAndRotaryPositions(LearnedPositions, RotaryPositions):
     """The embedding of the one, the rotation of the other."""
 
 
-@POSITIONS.register("coupled")
 class CoupledPositions(PositionalScheme):
     """One vector for each place, counted from the last token that begins a row (0 is that token
     itself), and one for each kind of row, named by the token that began it.
@@ -213,16 +186,6 @@ class CoupledPositions(PositionalScheme):
         self.register_buffer("row_of_token", row_of_token, persistent=False)
 
     @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        super().check(config)
-        if len(set(config.row_marks)) < len(config.row_marks):
-            raise ConfigError("row_marks must be different token ids")
-        if config.place_offset >= config.n_place:
-            raise ConfigError(
-                f"place_offset {config.place_offset} must be below n_place {config.n_place}"
-            )
-
-    @classmethod
     def count(cls, config: ModelConfig, s: Sizes) -> Any:
         return super().count(config, s) + (s.P + s.R) * s.C
 
@@ -243,7 +206,6 @@ class CoupledPositions(PositionalScheme):
         return places_BS, row_BS.gather(1, last_mark_BS)
 
 
-@POSITIONS.register("coupled+rope")
 class CoupledAndRotaryPositions(CoupledPositions, RotaryPositions):
     """The embedding of the one, the rotation of the other."""
 
@@ -261,7 +223,6 @@ class IntegratedBase(PositionalScheme):
         return k_BGTD + self.table[layer, :, start : start + k_BGTD.size(2)]
 
 
-@POSITIONS.register("integrated")
 class IntegratedPositions(IntegratedBase):
     """All heads of a layer share the vectors."""
 
@@ -275,7 +236,6 @@ class IntegratedPositions(IntegratedBase):
         return s.L * s.N * s.D
 
 
-@POSITIONS.register("integrated-per-head")
 class IntegratedPositionsPerHead(IntegratedBase):
     """Every key/value head has its own vectors."""
 
@@ -289,7 +249,6 @@ class IntegratedPositionsPerHead(IntegratedBase):
         return s.L * s.G * s.N * s.D
 
 
-@POSITIONS.register("shaw")
 class ShawPositions(PositionalScheme):
     """One vector for each distance and layer, shared by the heads, that queries meet beside the
     keys: eq. 5. Distances from `max_distance` on share the last one.
@@ -341,7 +300,6 @@ class DistanceBias(PositionalScheme, ABC):
         return bias_HN[:, distance_TS]
 
 
-@POSITIONS.register("alibi")
 class ALiBi(DistanceBias):
     """A fixed penalty that grows with the distance, steeper or flatter by head (section 3)."""
 
@@ -367,7 +325,6 @@ def alibi_slopes(n_head: int) -> list[float]:
     return slopes + between[: n_head - power]
 
 
-@POSITIONS.register("t5")
 class T5Bias(DistanceBias):
     """A learned number for each head and exact distance, shared by all layers (Raffel et al. 2020,
     section 2.1, without the buckets, as in the posts)."""
@@ -384,7 +341,6 @@ class T5Bias(DistanceBias):
         return self.table
 
 
-@POSITIONS.register("t5-buckets")
 class T5BucketedBias(DistanceBias):
     """A learned number for each head and bucket of distances, shared by all layers (Raffel et al.
     2020, section 2.1): `n_bucket` of them, the first half one distance each, the rest ever wider,
@@ -397,15 +353,6 @@ class T5BucketedBias(DistanceBias):
         self.table = nn.Parameter(torch.zeros(config.n_head, config.n_bucket))
         buckets = t5_buckets(n_positions, config.n_bucket, config.max_distance)
         self.register_buffer("bucket_N", buckets, persistent=False)
-
-    @classmethod
-    def check(cls, config: ModelConfig) -> None:
-        super().check(config)
-        if config.max_distance <= config.n_bucket // 2:
-            raise ConfigError(
-                f"max_distance {config.max_distance} must be above half of n_bucket "
-                f"{config.n_bucket}"
-            )
 
     @classmethod
     def count(cls, config: ModelConfig, s: Sizes) -> Any:
@@ -422,3 +369,20 @@ def t5_buckets(n_distance: int, n_bucket: int, max_distance: int) -> torch.Tenso
     share = (distance.clamp(min=1).float() / exact).log() / math.log(max_distance / exact)
     wide = exact + (share * (n_bucket - exact)).long()
     return torch.where(distance < exact, distance, wide.clamp(max=n_bucket - 1))
+
+
+POSITIONS: dict[str, type[PositionalScheme]] = {
+    "none": NoPositions,
+    "learned": LearnedPositions,
+    "sinusoidal": SinusoidalPositions,
+    "rope": RotaryPositions,
+    "learned+rope": LearnedAndRotaryPositions,
+    "coupled": CoupledPositions,
+    "coupled+rope": CoupledAndRotaryPositions,
+    "integrated": IntegratedPositions,
+    "integrated-per-head": IntegratedPositionsPerHead,
+    "shaw": ShawPositions,
+    "alibi": ALiBi,
+    "t5": T5Bias,
+    "t5-buckets": T5BucketedBias,
+}

@@ -24,7 +24,6 @@ from calcgpt.data.batches import Batch, micro_batches
 from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model.gpt import Block
-from calcgpt.registry import Registry
 from calcgpt.training.interruption import Interrupted
 
 # What gloo says of a process that is no longer there.
@@ -53,11 +52,6 @@ class Replica:
         return self.model
 
 
-# How processes share a model. The gradient of each parameter is the mean of theirs.
-PARALLEL: Registry[type[Replica]] = Registry("parallel")
-
-
-@PARALLEL.register("ddp")
 class DataParallel(Replica):
     """Every process has the whole model (Li et al. 2020)."""
 
@@ -75,7 +69,6 @@ class DataParallel(Replica):
         return self._ddp.no_sync()
 
 
-@PARALLEL.register("fsdp2")
 class FullySharded(Replica):
     """Every process keeps a part of each parameter, of its gradient and of its optimizer state; it
     has the parameters of one block at a time (Rajbhandari et al. 2020, ZeRO-3; Zhao et al. 2023).
@@ -293,3 +286,10 @@ def _join() -> None:
 def _leave(was_there: bool) -> None:
     if not was_there:
         dist.destroy_process_group()
+
+
+# How processes share a model. The gradient of each parameter is the mean of theirs.
+PARALLEL: dict[str, type[Replica]] = {
+    "ddp": DataParallel,
+    "fsdp2": FullySharded,
+}

@@ -18,7 +18,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from calcgpt import __version__
-from calcgpt.recipe import Recipe
+from calcgpt.config import Recipe
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
 

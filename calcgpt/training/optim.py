@@ -15,24 +15,14 @@ from torch import nn
 
 from calcgpt.config import TrainConfig
 from calcgpt.errors import ConfigError
-from calcgpt.registry import Registry
 from calcgpt.training.distributed import sharded_like
 
-# A model and a config -> the optimizers that together own every parameter.
-OPTIMIZERS: Registry[Callable[[nn.Module, TrainConfig], list[torch.optim.Optimizer]]] = Registry(
-    "optimizer"
-)
-# (share of the decay that has passed, from 0 to 1) -> learning rate over its peak, from 1 to 0.
-SCHEDULES: Registry[Callable[[float], float]] = Registry("schedule")
 
-
-@OPTIMIZERS.register("adamw")
 def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """AdamW (Loshchilov & Hutter 2019) over everything."""
     return [_adamw(list(model.parameters()), config)]
 
 
-@OPTIMIZERS.register("muon")
 def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the matrices inside the blocks, AdamW for the rest:
     embeddings, head, gains and biases. Needs torch 2.9."""
@@ -62,19 +52,16 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.O
     )
 
 
-@SCHEDULES.register("constant")
 def constant(progress: float) -> float:
     """The peak throughout."""
     return 1.0
 
 
-@SCHEDULES.register("linear")
 def linear(progress: float) -> float:
     """Straight to the end."""
     return 1.0 - progress
 
 
-@SCHEDULES.register("cosine")
 def cosine(progress: float) -> float:
     """Half a cosine (Loshchilov & Hutter 2017, eq. 5)."""
     return 0.5 * (1.0 + math.cos(math.pi * progress))
@@ -132,3 +119,18 @@ def load_weights(parameters: Mapping[str, torch.Tensor], weights: Weights) -> No
     """Give the parameters these numbers, all of which must be there."""
     for name, parameter in parameters.items():
         parameter.copy_(sharded_like(weights[name], parameter))
+
+
+# A model and a config -> the optimizers that together own every parameter.
+OPTIMIZERS: dict[str, Callable[[nn.Module, TrainConfig], list[torch.optim.Optimizer]]] = {
+    "adamw": adamw,
+    "muon": muon,
+}
+
+
+# (share of the decay that has passed, from 0 to 1) -> learning rate over its peak, from 1 to 0.
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": constant,
+    "linear": linear,
+    "cosine": cosine,
+}

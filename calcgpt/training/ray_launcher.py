@@ -18,8 +18,8 @@ from typing import Any
 
 from tqdm import tqdm
 
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.recipe import Recipe
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row, TrackerFactory

@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 
 from calcgpt.checkpoint import Checkpoint, load_tensors
+from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.recipe import Recipe
 from calcgpt.training.distributed import sharded_like, whole
 from calcgpt.training.optim import Weights
 from calcgpt.training.run_folder import TRAINING

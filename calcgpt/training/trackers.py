@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.recipe import Recipe
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
 

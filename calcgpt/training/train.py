@@ -19,13 +19,13 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, micro_batches
 from calcgpt.data.sources import TrainingData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.model import LanguageModel, build_model
-from calcgpt.recipe import Recipe
 from calcgpt.training.distributed import World, processes
 from calcgpt.training.environment import record_start
 from calcgpt.training.interruption import Interrupted, stop_requests

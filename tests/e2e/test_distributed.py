@@ -22,8 +22,9 @@ from safetensors.torch import load_file
 from torch import distributed as dist
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe
 from calcgpt.errors import DataError, UserError
-from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.recipe import load_recipe
 from calcgpt.training.distributed import Processes, processes
 from calcgpt.training.train import train
 

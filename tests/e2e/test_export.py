@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate, read_problems
 from calcgpt.model import build_model
-from calcgpt.recipe import Recipe
 
 REPOSITORY = Path(__file__).parents[2]
 OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}

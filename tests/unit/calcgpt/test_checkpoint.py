@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 
 from calcgpt import checkpoint as module
 from calcgpt.checkpoint import Checkpoint, load_tensors
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model import GPT
-from calcgpt.recipe import Recipe
 from datagen.files import sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"

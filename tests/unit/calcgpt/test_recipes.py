@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.model import GPT
-from calcgpt.recipe import Recipe, load_recipe, recipe_names
+from calcgpt.recipe import load_recipe, recipe_names
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
 from datagen.steps import MARKS, render

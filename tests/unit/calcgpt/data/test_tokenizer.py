@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.data.tokenizer import TOKENIZERS, TYPES, CharTokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.errors import CheckpointError, DataError
 from datagen.notation import ALPHABET
 
 ARITHMETIC = TOKENIZERS["arithmetic"]("")
@@ -122,8 +122,3 @@ def test_a_tokenizer_says_whether_its_tokens_are_characters(name: str) -> None:
     tokenizer = TOKENIZERS[name]("to be or not to be " * 9, 300)
     longest = max(len(tokenizer.decode([i])) for i in range(len(tokenizer)))
     assert tokenizer.one_a_character == (longest == 1)
-
-
-def test_an_unknown_tokenizer_name_lists_the_valid_ones() -> None:
-    with pytest.raises(ConfigError, match="valid names: arithmetic, bpe, chars, steps"):
-        TOKENIZERS["words"]

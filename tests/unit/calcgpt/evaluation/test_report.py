@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint, model_card, score_row
+from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluation.evaluate import Evaluation, by_length, score, split_line
 from calcgpt.evaluation.first_errors import fault_record
@@ -28,7 +29,7 @@ from calcgpt.evaluation.report import (
 )
 from calcgpt.inference.confidence import confidence_record
 from calcgpt.inference.generate import Sampling
-from calcgpt.recipe import Recipe, build
+from calcgpt.recipe import build
 from datagen.files import sha256
 from datagen.notation import parse_prompt
 from datagen.steps import render

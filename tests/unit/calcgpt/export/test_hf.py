@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import (
     CharTokenizer,
     Tokenizer,
@@ -29,7 +29,7 @@ from calcgpt.export import EXPORTERS, hf, new_export
 from calcgpt.export.hf import PROBLEM, backend, stop_id
 from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of, difference, final_bias
 from calcgpt.model import build_model
-from calcgpt.recipe import Recipe, load_preset, preset_names
+from calcgpt.recipe import load_preset, preset_names
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 24, "n_head": 2, "block_size": 64}
 TEXT = "To be, or not to be:\nthat is the question.\n  Whether 'tis nobler,\n\n10 $ or 100 $?\n" * 3

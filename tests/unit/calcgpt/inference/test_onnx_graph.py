@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import Tokenizer, byte_pair_tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.export import EXPORTERS
@@ -24,7 +24,7 @@ from calcgpt.inference import onnx_graph as target
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.inference.onnx_graph import OnnxDecoder
 from calcgpt.model import FEEDFORWARDS, POSITIONS, LanguageModel, build_model
-from calcgpt.recipe import Recipe, load_preset, preset_names
+from calcgpt.recipe import load_preset, preset_names
 
 VOCAB = 21
 ROOM = 24

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.batches import ProblemLines
 from calcgpt.data.tokenizer import (
     CharTokenizer,
@@ -33,7 +33,6 @@ from calcgpt.lab.inspection import (
     inspect,
 )
 from calcgpt.model import GPT, build_model
-from calcgpt.recipe import Recipe
 from datagen.notation import parse
 from datagen.steps import STEPS_ALPHABET
 

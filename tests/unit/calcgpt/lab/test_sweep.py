@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` brings it")
 pytest.importorskip("optuna")
 from calcgpt.cli.experiments import sweep
-from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
+from calcgpt.config import Recipe
+from calcgpt.errors import ConfigError, DataError, TrainingError, UserError, look_up
 from calcgpt.lab import trials as trial_module
 from calcgpt.lab.search import (
     SCHEDULERS,
@@ -29,7 +30,7 @@ from calcgpt.lab.sweep import _seed
 from calcgpt.lab.sweep_plots import coordinate
 from calcgpt.lab.sweep_report import how, recipe_toml, table, write_report
 from calcgpt.lab.trials import Params, Rounds, Status, SweepFolder, Trial, ranked, run_trial
-from calcgpt.recipe import Recipe, load_recipe, recipe_names
+from calcgpt.recipe import load_recipe, recipe_names
 
 NANO = """
 recipe = "nano"
@@ -188,7 +189,7 @@ def test_names_of_algorithms_and_schedulers_are_checked(space: Space) -> None:
     with pytest.raises(ConfigError, match="leave out the algorithm"):
         named(scheduler="bohb", algorithm="optuna")
     with pytest.raises(ConfigError, match="unknown scheduler 'pbt'; valid names: asha"):
-        SCHEDULERS["pbt"]
+        look_up(SCHEDULERS, "pbt", "scheduler")
 
 
 # Proposals

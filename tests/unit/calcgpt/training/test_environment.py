@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.config import Recipe
+from calcgpt.recipe import load_recipe
 from calcgpt.training import environment
 from calcgpt.training.environment import (
     Start,

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.recipe import load_recipe
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row, last_step, trackers_of, wandb_tracker
 from calcgpt.training.train import train

@@ -8,12 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe
 from calcgpt.data import problems
 from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.sources import DataFolder, training_data
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
-from calcgpt.recipe import Recipe, load_recipe
+from calcgpt.recipe import load_recipe
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
