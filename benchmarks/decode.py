@@ -21,8 +21,8 @@ from transformers import PreTrainedModel
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.evaluation.evaluate import read_problems
 from calcgpt.export.hf_classes import counterpart_of
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.onnx_graph import OnnxDecoder

@@ -23,7 +23,7 @@ from benchmarks.decode import contestants
 from benchmarks.measure import environment, parser, write
 from benchmarks.train import loops
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.evaluation.evaluate import read_problems
+from calcgpt.data.problems import read_problems
 from calcgpt.model import layers
 from calcgpt.recipe import load_preset
 

@@ -9,19 +9,22 @@ of any seed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig
-from calcgpt.data.batches import Batch, BatchSource, ProblemLines
+from calcgpt.data.batches import Batch, BatchSource, ProblemLines, read_text
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
+from datagen.errors import NotationError
 from datagen.formats import line_format
+from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes
 from datagen.vectorised import OPERATIONS, ProblemArray
 
@@ -33,6 +36,41 @@ _PATIENCE = 64  # rounds in a row that may bring nothing
 # Streams of the seed; those before belong to the files of datagen, one for each split.
 _CHOICES = len(Split)
 _FIRST_DISTRIBUTION = _CHOICES + 1
+
+
+@dataclass(frozen=True)
+class Line:
+    """A problem as it stands in a file, cut where the model takes over."""
+
+    prompt: str  # up to and including the first `=`
+    field: str  # the true answer field: after the last `=`, with the closing `$`
+    operation: str
+
+
+def split_line(text: str) -> Line:
+    """Cut one problem; raises NotationError where it is none."""
+    prompt = text[: text.find("=") + 1]
+    problem = parse_prompt(prompt or text)
+    field = text.rpartition("=")[2]
+    start = len(text) - len(field)
+    if not field.endswith("$"):
+        raise NotationError("the closing '$' is missing", len(text))
+    try:
+        parse_answer(field[:-1])
+    except NotationError as error:
+        raise NotationError("not an answer", start + error.position) from None
+    return Line(prompt, field, problem.op.value)
+
+
+def read_problems(path: Path, limit: int | None = None) -> list[Line]:
+    """The problems of a file, one a line; raises DataError naming the first bad line."""
+    lines = []
+    for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
+        try:
+            lines.append(split_line(text))
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+    return lines
 
 
 class FreshProblems:

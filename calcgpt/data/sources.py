@@ -10,10 +10,16 @@ from typing import Protocol
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches, read_text
-from calcgpt.data.problems import DRAWING, FreshBatches, FreshProblems
+from calcgpt.data.problems import (
+    DRAWING,
+    FreshBatches,
+    FreshProblems,
+    Line,
+    read_problems,
+    split_line,
+)
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.evaluation.evaluate import Line, read_problems, split_line
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 

@@ -11,31 +11,19 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from calcgpt.data.batches import read_text
+from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
-from calcgpt.errors import DataError
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.model import LanguageModel
-from datagen.errors import NotationError
-from datagen.notation import parse_answer, parse_prompt
+from datagen.notation import parse_prompt
 from datagen.steps import length
 
 BATCH_SIZE = 500
-
-
-@dataclass(frozen=True)
-class Line:
-    """A problem as it stands in a file, cut where the model takes over."""
-
-    prompt: str  # up to and including the first `=`
-    field: str  # the true answer field: after the last `=`, with the closing `$`
-    operation: str
 
 
 @dataclass(frozen=True)
@@ -53,32 +41,6 @@ class Evaluation:
         """Whether each answer field matches whole."""
         pairs = zip(self.lines, self.outputs, strict=True)
         return [answer_field(line, output) == line.field for line, output in pairs]
-
-
-def split_line(text: str) -> Line:
-    """Cut one problem; raises NotationError where it is none."""
-    prompt = text[: text.find("=") + 1]
-    problem = parse_prompt(prompt or text)
-    field = text.rpartition("=")[2]
-    start = len(text) - len(field)
-    if not field.endswith("$"):
-        raise NotationError("the closing '$' is missing", len(text))
-    try:
-        parse_answer(field[:-1])
-    except NotationError as error:
-        raise NotationError("not an answer", start + error.position) from None
-    return Line(prompt, field, problem.op.value)
-
-
-def read_problems(path: Path, limit: int | None = None) -> list[Line]:
-    """The problems of a file, one a line; raises DataError naming the first bad line."""
-    lines = []
-    for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
-        try:
-            lines.append(split_line(text))
-        except NotationError as error:
-            raise DataError(f"{path}, line {number}: {error}") from None
-    return lines
 
 
 def evaluate(

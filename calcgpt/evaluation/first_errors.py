@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from calcgpt.evaluation.evaluate import Evaluation, Line, answer_field
+from calcgpt.data.problems import Line
+from calcgpt.evaluation.evaluate import Evaluation, answer_field
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.steps import Fault, StepKind, first_fault_of_completion

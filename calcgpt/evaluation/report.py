@@ -11,15 +11,9 @@ from typing import Any
 from tqdm import tqdm
 
 from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, load_metrics, operation_cells
+from calcgpt.data.problems import Line, read_problems
 from calcgpt.errors import CheckpointError, DataError
-from calcgpt.evaluation.evaluate import (
-    Evaluation,
-    Line,
-    answer_field,
-    by_length,
-    evaluate,
-    read_problems,
-)
+from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_length, evaluate
 from calcgpt.evaluation.first_errors import fault_record, find_fault
 from calcgpt.inference.confidence import confidence_record
 from calcgpt.inference.generate import Sampling

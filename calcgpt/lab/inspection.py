@@ -22,10 +22,9 @@ from torch import nn
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.batches import ProblemLines, read_text
-from calcgpt.data.problems import FreshProblems
+from calcgpt.data.problems import FreshProblems, read_problems
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError, UserError
-from calcgpt.evaluation.evaluate import read_problems
 from calcgpt.inference.calculator import Calculation, Calculator
 from calcgpt.model import GPT
 from calcgpt.model.gpt import Block

@@ -14,9 +14,10 @@ from torch.nn import functional as F
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.batches import NO_LOSS, BatchSource
+from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.errors import DataError
-from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
 from calcgpt.model import LanguageModel, build_model

@@ -14,8 +14,9 @@ import pytest
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
-from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.model import build_model
 
 REPOSITORY = Path(__file__).parents[2]

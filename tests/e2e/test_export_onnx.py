@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.evaluation.evaluate import read_problems
+from calcgpt.data.problems import read_problems
 from calcgpt.inference.generate import generate
 from datagen.dataset import DatasetPlan
 from datagen.dataset import generate as generate_data

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from calcgpt.checkpoint import Checkpoint, best, load_metrics, model_card
-from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.data.problems import read_problems
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.calculator import Calculator
 from calcgpt.recipe import load_recipe
 from datagen.dataset import DatasetPlan, generate

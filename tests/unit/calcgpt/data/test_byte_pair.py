@@ -22,13 +22,14 @@ from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.problems import split_line
 from calcgpt.data.tokenizer import (
     BytePairTokenizer,
     byte_pair_tokenizer,
     tokenizer_from_json,
 )
 from calcgpt.errors import CheckpointError, ConfigError, DataError, UserError
-from calcgpt.evaluation.evaluate import evaluate, split_line
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
 

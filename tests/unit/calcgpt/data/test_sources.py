@@ -6,11 +6,10 @@ import pytest
 
 from calcgpt.config import DataConfig, TrainConfig
 from calcgpt.data.batches import ProblemBatches
-from calcgpt.data.problems import FreshBatches
+from calcgpt.data.problems import FreshBatches, split_line
 from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import ConfigError
-from calcgpt.evaluation.evaluate import split_line
 from calcgpt.recipe import load_recipe
 from datagen.notation import parse
 from datagen.splits import Split, split_of

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.problems import read_problems, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation import evaluate as module
-from calcgpt.evaluation.evaluate import Evaluation, evaluate, read_problems, score, split_line
+from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
 from calcgpt.inference.generate import Completion, Sampling
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET

@@ -7,7 +7,8 @@ from datagen_strategies import problems_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.evaluation.evaluate import Evaluation, Line, score, split_line
+from calcgpt.data.problems import Line, split_line
+from calcgpt.evaluation.evaluate import Evaluation, score
 from calcgpt.evaluation.first_errors import (
     ACCEPTED,
     BEYOND,

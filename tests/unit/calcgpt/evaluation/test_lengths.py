@@ -6,7 +6,8 @@ from datagen_strategies import problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.evaluation.evaluate import Evaluation, Line, by_length, score, split_line
+from calcgpt.data.problems import Line, split_line
+from calcgpt.evaluation.evaluate import Evaluation, by_length, score
 from datagen.arithmetic import Problem
 from datagen.notation import render
 

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint, model_card, score_row
 from calcgpt.config import Recipe
+from calcgpt.data.problems import split_line
 from calcgpt.errors import CheckpointError, DataError
-from calcgpt.evaluation.evaluate import Evaluation, by_length, score, split_line
+from calcgpt.evaluation.evaluate import Evaluation, by_length, score
 from calcgpt.evaluation.first_errors import fault_record
 from calcgpt.evaluation.report import (
     comparison_table,

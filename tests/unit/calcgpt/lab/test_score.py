@@ -8,8 +8,9 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
+from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
-from calcgpt.evaluation.evaluate import evaluate, read_problems
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.lab.score import lengthened, mean_loss, score
 from calcgpt.lab.suite import Scoring
 from calcgpt.model import POSITIONS, build_model
