@@ -1,62 +1,61 @@
-"""Files that are whole or absent.
-
-Folders that are whole or absent, as `datagen.files` has it for files, and those that one process
-has to itself; and JSON from outside.
-"""
+"""Files and folders that appear whole or not at all, locks on folders, and JSON from outside."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
+
 from datagen.errors import ConfigError, DataError, UserError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, then rename."""
-    temporary = path.with_name(f"{path.name}.partial")
+    """Writes to a temporary file beside `path`, then renames it.
+
+    Each call has a temporary name of its own, so that two processes never share a file.
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
-    except OSError as error:
-        error.filename = str(path)  # what was asked for, not the temporary name
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename = str(path)  # the name that the caller knows
         raise
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write_bytes` of UTF-8."""
+    """Writes `text` as UTF-8, like `write_bytes`."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_json(path: Path, content: Any) -> None:
-    """`write_text` of indented JSON."""
+    """Writes `content` as indented JSON, like `write_bytes`."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes."""
+    """Returns the hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A temporary folder to fill, which becomes `path` when the block ends without an error.
+    """Yields a temporary folder, which becomes `path` if the block ends without an error.
 
-    A folder that stands at `path` is replaced; between the two renames only a crash of the whole
-    machine can leave it under its temporary name.
+    It replaces a folder at `path`. Only a crash of the machine between the two renames can leave
+    the old folder under its temporary name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -73,7 +72,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _swap_in(staging: Path, path: Path) -> None:
-    """Rename `staging` to `path`; what stood there is removed, or put back if that fails."""
+    """Renames `staging` to `path`. Removes the old folder, or puts it back if that fails."""
     if not path.exists():
         staging.replace(path)
         return
@@ -90,16 +89,27 @@ def _swap_in(staging: Path, path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, doing: str) -> Iterator[None]:
-    """Make `folder` and hold it against a second process; raises ConfigError, saying that another
-    one is `doing` something there. The system lifts the lock if we die."""
+def locked(
+    folder: Path, doing: str, error: type[UserError] = ConfigError, timeout: float = 0.0
+) -> Iterator[None]:
+    """Makes `folder` and locks it against other processes. The lock ends with this process.
+
+    Raises `error`, which says that another process is `doing` something there, if the folder is
+    still locked after `timeout` seconds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(f"another process is {doing} in {folder}") from None
+    if not os.access(folder, os.W_OK):  # nothing to protect, and no place for a lock file
         yield
+        return
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout)
+    except Timeout:
+        raise error(f"another process is {doing} in {folder}") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def read_json(path: Path, error: type[UserError] = DataError) -> dict[str, Any]:

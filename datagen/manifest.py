@@ -5,7 +5,6 @@ The file of one split while it is being written.
 The folder that a data set is made in: one process at a time, one data set at a time.
 """
 
-import fcntl
 import hashlib
 import importlib.metadata
 import os
@@ -18,7 +17,7 @@ from typing import Any, Self
 
 from datagen import splits
 from datagen.errors import DataError
-from datagen.files import read_json, write_json
+from datagen.files import locked, read_json, write_json
 from datagen.plan import GENERATOR, DatasetPlan, Shard
 from datagen.splits import Split
 from datagen.vectorised import OPERATIONS
@@ -231,21 +230,13 @@ class SplitFile:
 
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
-    """Make the folder, and keep other processes from writing to it; the system lifts the lock if
-    we die. An OSError in the block becomes a DataError of one line."""
+    """Makes the folder of a data set and locks it. Raises DataError if another process has it, and
+    in place of any OSError in the block."""
     try:
-        if out.exists() and not out.is_dir():
-            raise DataError(f"{out} is not a folder")
-        out.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(out, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise DataError(f"{out}: another process is writing to it") from error
+        with locked(out, "writing a data set", DataError):
+            for leftover in out.glob(".*.partial"):  # of a process that was killed while writing
+                leftover.unlink()
             yield
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise DataError(f"{error.filename or out}: {error.strerror or error}") from error
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -277,15 +276,8 @@ class Rounds:
 def _wait_for(folder: Path) -> None:
     """Until no process trains in `folder`: one that was told to end may take a moment. Raises
     ConfigError where it does not end."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            with locked(folder, "training"):
-                return
-        except ConfigError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    with locked(folder, "training", timeout=PATIENCE):
+        pass
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,8 @@ def wait_until_it_writes(process: subprocess.Popen[str], out: Path) -> None:
 
 
 def digests(out: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
+    files = [path for path in out.iterdir() if not path.name.startswith(".")]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Files and folders are whole or absent."""
+"""Files and folders appear whole or not at all; locks; JSON from outside."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from datagen.files import new_folder, sha256, write_json, write_text
+from datagen.errors import ConfigError, DataError
+from datagen.files import locked, new_folder, parse_json, read_json, sha256, write_json, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -31,10 +32,70 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert names(tmp_path) == ["file.txt"]
 
 
+def test_two_writers_of_one_file_have_temporary_files_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, temporary = Path.replace, []
+
+    def replace(self: Path, target: Path) -> Path:
+        temporary.append(self.name)
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    for text in ("one", "two"):
+        write_text(tmp_path / "file.txt", text)
+    assert len(set(temporary)) == 2
+    assert names(tmp_path) == ["file.txt"]
+
+
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:
     content = {"name": "÷", "share": 0.1, "by": {"+": [1, None, True]}}
     write_json(tmp_path / "file.json", content)
     assert json.loads((tmp_path / "file.json").read_text("utf-8")) == content
+    assert read_json(tmp_path / "file.json") == content
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"),
+        (b"\xff", "not UTF-8 text"),
+        (b"", "not JSON: "),
+        (b'{"a": 1', "not JSON: "),
+        (b"[" * 100_000, "not JSON: "),
+        (b"[1]", "not a JSON object"),
+    ],
+)
+def test_a_file_without_a_json_object_is_one_line(
+    tmp_path: Path, content: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "file.json"
+    if content is not None:
+        path.write_bytes(content)
+    for error in (DataError, ConfigError):
+        with pytest.raises(error) as caught:
+            read_json(path, error)
+        assert str(caught.value).startswith(f"{path}: {reason}")
+        assert "\n" not in str(caught.value)
+
+
+def test_json_text_from_another_source_is_named_in_the_error() -> None:
+    assert parse_json("[1]", "line 3") == [1]
+    with pytest.raises(DataError, match=r"^line 3: not JSON: "):
+        parse_json("{", "line 3")
+
+
+def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    with locked(folder, "training"):
+        for timeout in (0.0, 0.1):
+            with (
+                pytest.raises(DataError, match=rf"^another process is training in {folder}$"),
+                locked(folder, "training", DataError, timeout),
+            ):
+                pass
+    with locked(folder, "training"):
+        pass
 
 
 def test_a_folder_appears_with_its_content(tmp_path: Path) -> None:
