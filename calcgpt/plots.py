@@ -1,7 +1,8 @@
-"""Pictures of what commands wrote.
+"""Plots: one style for the whole project, and the plots of runs and evaluation records.
 
-Matplotlib, of the extra `lab`, is imported where it is used. Colours are those of Okabe and Ito
-(2008), which people tell apart however they see colours; maps are in viridis.
+Matplotlib comes with the extra `lab` and is imported where it is used. The palette is that of
+Okabe and Ito (2008), which works for every kind of colour vision, without its yellow, which is hard
+to see on white. Heat maps use viridis. Figure sizes are in inches.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-OPERATIONS: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
-COLOURS = {"all": "#000000", "+": "#0072B2", "-": "#E69F00", "*": "#009E73", "/": "#CC79A7"}
-MARKERS = {"all": "o", "+": "s", "-": "D", "*": "^", "/": "v"}
-STYLE: dict[Any, Any] = {
+PALETTE = {
+    "blue": "#0072B2",
+    "vermilion": "#D55E00",
+    "green": "#009E73",
+    "purple": "#CC79A7",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "black": "#000000",
+}
+LINE_STYLES: list[Any] = ["-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5))]
+MARKERS = "osD^vPX*<>h"  # 11 is prime to 7 colours: the first 77 series get distinct pairs
+HEAT_MAP = "viridis"
+RC_PARAMS: dict[Any, Any] = {
     "font.size": 11,
     "axes.titlesize": 12,
     "axes.spines.top": False,
@@ -34,48 +44,86 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "savefig.dpi": 150,
 }
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}  # a legend's position
+
+OPERATIONS: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
+SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATIONS.items()}
+SERIES_COLOURS = {
+    "all": PALETTE["black"],
+    "+": PALETTE["blue"],
+    "-": PALETTE["orange"],
+    "*": PALETTE["green"],
+    "/": PALETTE["purple"],
+}
+SERIES_MARKERS = {"all": "o", "+": "s", "-": "D", "*": "^", "/": "v"}
 
 
-def plot(out: Path, files: Sequence[Path]) -> list[Path]:
-    """Draw each file into the folder `out`; returns the pictures' paths.
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure. It does not use pyplot, so it needs no display."""
+    from matplotlib.figure import Figure
 
-    `metrics.jsonl` of a run gives NAME-curves.png; a record of `eval --json`, NAME.json, gives
-    NAME-reliability.png, NAME-lengths.png and, where there are steps, NAME-faults.png. Nothing is
-    written unless all can be drawn; UserError, one line, says why one cannot.
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def series_style(index: int) -> dict[str, Any]:
+    """Return the colour, line style and marker of one of many series.
+
+    Colours change first, then line styles: the first 28 series look different as lines.
     """
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        drawn = set()
-        for file in files:
-            for name, figure in draw(file).items():
-                if name in drawn:
-                    raise DataError(f"{file}: another file gives {name}.png as well")
-                drawn.add(name)
-                yield name, figure
-
-    return write_pictures(out, figures())
+    return {
+        "color": list(PALETTE.values())[index % len(PALETTE)],
+        "linestyle": LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)],
+        "marker": MARKERS[index % len(MARKERS)],
+    }
 
 
-def write_pictures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
-    """Draw NAME.png in the folder `out` for each (NAME, figure); returns the pictures' paths.
+def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
+    """Write each (NAME, figure) as NAME.png into the folder `out`; return the paths.
 
-    The figures are made as they are asked for, in our style. Nothing is written unless all can be
-    drawn; raises UserError where matplotlib is missing.
+    The iterable is consumed inside the project's style, so pass a generator that creates the
+    figures. Nothing is written unless all figures can be drawn. Raises UserError if matplotlib is
+    not installed.
     """
     try:
         import matplotlib
     except ImportError:
         raise UserError("plots need matplotlib: pip install 'calcgpt[lab]'") from None
-    with matplotlib.rc_context(STYLE):
-        pictures = {out / f"{name}.png": _png(figure) for name, figure in figures}
+    with matplotlib.rc_context(RC_PARAMS):
+        images = {out / f"{name}.png": _png(figure) for name, figure in figures}
     out.mkdir(parents=True, exist_ok=True)
-    for path, content in pictures.items():
+    for path, content in images.items():
         write_bytes(path, content)
-    return list(pictures)
+    return list(images)
+
+
+def _png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")  # rendered by Agg, independent of the backend
+    return buffer.getvalue()
+
+
+def plot(out: Path, files: Sequence[Path]) -> list[Path]:
+    """Draw each file into the folder `out`; return the paths of the plots.
+
+    The `metrics.jsonl` of a run gives NAME-curves.png. A record of `eval --json`, NAME.json, gives
+    NAME-reliability.png, NAME-lengths.png and, if the model writes worked steps, NAME-faults.png.
+    Nothing is written unless every file can be drawn. Raises UserError otherwise.
+    """
+
+    def figures() -> Iterator[tuple[str, Figure]]:
+        names = set()
+        for file in files:
+            for name, figure in draw(file).items():
+                if name in names:
+                    raise DataError(f"{file}: another file gives {name}.png as well")
+                names.add(name)
+                yield name, figure
+
+    return save_figures(out, figures())
 
 
 def draw(file: Path) -> dict[str, Figure]:
-    """The figures of one file, by name. A run's `metrics.jsonl` is named by its folder."""
+    """Return the figures of one file by name. `metrics.jsonl` is named after its folder."""
     if file.suffix == ".jsonl":
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
         return {f"{name}-curves": draw_curves(read_curves(file), name)}
@@ -84,78 +132,92 @@ def draw(file: Path) -> dict[str, Figure]:
     record, name = read_record(file), file.stem
     figures = {
         f"{name}-reliability": draw_reliability(record),
-        f"{name}-lengths": draw_lengths(record),
+        f"{name}-lengths": draw_operand_lengths(record),
     }
     if record.first_faults is not None:
-        figures[f"{name}-faults"] = draw_faults(record)
+        figures[f"{name}-faults"] = draw_first_errors(record)
     return figures
 
 
 def draw_curves(curves: Curves, name: str) -> Figure:
-    """Loss and, where it was measured, exact match on validation against tokens seen."""
+    """Draw the losses and, if measured, exact match on validation against tokens seen."""
     figure = new_figure(9, 7 if curves.exact_match else 4)
     panels = figure.subplots(2 if curves.exact_match else 1, sharex=True, squeeze=False)[:, 0]
     loss = panels[0]
-    _line(loss, curves.loss, "training", color=COLOURS["+"], linewidth=1.5)
-    _line(loss, curves.val_loss, "validation", color=COLOURS["-"], marker="D", markersize=4)
+    training = {"color": PALETTE["blue"], "linewidth": 1.5}
+    validation = {"color": PALETTE["orange"], "marker": "D", "markersize": 4}
+    _plot_points(loss, curves.loss, label="training", **training)
+    _plot_points(loss, curves.val_loss, label="validation", **validation)
     values = [value for _, value in curves.loss + curves.val_loss]
     if min(values) > 0 and max(values) > 10 * min(values):
         loss.set_yscale("log")
     loss.set_ylabel("loss (nats per token)")
     loss.set_title(name, parse_math=False)
     if curves.exact_match:
-        labels = {"all": "all"} | {str(op): label for op, label in OPERATIONS.items()}
         for operation, points in curves.exact_match.items():
-            style: dict[str, Any] = {"linewidth": 2.5} if operation == "all" else {}
-            _line(panels[1], points, labels[operation], color=COLOURS[operation],
-                  marker=MARKERS[operation], markersize=5, **style)  # fmt: skip
+            style: dict[str, Any] = {
+                "label": SERIES[operation],
+                "color": SERIES_COLOURS[operation],
+                "marker": SERIES_MARKERS[operation],
+                "markersize": 5,
+                "linewidth": 2.5 if operation == "all" else 1.5,
+            }
+            _plot_points(panels[1], points, **style)
         panels[1].set(ylim=(-0.03, 1.03), ylabel="exact match on validation")
     for axes in panels:
         axes.grid()
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))  # beside: curves are everywhere
+        axes.legend(**BESIDE)  # inside the axes it would cover curves
     panels[-1].set_xlabel("training tokens seen (millions)")
     return figure
 
 
+def _plot_points(axes: Axes, points: list[Point], **style: Any) -> None:
+    if points:
+        axes.plot([tokens / 1e6 for tokens, _ in points], [value for _, value in points], **style)
+
+
 def draw_reliability(record: Record) -> Figure:
-    """The accuracy of each bin of confidence, and below it how many problems are in the bin."""
+    """Draw accuracy against confidence, bin by bin, and the number of problems in each bin."""
     figure = new_figure(6.5, 7.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
-    full = [b for b in record.confidence.reliability.bins if b.n]
-    x = [b.confidence or 0.0 for b in full]
-    y = [b.accuracy or 0.0 for b in full]
-    bounds = [wilson(share, b.n) for share, b in zip(y, full, strict=True)]
+    reliability = record.confidence.reliability
+    bins = [b for b in reliability.bins if b.n]
+    colour = PALETTE["blue"]
+    x = [b.confidence or 0.0 for b in bins]
+    y = [b.accuracy or 0.0 for b in bins]
+    intervals = [wilson_interval(share, b.n) for share, b in zip(y, bins, strict=True)]
     errors = [
-        [max(0.0, share - low) for share, (low, _) in zip(y, bounds, strict=True)],
-        [max(0.0, high - share) for share, (_, high) in zip(y, bounds, strict=True)],
+        [max(0.0, share - low) for share, (low, _) in zip(y, intervals, strict=True)],
+        [max(0.0, high - share) for share, (_, high) in zip(y, intervals, strict=True)],
     ]
     upper.plot([0, 1], [0, 1], color="#888888", linestyle="--", label="perfectly calibrated")
-    upper.errorbar(x, y, errors, color=COLOURS["+"], marker="o", linestyle="none", capsize=4,
-                   label="a bin's mean, with its 95% interval")  # fmt: skip
+    label = "mean of a bin, with its 95% interval"
+    points = {"color": colour, "marker": "o", "linestyle": "none", "capsize": 4}
+    upper.errorbar(x, y, errors, label=label, **points)
     upper.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), ylabel="exact match (share of the bin)")
     figure.legend(loc="outside lower center", ncols=2)
     upper.grid()
-    bars = lower.bar([b.low for b in full], [b.n for b in full], [b.high - b.low for b in full],
-                     align="edge", color=COLOURS["+"], edgecolor="white")  # fmt: skip
-    lower.bar_label(bars, [f"{b.n:,}" for b in full], fontsize=9)
+    counts, widths = [b.n for b in bins], [b.high - b.low for b in bins]
+    bars = lower.bar([b.low for b in bins], counts, widths, align="edge", color=colour, ec="white")
+    lower.bar_label(bars, [f"{n:,}" for n in counts], fontsize=9)
     lower.set_yscale("log")
-    lower.set_ylim(0.5, 10 * max(b.n for b in full) if full else 1)
+    lower.set_ylim(0.5, 10 * max(counts, default=0.1))
     lower.set(ylabel="problems", xlabel="confidence (probability of work and answer together)")
-    error = record.confidence.reliability.expected_calibration_error
-    upper.set_title(f"{_title(record)}\nexpected calibration error {error:.4f}", parse_math=False)
+    error = f"expected calibration error {reliability.expected_calibration_error:.4f}"
+    upper.set_title(f"{_title(record)}\n{error}", parse_math=False)
     return figure
 
 
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """The 95% interval of a share that was found in n trials (Wilson 1927)."""
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Return the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
     z = 1.96
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     return centre - half, centre + half
 
 
-def draw_lengths(record: Record) -> Figure:
-    """A map for each operation: exact match by the operands' lengths, with counts."""
+def draw_operand_lengths(record: Record) -> Figure:
+    """Draw one heat map per operation: exact match by the lengths of the operands."""
     tables = {op: record.by_length[op] for op in OPERATIONS if op in record.by_length}
     columns = min(2, len(tables))
     rows = math.ceil(len(tables) / columns)
@@ -163,28 +225,27 @@ def draw_lengths(record: Record) -> Figure:
     figure = new_figure(max(6.5, columns * size + 1), rows * size + 1)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (operation, table) in zip(panels, tables.items(), strict=False):
-        _map(axes, table)
+        _heat_map(axes, table)
         axes.set_title(OPERATIONS[operation])
         axes.set(xlabel="digits of B", ylabel="digits of A")
     for axes in panels[len(tables) :]:
         axes.set_axis_off()
-    figure.colorbar(panels[0].images[0], ax=panels, label="exact match (share of the problems)",
-                    shrink=0.7)  # fmt: skip
-    figure.suptitle(
-        f"{_title(record)}\nin a cell: problems, and ✗ wrong answers; digits are those of the "
-        "magnitude in hundredths",
-        parse_math=False, fontsize=11,
-    )  # fmt: skip
+    label = "exact match (share of the problems)"
+    figure.colorbar(panels[0].images[0], ax=panels, label=label, shrink=0.7)
+    note = (
+        "each cell: problems, and ✗ wrong answers; digits are those of the magnitude in hundredths"
+    )
+    figure.suptitle(f"{_title(record)}\n{note}", parse_math=False, fontsize=11)
     return figure
 
 
-def _map(axes: Axes, table: Lengths) -> None:
-    """One heat map; cells without problems stay blank."""
+def _heat_map(axes: Axes, table: Lengths) -> None:
+    """Draw the share of right answers in each cell. Cells without problems stay blank."""
     import numpy as np
 
     n, right = np.array(table.n), np.array(table.right)
     shares = np.ma.masked_where(n == 0, right / np.maximum(n, 1))
-    axes.imshow(shares, vmin=0, vmax=1, cmap="viridis", origin="lower")
+    axes.imshow(shares, vmin=0, vmax=1, cmap=HEAT_MAP, origin="lower")
     for a, b in np.argwhere(n):
         wrong = n[a, b] - right[a, b]
         text = _short(n[a, b]) + (f"\n✗{_short(wrong)}" if wrong else "")
@@ -193,65 +254,48 @@ def _map(axes: Axes, table: Lengths) -> None:
     axes.set(xticks=range(len(n)), yticks=range(len(n)))
 
 
-def draw_faults(record: Record) -> Figure:
-    """How many wrong answers first go wrong in each kind of step, the most frequent on top."""
+def draw_first_errors(record: Record) -> Figure:
+    """Draw how many wrong answers have their first error in each kind of step, most frequent
+    first."""
     from matplotlib.ticker import MaxNLocator
 
-    faults = record.first_faults or {}
-    totals = +sum((Counter(counts) for counts in faults.values()), Counter[str]())
-    headings = [heading for heading, _ in reversed(totals.most_common())]
-    figure = new_figure(8, 2 + 0.45 * max(3, len(headings)))
+    by_operation = record.first_faults or {}
+    totals = +sum((Counter(counts) for counts in by_operation.values()), Counter[str]())
+    kinds = [kind for kind, _ in reversed(totals.most_common())]
+    figure = new_figure(8, 2 + 0.45 * max(3, len(kinds)))
     axes = figure.subplots()
-    axes.set_title(f"{_title(record)}\n{sum(totals.values()):,} wrong answers, by the first wrong "
-                   "step", parse_math=False)  # fmt: skip
-    if not headings:
+    subtitle = f"{sum(totals.values()):,} wrong answers, by the first wrong step"
+    axes.set_title(f"{_title(record)}\n{subtitle}", parse_math=False)
+    if not kinds:
         axes.text(0.5, 0.5, "no wrong answers", ha="center", va="center")
         axes.set_axis_off()
         return figure
-    places, left = range(len(headings)), [0] * len(headings)
+    positions, left = range(len(kinds)), [0] * len(kinds)
     for operation, label in OPERATIONS.items():
-        counts = [faults.get(operation, {}).get(heading, 0) for heading in headings]
+        counts = [by_operation.get(operation, {}).get(kind, 0) for kind in kinds]
         if any(counts):
-            axes.barh(places, counts, left=left, label=label, color=COLOURS[operation])
+            colour = SERIES_COLOURS[operation]
+            axes.barh(positions, counts, left=left, label=label, color=colour)
             left = [start + count for start, count in zip(left, counts, strict=True)]
-    for place, total in zip(places, left, strict=True):
-        axes.annotate(f"{total:,}", (total, place), (4, 0), textcoords="offset points",
-                      va="center")  # fmt: skip
-    axes.set_yticks(places, headings, parse_math=False)
+    for position, total in zip(positions, left, strict=True):
+        text = f"{total:,}"
+        axes.annotate(text, (total, position), (4, 0), textcoords="offset points", va="center")
+    axes.set_yticks(positions, kinds, parse_math=False)
     axes.set(xlabel="wrong answers", xlim=(0, 1.1 * max(left)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="x")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    axes.legend(**BESIDE)
     return figure
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """An empty figure, in inches; without pyplot, so that no window system is asked for."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _line(axes: Axes, points: list[Point], label: str, **style: Any) -> None:
-    if points:
-        axes.plot([tokens / 1e6 for tokens, _ in points], [v for _, v in points], label=label,
-                  **style)  # fmt: skip
-
-
 def _title(record: Record) -> str:
-    how = f" at temperature {record.temperature:g}" if record.temperature else ""
+    sampling = f" at temperature {record.temperature:g}" if record.temperature else ""
     return (
-        f"{record.checkpoint} on {record.file}{how}: {record.n:,} problems, "
+        f"{record.checkpoint} on {record.file}{sampling}: {record.n:,} problems, "
         f"exact match {record.exact_match:.4f}"
     )
 
 
 def _short(count: int) -> str:
-    """A count in at most five characters, up to a million: 9,876 or 12k."""
+    """Format a count below a million in at most five characters: 9,876 or 12k."""
     return f"{count:,}" if count < 10_000 else f"{count // 1000:,}k"
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")  # drawn by Agg, whatever the backend
-    return buffer.getvalue()

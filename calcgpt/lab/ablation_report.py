@@ -13,7 +13,7 @@ from calcgpt.lab.ablation_plots import draw_task
 from calcgpt.lab.job import Answers, Score
 from calcgpt.lab.suite import Published, Suite
 from calcgpt.lab.summary import Estimate, TaskSummary, VariantSummary, perplexity, summarise
-from calcgpt.plots import write_pictures
+from calcgpt.plots import save_figures
 from datagen.files import write_json, write_text
 
 Row = list[str]
@@ -34,7 +34,7 @@ def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]
     write_json(out / "report.json", report_record(suite, tasks))
     figures = {name: draw for task in tasks for name, draw in draw_task(task, out).items()}
     write_text(out / "report.md", report_text(suite, tasks, list(figures)))
-    pictures = write_pictures(out / "plots", ((name, draw()) for name, draw in figures.items()))
+    pictures = save_figures(out / "plots", ((name, draw()) for name, draw in figures.items()))
     return [out / "report.md", out / "report.json", *pictures]
 
 

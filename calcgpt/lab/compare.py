@@ -17,7 +17,7 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import EXACT_MATCH, Curves, Point, Row, curves, read_rows
-from calcgpt.plots import new_figure, write_pictures
+from calcgpt.plots import new_figure, save_figures
 from calcgpt.recipe import build
 from calcgpt.tables import DASH, aligned, duration, printable, significant
 from calcgpt.training.environment import read_starts
@@ -226,7 +226,7 @@ SPREAD = 10  # runs that differ by more in what they have seen are drawn on a lo
 def draw_comparison(runs: Sequence[Run], out: Path) -> list[Path]:
     """Draw compare.png in the folder `out`; returns its path. UserError where matplotlib is
     missing."""
-    return write_pictures(out, (("compare", figure(runs)) for _ in range(1)))
+    return save_figures(out, (("compare", figure(runs)) for _ in range(1)))
 
 
 def figure(runs: Sequence[Run]) -> Figure:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcgpt.lab.inspection import BINS, DEAD, INSERTED, AttentionMaps, Inspection, LayerActivations
-from calcgpt.plots import COLOURS, new_figure, write_pictures
+from calcgpt.plots import PALETTE, new_figure, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 READABLE = 0.065  # the least side of a cell with a label
 LARGEST = 36.0  # the most that a grid of maps is wide
-BEFORE, AFTER = COLOURS["+"], COLOURS["-"]
+BEFORE, AFTER = PALETTE["blue"], PALETTE["orange"]
 STANDS_OUT = "#D55E00"  # the labels of inserted tokens
 BORDER = "#999999"  # between question, work and answer: to be seen on white as on dark
 
@@ -30,7 +30,7 @@ BORDER = "#999999"  # between question, work and answer: to be seen on white as 
 def draw_inspection(
     out: Path, found: Inspection, layers: Sequence[int], heads: Sequence[int]
 ) -> list[Path]:
-    """Draw into the folder `out`; returns the pictures' paths. Errors as `write_pictures`.
+    """Draw into the folder `out`; returns the pictures' paths. Errors as `save_figures`.
 
     attention.png, all maps small; attention-layer-N.png for each of `layers` with its `heads`,
     where these are not all with -head-N; activations.png.
@@ -44,7 +44,7 @@ def draw_inspection(
             yield f"attention-layer-{layer}{which}", draw_layer(found, layer, heads)
         yield "activations", draw_activations(found)
 
-    return write_pictures(out, figures())
+    return save_figures(out, figures())
 
 
 def draw_overview(found: Inspection) -> Figure:
@@ -173,7 +173,7 @@ def _draw_bars(figure: SubFigure, layers: Sequence[LayerActivations]) -> None:
 
     dead, mean, variance = figure.subplots(1, 3)
     places = np.arange(len(layers))
-    bars = dead.bar(places, [layer.dead_share for layer in layers], color=COLOURS["all"])
+    bars = dead.bar(places, [layer.dead_share for layer in layers], color=PALETTE["black"])
     if len(layers) <= 12:  # else there is no room
         dead.bar_label(bars, [str(layer.dead) for layer in layers], fontsize=9, padding=2)
     dead.set(title="dead units (dying ReLU)", ylabel=f"share of the {layers[0].units} units")

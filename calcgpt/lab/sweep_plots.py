@@ -13,7 +13,7 @@ import numpy as np
 
 from calcgpt.lab.space import Choice, Hyperparameter, Int, Space
 from calcgpt.lab.trials import Ranked, Status
-from calcgpt.plots import COLOURS, new_figure, write_pictures
+from calcgpt.plots import PALETTE, new_figure, save_figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 MAX_TICKS = 6
 STATUS_STYLE: dict[Status, dict[str, Any]] = {
-    Status.COMPLETED: {"marker": "o", "color": COLOURS["+"]},
-    Status.STOPPED: {"marker": "v", "color": COLOURS["-"]},
-    Status.DIVERGED: {"marker": "x", "color": COLOURS["/"]},
-    Status.FAILED: {"marker": "X", "color": COLOURS["/"]},
-    Status.RUNNING: {"marker": "s", "color": COLOURS["*"]},
+    Status.COMPLETED: {"marker": "o", "color": PALETTE["blue"]},
+    Status.STOPPED: {"marker": "v", "color": PALETTE["orange"]},
+    Status.DIVERGED: {"marker": "x", "color": PALETTE["purple"]},
+    Status.FAILED: {"marker": "X", "color": PALETTE["purple"]},
+    Status.RUNNING: {"marker": "s", "color": PALETTE["green"]},
 }
 
 
@@ -41,7 +41,7 @@ def draw_sweep(space: Space, trials: Sequence[Ranked], out: Path) -> list[Path]:
         yield "parallel-coordinates", draw_parallel_coordinates(space, shown)
         yield "history", draw_history(space, shown)
 
-    return write_pictures(out, figures())
+    return save_figures(out, figures())
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from calcgpt.metrics import read_curves, read_record
 from calcgpt.plots import (
     draw,
     draw_curves,
-    draw_faults,
-    draw_lengths,
+    draw_first_errors,
+    draw_operand_lengths,
     draw_reliability,
     plot,
-    wilson,
+    wilson_interval,
 )
 
 ROWS: list[dict[str, Any]] = [
@@ -114,7 +114,7 @@ def test_the_reliability_diagram_shows_each_bin_that_holds_something(record_file
     assert [0.0, 0.0] in lines(upper)["perfectly calibrated"]
     spans = [segment.tolist() for segment in points.lines[2][0].get_segments()]
     for (_, low), (_, high), share, n in ((*spans[0], 0.5, 4), (*spans[1], 1.0, 1500)):
-        assert (low, high) == pytest.approx(wilson(share, n))
+        assert (low, high) == pytest.approx(wilson_interval(share, n))
     bars = [(b.get_x(), b.get_width(), b.get_height()) for b in lower.patches]
     assert bars == [(0.0, 0.5, 4), (0.75, 0.25, 1500)]
     assert {text.get_text() for text in lower.texts} == {"4", "1,500"}
@@ -124,14 +124,14 @@ def test_the_reliability_diagram_shows_each_bin_that_holds_something(record_file
 
 def test_an_interval_is_where_the_share_is_as_far_away_as_chance_goes() -> None:
     for share, n in ((0.0, 5), (0.3, 10), (0.5, 4), (1.0, 1500)):
-        for bound in wilson(share, n):  # Wilson's equation, of which both are the roots
+        for bound in wilson_interval(share, n):  # Wilson's equation, of which both are the roots
             assert (share - bound) ** 2 == pytest.approx(1.96**2 * bound * (1 - bound) / n)
 
 
 def test_a_map_shows_shares_and_counts_and_leaves_blank_what_was_not_asked(
     record_file: Path,
 ) -> None:
-    plus, over, bar = draw_lengths(read_record(record_file)).axes
+    plus, over, bar = draw_operand_lengths(read_record(record_file)).axes
     shares = plus.images[0].get_array()
     assert np.ma.getmaskarray(shares).tolist() == [[True, False], [False, True]]
     assert (shares[0, 1], shares[1, 0]) == (0.25, 1.0)
@@ -147,7 +147,7 @@ def test_a_map_shows_shares_and_counts_and_leaves_blank_what_was_not_asked(
 
 
 def test_faults_are_stacked_by_operation_the_most_frequent_on_top(record_file: Path) -> None:
-    [axes] = draw_faults(read_record(record_file)).axes
+    [axes] = draw_first_errors(read_record(record_file)).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["product row", "sign"]
     stacks = {
         bars.get_label(): [(bar.get_x(), bar.get_width()) for bar in bars]
@@ -163,7 +163,7 @@ def test_where_no_answer_is_wrong_the_picture_says_so(
     record_file: Path, faults: dict[str, Any]
 ) -> None:
     record_file.write_text(json.dumps({**RECORD, "first_faults": faults}))
-    [axes] = draw_faults(read_record(record_file)).axes
+    [axes] = draw_first_errors(read_record(record_file)).axes
     assert [text.get_text() for text in axes.texts] == ["no wrong answers"]
 
 
