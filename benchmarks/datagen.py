@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from calcgpt.tables import text_table
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.dataset import DatasetPlan, generate
 from datagen.notation import render
@@ -136,9 +137,16 @@ def main() -> None:
     }
     print(f"{figures['processor']}, Python {figures['python']}, NumPy {figures['numpy']}")
     print(f"medians of {arguments.runs} runs each, written to disk, one process:")
-    print(f"  datagen      {figures['datagen_per_second']:>12,} problems/s")
-    print(f"  plain loop   {figures['plain_per_second']:>12,} problems/s")
-    print(f"  ratio        {figures['ratio']:>12}")
+    print(
+        text_table(
+            [],
+            [
+                ["datagen", f"{figures['datagen_per_second']:,} problems/s"],
+                ["plain loop", f"{figures['plain_per_second']:,} problems/s"],
+                ["ratio", str(figures["ratio"])],
+            ],
+        )
+    )
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 

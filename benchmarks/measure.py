@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from benchmarks.datagen import processor
+from calcgpt.tables import text_table
 
 
 def parser(description: str, runs: int) -> argparse.ArgumentParser:
@@ -61,8 +62,10 @@ def environment(device: torch.device, *packages: str) -> dict[str, Any]:
 def show(title: str, compared: dict[str, Any], unit: str) -> None:
     """Print one comparison."""
     print(f"{title}:")
+    rows = []
     for name, median in compared["median_per_second"].items():
-        print(f"  {name:<26} {median:>12,.1f} {unit}/s   {compared['ratio'][name]:>6.2f}")
+        rows.append([name, f"{median:,.1f}", f"{compared['ratio'][name]:.2f}"])
+    print(text_table(["", f"{unit}/s", "ratio"], rows))
 
 
 def write(path: Path | None, figures: dict[str, Any]) -> None:

@@ -40,6 +40,7 @@ from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.tables import text_table
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
@@ -299,11 +300,11 @@ def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
 
 def show(title: str, figures: Figures) -> None:
     """Print the table of a checkpoint."""
-    print(f"{title + ':':<22}" + "".join(f"{head:>11}" for head in COLUMNS))
+    rows = []
     for name, of in figures.items():
         values = [of[part].get(key) for part, key in COLUMNS.values()]
-        cells = ["-" if value is None else f"{value:,}" for value in values]
-        print(f"  {name:<20}" + "".join(f"{cell:>11}" for cell in cells))
+        rows.append([name, *(None if value is None else f"{value:,}" for value in values)])
+    print(text_table([f"{title}:", *COLUMNS], rows))
     for name, of in figures.items():
         print(f"  {ON} / {name}: {of['ratio']}")
 

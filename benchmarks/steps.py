@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.datagen import processor, rate
+from calcgpt.tables import text_table
 from datagen import steps
 from datagen.dataset import DatasetPlan, generate
 from datagen.distributions import PIECE, distribution
@@ -106,10 +107,17 @@ def main() -> None:
     }
     print(f"{figures['processor']}, Python {figures['python']}, NumPy {figures['numpy']}")
     print(f"medians of {arguments.runs} runs each, W = {DEFAULT_DIGITS}, one process:")
-    print(f"  render_lines             {figures['rendered_per_second']:>12,} problems/s")
-    print(f"  plain loop               {figures['plain_per_second']:>12,} problems/s")
-    print(f"  ratio                    {figures['ratio']:>12}")
-    print(f"  data sets, on the disk   {figures['data_set_per_second']:>12,} problems/s")
+    print(
+        text_table(
+            [],
+            [
+                ["render_lines", f"{figures['rendered_per_second']:,} problems/s"],
+                ["plain loop", f"{figures['plain_per_second']:,} problems/s"],
+                ["ratio", str(figures["ratio"])],
+                ["data sets, on the disk", f"{figures['data_set_per_second']:,} problems/s"],
+            ],
+        )
+    )
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 

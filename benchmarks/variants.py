@@ -35,6 +35,7 @@ from calcgpt.model import (
     build_model,
 )
 from calcgpt.recipe import load_preset, preset_names
+from calcgpt.tables import markdown_table
 
 BASELINE = "minigpt"
 BATCH, PROBLEMS, PROMPT, ANSWER = 16, 64, 25, 11
@@ -146,15 +147,14 @@ def differences(change: str, config: ModelConfig, report: dict[str, float]) -> d
 
 def markdown(rows: dict[str, Fields]) -> str:
     """The table."""
-    lines = [
-        "| `[model]` | parameters | training | decoding | from the naive one | from transformers |",
-        "|---|---|---|---|---|---|",
-    ]
+    header = ["`[model]`", "parameters", "training", "decoding", "from the naive one",
+              "from transformers"]  # fmt: skip
+    table = []
     for change, row in rows.items():
         errors = [f"{row[of]:.0e}" if of in row else "" for of in ("naive", "transformers")]
-        speed = f"{row['training']:.2f} | {row['decoding']:.2f}"
-        lines.append(f"| `{change}` | {row['parameters']:,} | {speed} | {' | '.join(errors)} |")
-    return "\n".join(lines)
+        speeds = [f"{row['training']:.2f}", f"{row['decoding']:.2f}"]
+        table.append([f"`{change}`", f"{row['parameters']:,}", *speeds, *errors])
+    return markdown_table(header, table)
 
 
 def main() -> None:

@@ -1,51 +1,81 @@
-"""Tables and figures for a terminal."""
+"""Tables as text, for a terminal and in Markdown, and the numbers in them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-DASH = "-"  # where there is nothing to say
+from tabulate import DataRow, TableFormat, tabulate
+
+Cells = Sequence[str | None]  # of one row; None where there is no value
+
+# As tabulate's "github", but no cell is padded: one long cell does not widen the other rows.
+_MARKDOWN = TableFormat(
+    lineabove=None,
+    linebelowheader=lambda widths, alignments: "|" + "---|" * len(widths),
+    linebetweenrows=None,
+    linebelow=None,
+    headerrow=DataRow("| ", " | ", " |"),
+    datarow=DataRow("| ", " | ", " |"),
+    padding=0,
+    with_header_hide=None,
+)
 
 
-def aligned(rows: Sequence[Sequence[str]], width: int | None = None) -> str:
-    """Rows as a table, the first column to the left, the others to the right. Columns of which all
-    but the first row are DASH are left out. A table that is wider than `width` characters goes on
-    below, with its first column again."""
-    first, *others = zip(*rows, strict=True)
-    begin = _padded(first, left=True)
-    blocks = [begin]
-    for column in others:
-        if not set(column[1:]) - {DASH}:
-            continue
-        cells = _padded(column)
-        longer = _joined(blocks[-1], cells)
-        if width is not None and len(longer[0]) > width and blocks[-1] is not begin:
-            blocks.append(_joined(begin, cells))
+def text_table(
+    header: Cells, rows: Sequence[Cells], *, left: int = 1, width: int | None = None
+) -> str:
+    """Returns a table for a terminal, without a header if `header` is empty.
+
+    The first `left` columns are aligned to the left, the others to the right. Columns without a
+    value are left out, the first one apart. A table that is wider than `width` characters continues
+    below, with its first column repeated.
+    """
+    first, *others = zip(*([header] if header else []), *rows, strict=True)
+    n_header = 1 if header else 0
+    columns = [column for column in others if any(cell is not None for cell in column[n_header:])]
+
+    def rendered(columns: Sequence[Cells]) -> str:
+        return tabulate(
+            list(zip(first, *columns, strict=True)),
+            tablefmt="plain",
+            disable_numparse=True,
+            missingval="-",
+            colalign=["left" if index < left else "right" for index in range(1 + len(columns))],
+        )
+
+    blocks: list[list[Cells]] = [[]]
+    for column in columns:
+        wider = [*blocks[-1], column]
+        too_wide = width is not None and max(map(len, rendered(wider).splitlines())) > width
+        if too_wide and blocks[-1]:
+            blocks.append([column])
         else:
-            blocks[-1] = longer
-    return "\n\n".join("\n".join(row.rstrip() for row in block) for block in blocks)
+            blocks[-1] = wider
+    return "\n\n".join(rendered(block) for block in blocks)
+
+
+def markdown_table(header: Cells, rows: Sequence[Cells]) -> str:
+    """Returns a Markdown table. Cells are written on one line each; None gives an empty cell."""
+    escaped = [
+        [" ".join((cell or "").replace("|", r"\|").split()) for cell in row]
+        for row in [header, *rows]
+    ]
+    return tabulate(
+        escaped[1:], escaped[0], tablefmt=_MARKDOWN, disable_numparse=True, stralign=None
+    )
 
 
 def significant(number: float) -> str:
-    """Four digits: 0.008236, 2.412, 273.2."""
+    """Returns a number with four significant digits: 0.008236, 2.412, 273.2."""
     return f"{number:#.4g}".removesuffix(".")
 
 
 def duration(seconds: float) -> str:
-    """As hours, minutes and seconds: 1:02:03."""
+    """Returns a time as hours, minutes and seconds: 1:02:03."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def printable(text: str) -> str:
-    """On one line of any terminal, with `?` for what has no place there."""
+    """Returns the text on one line, with `?` for each character that a terminal cannot print."""
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def _padded(column: Sequence[str], left: bool = False) -> list[str]:
-    width = max(map(len, column))
-    return [cell.ljust(width) if left else cell.rjust(width) for cell in column]
-
-
-def _joined(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    return [f"{a}  {b}" for a, b in zip(left, right, strict=True)]

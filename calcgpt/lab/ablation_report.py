@@ -14,9 +14,9 @@ from calcgpt.lab.job import Answers, Score
 from calcgpt.lab.suite import Published, Suite
 from calcgpt.lab.summary import Estimate, TaskSummary, VariantSummary, perplexity, summarise
 from calcgpt.plots import save_figures
+from calcgpt.tables import markdown_table
 from datagen.files import write_json, write_text
 
-Row = list[str]
 NOTE = (
     "Losses are in nats a token, after the last step, over windows that are the same for all; "
     "± is the standard deviation over the seeds. Δ is the difference of the validation loss from "
@@ -100,7 +100,7 @@ def scores_table(task: TaskSummary) -> str:
         rows.append(_row(task, variant, operations))
         mine = [entry for entry in task.published if entry.variant == variant.name]
         rows += [_published_row(task, entry, len(operations)) for entry in mine]
-    return table([*header, "tokens/s"], rows)
+    return markdown_table([*header, "tokens/s"], rows)
 
 
 def contexts_table(task: TaskSummary) -> str:
@@ -110,13 +110,7 @@ def contexts_table(task: TaskSummary) -> str:
         [variant.name, *(_cell(estimate) for estimate in variant.context_losses().values())]
         for variant in task.variants
     ]
-    return table(["variant", *(f"{size} tokens" for size in sizes)], rows)
-
-
-def table(header: Row, rows: Sequence[Row]) -> str:
-    """Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(["variant", *(f"{size} tokens" for size in sizes)], rows)
 
 
 def _operations(task: TaskSummary) -> list[str]:
@@ -131,7 +125,7 @@ def _greedy(score: Score) -> Answers:
     return next(answers for answers in score.answers if answers.temperature == 0)
 
 
-def _row(task: TaskSummary, variant: VariantSummary, operations: Sequence[str]) -> Row:
+def _row(task: TaskSummary, variant: VariantSummary, operations: Sequence[str]) -> list[str]:
     difference = variant.difference
     cells = [
         variant.name,
@@ -154,7 +148,7 @@ def _exact_match(score: Score, operation: str) -> float:
     return {str(op): of for op, of in _greedy(score).by_operation.items()}[operation].exact_match
 
 
-def _published_row(task: TaskSummary, entry: Published, n_operation: int) -> Row:
+def _published_row(task: TaskSummary, entry: Published, n_operation: int) -> list[str]:
     known = entry.metrics
 
     def cell(name: Any) -> str:

@@ -19,7 +19,7 @@ from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import EXACT_MATCH, Curves, Point, Row, curves, read_rows
 from calcgpt.plots import new_figure, save_figures
 from calcgpt.recipe import build
-from calcgpt.tables import DASH, aligned, duration, printable, significant
+from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
 
@@ -129,11 +129,11 @@ def comparison(runs: Sequence[Run]) -> dict[str, Any]:
 
 def comparison_text(runs: Sequence[Run], width: int | None = None) -> str:
     """The comparison for a terminal of `width` characters; None: without an end."""
-    parts = [aligned([HEADINGS, *(_cells(run.summary()) for run in runs)], width)]
+    parts = [text_table(HEADINGS, [_cells(run.summary()) for run in runs], width=width)]
     if fields := list(differences(runs)):
-        rows = [["", *(run.name for run in runs)]]
-        rows += [[field, *(_shown(run, field) for run in runs)] for field in fields]
-        parts.append(f"different in the recipes:\n{aligned(rows, width)}")
+        header = ["", *(run.name for run in runs)]
+        rows = [[field, *(_shown(run, field) for run in runs)] for field in fields]
+        parts.append(f"different in the recipes:\n{text_table(header, rows, width=width)}")
     elif len(runs) > 1 and all(run.fields is not None for run in runs):
         parts.append("the recipes are alike")
     if unknown := [run.name for run in runs if run.fields is None]:
@@ -148,12 +148,12 @@ HEADINGS = [
 ]  # fmt: skip
 
 
-def _cells(summary: dict[str, Any]) -> list[str]:
+def _cells(summary: dict[str, Any]) -> list[str | None]:
     """A summary as a row below HEADINGS."""
-    cells = []
+    cells: list[str | None] = []
     for key, value in summary.items():
         if value is None:
-            cells.append(DASH)
+            cells.append(None)
         elif key == "seconds":
             cells.append(duration(value))
         elif key == "tokens_per_s" or isinstance(value, int):
@@ -165,10 +165,10 @@ def _cells(summary: dict[str, Any]) -> list[str]:
     return cells
 
 
-def _shown(run: Run, field: str) -> str:
+def _shown(run: Run, field: str) -> str | None:
     """A field's value, cut to one line of LONGEST_VALUE characters."""
     if run.fields is None or field not in run.fields:
-        return DASH
+        return None
     value = run.fields[field]
     text = value if isinstance(value, str) else json.dumps(value)
     text = printable(text)

@@ -17,7 +17,7 @@ from calcgpt.lab.compare import perplexity
 from calcgpt.model.parameters import count, formulas, sizes
 from calcgpt.model.sizes import meanings
 from calcgpt.recipe import build
-from calcgpt.tables import DASH, aligned, duration, printable, significant
+from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
 
 BYTES = 4  # of a float32
@@ -58,11 +58,10 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
     numbers = count(config, vocab_size)
     expressions = {part: str(expression) for part, expression in formulas(config).items()}
     total = sum(numbers.values())
-    rows = [(part, expressions[part], f"{number:,}") for part, number in numbers.items()]
-    rows.append(("all", f"{total * BYTES / 1e6:,.1f} MB in float32", f"{total:,}"))
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-    return "\n".join([*lines, "", _legend(config, vocab_size, " ".join(expressions.values()))])
+    rows = [[part, expressions[part], f"{number:,}"] for part, number in numbers.items()]
+    rows.append(["all", f"{total * BYTES / 1e6:,.1f} MB in float32", f"{total:,}"])
+    legend = _legend(config, vocab_size, " ".join(expressions.values()))
+    return f"{text_table([], rows, left=2)}\n\n{legend}"
 
 
 def choices(config: ModelConfig) -> str:
@@ -99,7 +98,7 @@ def training(checkpoint: Checkpoint, folder: Path) -> str:
     scores = {label: getattr(metrics, key) for key, label in SPLITS.items()}
     rows = [[label, *_score_cells(of)] for label, of in scores.items() if of is not None]
     if rows:
-        parts.append(aligned([["", "n", "char acc.", "exact match", *"+-*/"], *rows]))
+        parts.append(text_table(["", "n", "char acc.", "exact match", *"+-*/"], rows))
     before = [start for start in read_starts(folder.parent) if start.step < (metrics.step or 0)]
     if before:
         parts.append("\n".join(map(printable, _environment(before))))
@@ -123,13 +122,13 @@ def _progress(metrics: _Metrics, steps: int) -> str:
     return ", ".join(told) or "nothing is known of its training"
 
 
-def _score_cells(scores: _Scores) -> list[str]:
+def _score_cells(scores: _Scores) -> list[str | None]:
     operations = scores.by_operation
     return [
         f"{scores.n:,}",
         f"{scores.char_accuracy:.4f}",
         f"{scores.exact_match:.4f}",
-        *(f"{operations[op].exact_match:.4f}" if op in operations else DASH for op in "+-*/"),
+        *(f"{operations[op].exact_match:.4f}" if op in operations else None for op in "+-*/"),
     ]
 
 

@@ -28,6 +28,7 @@ from calcgpt.errors import ConfigError, DataError, UserError
 from calcgpt.inference.calculator import Calculation, Calculator
 from calcgpt.model import GPT
 from calcgpt.model.gpt import Block
+from calcgpt.tables import text_table
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
@@ -105,14 +106,15 @@ class Inspection:
 
     def table(self) -> str:
         """A row a layer: the dead units, and mean and variance before and after."""
-        rows = ["layer  units    dead   mean before    after   variance before    after"]
-        rows += [
-            f"{index:5}{layer.units:7}{layer.dead_share:8.1%}"
-            f"{layer.before.mean:14.4f}{layer.after.mean:9.4f}"
-            f"{layer.before.variance:18.4f}{layer.after.variance:9.4f}"
-            for index, layer in enumerate(self.layers)
-        ]
-        return "\n".join(rows)
+        before_and_after = ["mean before", "after", "variance before", "after"]
+        header = ["layer", "units", "dead", *before_and_after]
+        rows = []
+        for index, layer in enumerate(self.layers):
+            before, after = layer.before, layer.after
+            moments = [before.mean, after.mean, before.variance, after.variance]
+            cells = [str(index), str(layer.units), f"{layer.dead_share:.1%}"]
+            rows.append(cells + [f"{moment:.4f}" for moment in moments])
+        return text_table(header, rows)
 
 
 def inspect(

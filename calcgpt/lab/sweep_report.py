@@ -19,6 +19,7 @@ from calcgpt.config import Recipe
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_plots import draw_sweep
 from calcgpt.lab.trials import Ranked, Status
+from calcgpt.tables import markdown_table
 from datagen.files import write_json, write_text
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -96,18 +97,17 @@ def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> s
     """The trials as a Markdown table."""
     names = list(space.space)
     heads = ["trial", space.search.metric, "at step", "steps", "status", *names]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    rows = []
     for each in trials[:limit]:
         result = ["–", "–"] if each.best is None else [f"{each.best:.4f}", f"{each.best_step}"]
         cells = [each.trial, *result, f"{each.steps}", each.status]
         cells += [_cell(each.values[name]) for name in names]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return markdown_table(heads, rows)
 
 
 def _cell(value: Any) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return " ".join(text.replace("|", "\\|").split())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def counts(trials: Sequence[Ranked]) -> str:
