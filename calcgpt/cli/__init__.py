@@ -1,4 +1,7 @@
-"""The command line: all commands put together, and how they fail."""
+"""The command line: the group of all commands, and how errors are printed.
+
+Each command is a thin wrapper around one function, which it imports when it is called.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from datagen.errors import UserError
 
 
 class OneLineErrors(click.Group):
-    """Whatever a person can get wrong ends in one line on stderr and exit code 2."""
+    """A group that prints every error of a user as one line on stderr, with exit code 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
@@ -32,7 +35,7 @@ class OneLineErrors(click.Group):
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             sys.exit(130)
-        except BrokenPipeError:  # the reader of our output has gone, as `| head` does
+        except BrokenPipeError:  # the reader has closed its end, as `| head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except OSError as error:
@@ -49,8 +52,8 @@ def _fail(message: str) -> NoReturn:
 def cli() -> None:
     """A calculator whose answers come from a small GPT, and the laboratory it is made in.
 
-    CHECKPOINT is everywhere a folder, a name under checkpoints/, or `best`: the one with the
-    highest validation exact match.
+    A CHECKPOINT is a folder, a name under checkpoints/, or `best`: the one with the highest
+    validation exact match.
     """
 
 
@@ -60,8 +63,10 @@ for module in (data, training, checkpoints, pictures, experiments):
 
 
 class ServeCommand(click.Command):
-    """Its options are the service's settings, looked up only when they are needed: no other
-    command imports what the service is made of."""
+    """A command whose options are the service's settings.
+
+    They are looked up only when they are needed, so that no other command imports the service.
+    """
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         from api.settings import options
@@ -70,11 +75,13 @@ class ServeCommand(click.Command):
 
 
 @cli.command(cls=ServeCommand)
-@click.option("--show-config", is_flag=True, help="Print the settings, secrets masked, and end.")
+@click.option(
+    "--show-config", is_flag=True, help="Print the settings with secrets masked, and exit."
+)
 def serve(show_config: bool, **flags: Any) -> None:
-    """Serve the calculator over HTTP, and a page to use it on.
+    """Serve the calculator over HTTP, with a page to use it on.
 
-    What no flag says is read from the environment: CALCGPT_PORT for --port, and so on.
+    Each option can also be set in the environment: CALCGPT_PORT for --port, and so on.
     """
     from api.server import run
     from api.settings import load_settings

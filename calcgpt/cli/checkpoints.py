@@ -6,30 +6,53 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.options import named_paths
+from calcgpt.cli.options import (
+    PATH,
+    SEED,
+    device_option,
+    json_option,
+    named_paths,
+    quiet_option,
+)
 
 
 @click.command(name="eval")
 @click.argument("checkpoint")
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="A file of problems.")
-@click.option("--n", "limit", type=click.IntRange(min=1), help="Only the first problems.")
-@click.option("--temperature", default=0.0, show_default=True, type=click.FloatRange(min=0),
-              help="0 is greedy; the blog sampled at 1.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(0, 2**63 - 1),
-              help="Of the sampling.")  # fmt: skip
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a record here.")
-@click.option("--errors", default=0, show_default=True, type=click.IntRange(min=0),
-              help="Show this many wrong answers.")  # fmt: skip
-@click.option("--device", default="auto", show_default=True)
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@click.option("--data", required=True, type=PATH, help="A file of problems.")
+@click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
+@click.option(
+    "--temperature",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="0 decodes greedily; the blog sampled at 1.",
+)
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
+@json_option("Write all scores to this file.")
+@click.option(
+    "--errors",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Show this many wrong answers.",
+)
+@device_option
+@quiet_option
 def evaluate(
-    checkpoint: str, data: Path, limit: int | None, temperature: float, seed: int,
-    json_file: Path | None, errors: int, device: str, quiet: bool,
-) -> None:  # fmt: skip
+    checkpoint: str,
+    data: Path,
+    limit: int | None,
+    temperature: float,
+    seed: int,
+    json_file: Path | None,
+    errors: int,
+    device: str,
+    quiet: bool,
+) -> None:
     """Score CHECKPOINT on a file of problems: character accuracy and exact match.
 
-    Beside them stands what its probabilities are worth, and, for a model that works in steps, which
-    steps are the first to go wrong. `calcgpt plot` draws what --json writes.
+    The report also says how far the model's confidence can be trusted and, for a model that writes
+    worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation import report
@@ -37,8 +60,6 @@ def evaluate(
     from calcgpt.training.train import pick_device
     from datagen.files import write_json
 
-    if json_file and not json_file.parent.is_dir():
-        raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")
     loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
     sampling = Sampling(temperature, seed=seed)
     record, evaluation = report.evaluation_record(loaded, data, sampling, limit, progress=not quiet)
@@ -57,19 +78,24 @@ def evaluate(
 
 @click.command()
 @click.argument("run")
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--data", required=True, type=click.Path(path_type=Path), help="The data's folder.")
-@click.option("--also", multiple=True, metavar="NAME=FILE", callback=named_paths,
-              help="Score another file too, under this name. Repeatable.")  # fmt: skip
-@click.option("--device", default="auto", show_default=True)
+@click.argument("out", type=PATH)
+@click.option("--data", required=True, type=PATH, help="The folder of the data set.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="NAME=FILE",
+    callback=named_paths,
+    help="Also score this file, under this name. Repeatable.",
+)
+@device_option
 @click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@quiet_option
 def publish(
     run: str, out: Path, data: Path, also: dict[str, Path], device: str, force: bool, quiet: bool
 ) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
-    OUT holds what is needed to use the model, its scores and its model card.
+    OUT holds the model, its scores and its model card, without the state of the training.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation.report import publish as write
@@ -82,13 +108,14 @@ def publish(
 
 @click.command()
 @click.argument("checkpoint")
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option("--to", "target", required=True, help="What for: hf, the library transformers; onnx.")
+@click.argument("out", type=PATH)
+@click.option("--to", "target", required=True, help="The format: hf (transformers) or onnx.")
 @click.option("--force", is_flag=True, help="Replace an earlier export at OUT.")
 def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
-    """Write CHECKPOINT to the folder OUT in a format of others.
+    """Write CHECKPOINT to the folder OUT in the format of another library.
 
-    What is written is read back and compared first: a wrong export is none.
+    The command loads the export with that library and compares it with CHECKPOINT. OUT appears only
+    if the two are equal.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.errors import look_up
@@ -99,15 +126,15 @@ def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
     click.echo(f"{out}: {loaded.name} as {write(loaded, out, force)}")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # -5+3 is no option
+@click.command(context_settings={"ignore_unknown_options": True})  # -5+3 is not an option
 @click.argument("expression")
 @click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
-@click.option("--work", is_flag=True, help="Also show all that it wrote, and how sure it was.")
+@click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
 def calc(expression: str, checkpoint: str, work: bool) -> None:
     """Answer EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    Numbers have at most two decimal places; + - * /, parentheses and a minus sign are understood.
-    The model answers each operation. Its answer goes to stdout; where it is wrong, stderr says so.
+    An expression has numbers with at most two decimal places, + - * /, parentheses and minus signs.
+    The model answers each operation. Its answer goes to stdout; stderr says where it is wrong.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.inference.calculator import Calculator
@@ -115,11 +142,12 @@ def calc(expression: str, checkpoint: str, work: bool) -> None:
     answer = Calculator(Checkpoint.load(resolve(checkpoint))).calculate(expression)
     click.echo(answer.written)
     for node in answer.nodes if work else ():
-        if node.confidence:
-            sure = node.confidence
+        if confidence := node.confidence:
             click.echo(f"{node.prompt}{node.output}")
-            click.echo(f"probability of the answer {sure.answer:.4f}, of all {sure.whole:.4f}; "
-                       f"least of a step {sure.weakest_step:.4f}")  # fmt: skip
+            click.echo(
+                f"confidence: answer {confidence.answer:.4f}, "
+                f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
+            )
     for error in answer.errors:
         click.echo(error, err=True)
 

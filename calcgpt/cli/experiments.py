@@ -1,9 +1,4 @@
-"""The command that compares variants.
-
-The command that searches hyperparameters.
-
-Commands for people who run experiments.
-"""
+"""Commands that train many models, and compare runs."""
 
 from __future__ import annotations
 
@@ -14,34 +9,64 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.options import named_paths
+from calcgpt.cli.options import (
+    PATH,
+    SEED,
+    device_option,
+    json_option,
+    named_paths,
+    quiet_option,
+    set_option,
+)
 
 
 @click.command()
-@click.option("--suite", required=True, help="A name, as below, or a TOML file.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder of the runs.")
-@click.option("--data", multiple=True, metavar="TASK=FOLDER", callback=named_paths,
-              help="A task's data, in place of what the suite says. Repeatable.")  # fmt: skip
-@click.option("--only", multiple=True, metavar="TASK[/VARIANT]",
-              help="Only these of the suite. Repeatable.")  # fmt: skip
-@click.option("--seed", "seeds", multiple=True, type=click.IntRange(0, 2**63 - 1),
-              help="In place of the suite's seeds. Repeatable.")  # fmt: skip
-@click.option("--set", "overrides", multiple=True, metavar="FIELD=VALUE",
-              help="Override a field in every run, as train.steps=500. Repeatable.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 256),
-              help="Runs at a time.  [default: as there are GPUs, or cores]")  # fmt: skip
-@click.option("--threads", default=1, show_default=True, type=click.IntRange(min=1),
-              help="CPU threads of a run.")  # fmt: skip
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ...")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--suite", required=True, help="A name from the list above, or a TOML file.")
+@click.option("--out", required=True, type=PATH, help="The folder for all runs and the report.")
+@click.option(
+    "--data",
+    multiple=True,
+    metavar="TASK=FOLDER",
+    callback=named_paths,
+    help="Use this data for a task, instead of the suite's. Repeatable.",
+)
+@click.option("--only", multiple=True, metavar="TASK[/VARIANT]", help="Run only these. Repeatable.")
+@click.option(
+    "--seed",
+    "seeds",
+    multiple=True,
+    type=SEED,
+    help="Use this seed, instead of the suite's. Repeatable.",
+)
+@set_option("Override a field in every run: train.steps=500.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: one per GPU or core]"
+)
+@click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="CPU threads of each run.",
+)
+@device_option
+@quiet_option
 def ablate(
-    suite: str, out: Path, data: dict[str, Path], only: tuple[str, ...], seeds: tuple[int, ...],
-    overrides: tuple[str, ...], jobs: int | None, threads: int, device: str, quiet: bool,
-) -> None:  # fmt: skip
+    suite: str,
+    out: Path,
+    data: dict[str, Path],
+    only: tuple[str, ...],
+    seeds: tuple[int, ...],
+    overrides: tuple[str, ...],
+    jobs: int | None,
+    threads: int,
+    device: str,
+    quiet: bool,
+) -> None:
     """Train every variant of a suite with several seeds, and compare them in OUT/report.md.
 
-    The same command continues what was interrupted, and repeats no run that is done; with other
-    seeds it adds to them. Suites: attention, blog, feedforward, nano, positions.
+    The same command continues after an interruption and does not repeat finished runs. Other seeds
+    add runs. Suites: attention, blog, feedforward, nano, positions.
     """
     from calcgpt.lab.ablate import ablate as run
     from calcgpt.lab.suite import load_suite
@@ -50,81 +75,107 @@ def ablate(
     if seeds:
         loaded = loaded.model_copy(update={"seeds": list(dict.fromkeys(seeds))})
     files = run(
-        loaded, out, data=data, only=only, overrides=overrides, device=device, n_process=jobs,
-        threads=threads, progress=not quiet,
-    )  # fmt: skip
+        loaded,
+        out,
+        data=data,
+        only=only,
+        overrides=overrides,
+        device=device,
+        n_process=jobs,
+        threads=threads,
+        progress=not quiet,
+    )
     for file in files:
         click.echo(str(file))
 
 
 @click.command()
 @click.argument("space")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The sweep's folder.")
+@click.option("--out", required=True, type=PATH, help="The folder of the sweep.")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
-    help="The data's folder; default: problems drawn anew, as the recipe's [data] says.",
+    type=PATH,
+    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
 )
-@click.option("--trials", type=click.IntRange(1, 100_000), help="In place of the space's number.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="In place of the space's seed.")
-@click.option("--concurrent", type=click.IntRange(1, 10_000),
-              help="Trials at a time.  [default: as there is room]")  # fmt: skip
-@click.option("--cpus-per-trial", default=1, show_default=True, type=click.IntRange(1, 4096),
-              help="Of Ray's CPUs; a trial has as many threads.")  # fmt: skip
-@click.option("--gpus-per-trial", default=0.0, show_default=True, type=click.FloatRange(0, 64),
-              help="0.5: two trials share a GPU.")  # fmt: skip
+@click.option(
+    "--trials", type=click.IntRange(1, 100_000), help="Trials, instead of the space's number."
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed, instead of the space's.")
+@click.option(
+    "--concurrent",
+    type=click.IntRange(1, 10_000),
+    help="Trials at a time.  [default: as many as fit]",
+)
+@click.option(
+    "--cpus-per-trial",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 4096),
+    help="CPUs, and threads, of each trial.",
+)
+@click.option(
+    "--gpus-per-trial",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(0, 64),
+    help="GPUs of each trial; with 0.5, two trials share one.",
+)
 @click.option(
     "--address",
-    help="A Ray cluster's, as 10.0.0.1:6379 or auto; --out and --data must lie on storage that all "
-    "its machines share.  [default: Ray on this machine alone]",
+    help="A running Ray cluster: 10.0.0.1:6379 or auto. All its machines must share --out and "
+    "--data.  [default: start Ray on this machine]",
 )
-@click.option("--quiet", is_flag=True, help="No progress.")
+@quiet_option
 def sweep(
-    space: str, out: Path, data: Path | None, trials: int | None, seed: int | None,
-    concurrent: int | None, cpus_per_trial: int, gpus_per_trial: float, address: str | None,
+    space: str,
+    out: Path,
+    data: Path | None,
+    trials: int | None,
+    seed: int | None,
+    concurrent: int | None,
+    cpus_per_trial: int,
+    gpus_per_trial: float,
+    address: str | None,
     quiet: bool,
-) -> None:  # fmt: skip
-    """Search the hyperparameters of SPACE with Ray Tune: a name, or a TOML file.
+) -> None:
+    """Search the hyperparameters of SPACE, a name or a TOML file, with Ray Tune.
 
-    The table of trials is OUT/report.md, the best of them, as a recipe, OUT/best.toml. The same
-    command continues what was interrupted. Spaces: blog, nano.
+    OUT/report.md lists the trials and OUT/best.toml is the best one as a recipe. The same command
+    continues after an interruption. Spaces: blog, nano.
     """
     from calcgpt.lab.space import load_space
     from calcgpt.lab.sweep import Resources, prepare
 
     loaded = load_space(space, trials=trials, seed=seed)
-    prepare(address)  # before Ray is imported
+    prepare(address)  # sets what Ray reads when it is imported
     from calcgpt.lab.sweep import sweep as run
     from calcgpt.lab.sweep_report import MOST_ROWS, counts, how, table
 
     resources = Resources(cpus_per_trial, gpus_per_trial, concurrent)
     try:
-        found = run(loaded, out, data, resources, address=address, progress=not quiet)
+        result = run(loaded, out, data, resources, address=address, progress=not quiet)
     except KeyboardInterrupt as stop:
-        click.echo("interrupted: the same command continues", err=True)
+        click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + (stop.args[0] if stop.args else signal.SIGINT))
-    click.echo(f"{counts(found.trials)}. {how(loaded, found.algorithm)}")
-    click.echo(table(loaded, found.trials, MOST_ROWS))
-    for file in found.files:
+    click.echo(f"{counts(result.trials)}. {how(loaded, result.algorithm)}")
+    click.echo(table(loaded, result.trials, MOST_ROWS))
+    for file in result.files:
         click.echo(str(file))
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path),
-              help="Draw the curves over each other, as compare.png in this folder.")  # fmt: skip
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the numbers.")
+@click.argument("folders", nargs=-1, required=True, type=PATH)
+@click.option("--out", type=PATH, help="Draw the curves as compare.png in this folder.")
+@json_option("Write the numbers to this file.")
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
-    """Compare runs: what each came to, and in what their recipes differ.
+    """Compare runs: their results, and how their recipes differ.
 
-    FOLDERS are what `train --out` named. The validation loss is the lowest; scores are those of the
-    validation with the highest exact match, as a checkpoint is chosen.
+    FOLDERS are the folders of `train --out`. The table gives the lowest validation loss, and the
+    scores of the validation with the highest exact match.
     """
     from calcgpt.lab.compare import comparison, comparison_text, draw_comparison, read_runs
     from datagen.files import write_json
 
-    if json_file and not json_file.parent.is_dir():
-        raise click.UsageError(f"{json_file.parent} is no folder to write {json_file.name} to")
     runs = read_runs(folders)
     files = draw_comparison(runs, out) if out else []
     if json_file:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+SEED = click.IntRange(0, 2**63 - 1)
 
 
 def named_paths(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Path]:
-    """NAME=PATH, repeated, as a dict; click.BadParameter for what is not, or not once."""
+    """Returns repeated NAME=PATH values as a dict. Raises BadParameter for any other value, and for
+    a name that is given twice."""
     paths: dict[str, Path] = {}
     for value in values:
         name, _, path = value.partition("=")
@@ -21,3 +29,29 @@ def named_paths(
             raise click.BadParameter(f"{name!r} is given twice")
         paths[name] = Path(path)
     return paths
+
+
+def _in_a_folder(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    if value and not value.parent.is_dir():
+        raise click.UsageError(f"{value.parent} is not a folder: cannot write {value.name} there")
+    return value
+
+
+def json_option(help_text: str) -> Callable[[Command], Command]:
+    """`--json FILE`, as the parameter `json_file`; its folder must exist before any work begins."""
+    return click.option("--json", "json_file", type=PATH, callback=_in_a_folder, help=help_text)
+
+
+def set_option(help_text: str) -> Callable[[Command], Command]:
+    """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
+    return click.option(
+        "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help=f"{help_text} Repeatable."
+    )
+
+
+device_option = click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
+)
+quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")

@@ -1,37 +1,132 @@
-"""Imports run downward: no module imports, however indirectly, one that imports it."""
+"""The structure of the code: which package may import which, and what no file may do."""
+
+from __future__ import annotations
 
 import ast
+import functools
 import graphlib
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("datagen", "calcgpt", "api")
+
+# From the ground up. A room imports from lower floors only; rooms of one floor do not import each
+# other. Imports inside functions count, too.
+FLOORS = [
+    {"datagen", "calcgpt", "calcgpt.tables"},  # `calcgpt` itself is its version
+    {"calcgpt.errors"},
+    {"calcgpt.config"},
+    {"calcgpt.recipe"},
+    {"calcgpt.model", "calcgpt.data"},
+    {"calcgpt.metrics"},
+    {"calcgpt.plots", "calcgpt.checkpoint"},
+    {"calcgpt.inference"},
+    {"calcgpt.evaluation", "calcgpt.export", "api"},
+    {"calcgpt.training"},
+    {"calcgpt.lab"},
+    {"calcgpt.cli"},
+    {"calcgpt.__main__"},
+]
+LONGEST_CHAIN = 17
+WEB = ("fastapi", "starlette", "uvicorn", "httptools")
 
 
 def modules() -> dict[str, Path]:
-    files = [
-        file for package in ("datagen", "calcgpt", "api") for file in (ROOT / package).rglob("*.py")
-    ]
+    """Every module of the three packages, by name."""
+    files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     names = {file: ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files}
     return {name.removesuffix(".__init__"): file for file, name in names.items()}
 
 
-def imports(file: Path, known: set[str]) -> set[str]:
-    """The modules of this project that a file names in its import statements."""
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+MODULES = modules()
+
+
+@functools.cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text("utf-8"))
+
+
+def imports(nodes: Iterator[ast.AST] | list[ast.stmt]) -> set[str]:
+    """The modules, of this project and of others, that import statements name."""
+    names: set[str] = set()
+    for node in nodes:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            # `from package import module` names the module, `from module import thing` does not.
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} & known or {
-                node.module
-            }
-    return found & known
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import"
+            # `from package import module` names the module, `from module import name` does not.
+            full_names = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= full_names & MODULES.keys() or {str(node.module)}
+    return names
 
 
-def test_no_import_leads_back() -> None:
-    files = modules()
-    graph = {name: imports(file, set(files)) for name, file in files.items()}
-    assert len(graph) > 40
+@functools.cache
+def all_imports(module: str) -> set[str]:
+    return imports(ast.walk(tree(module)))
+
+
+def room(module: str) -> str:
+    """The package or file of the house that a module belongs to."""
+    first, *rest = module.split(".")
+    return first if first != "calcgpt" or not rest else f"calcgpt.{rest[0]}"
+
+
+def floor(module: str) -> int:
+    return next(index for index, rooms in enumerate(FLOORS) if room(module) in rooms)
+
+
+def test_every_module_has_a_room() -> None:
+    rooms = {name for names in FLOORS for name in names}
+    assert {room(module) for module in MODULES} == rooms
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_run_downward(module: str) -> None:
+    for imported in all_imports(module) & MODULES.keys():
+        if room(imported) != room(module):
+            assert floor(imported) < floor(module), f"{module} imports {imported}"
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = {module: all_imports(module) & MODULES.keys() for module in MODULES}
     assert "calcgpt.config" in graph["calcgpt.model.gpt"]  # the graph is not empty
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, naming the circle
+
+
+def test_no_chain_of_imports_is_long() -> None:
+    @functools.cache
+    def chain(module: str) -> tuple[str, ...]:
+        imported = imports(tree(module).body) & MODULES.keys() - {module}
+        return (module, *max(map(chain, imported), key=len, default=()))
+
+    longest = max(map(chain, MODULES), key=len)
+    assert len(longest) <= LONGEST_CHAIN, " -> ".join(longest)
+
+
+def test_only_the_service_imports_a_web_framework() -> None:
+    for module in MODULES:
+        if room(module) != "api":
+            assert not {name.split(".")[0] for name in all_imports(module)} & set(WEB), module
+
+
+def test_only_the_command_line_imports_the_service() -> None:
+    users = {module for module in MODULES if "api" in map(room, all_imports(module))}
+    assert {room(module) for module in users} == {"api", "calcgpt.cli"}
+
+
+def test_datagen_does_not_import_torch() -> None:
+    for module in MODULES:
+        if room(module) == "datagen":
+            assert not {name.split(".")[0] for name in all_imports(module)} & {"torch"}, module
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_is_unpickled_or_evaluated(module: str) -> None:
+    assert not all_imports(module) & {"pickle", "marshal", "shelve"}
+    calls = {
+        ast.unparse(node.func) for node in ast.walk(tree(module)) if isinstance(node, ast.Call)
+    }
+    assert not calls & {"eval", "exec", "compile", "__import__", "torch.load"}
