@@ -13,6 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
+import tomli_w
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -140,6 +141,32 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, KeyError):
         return text
+
+
+def recipe_toml(recipe: Recipe) -> str:
+    """Returns the fields of `recipe` that differ from the defaults, as TOML that `load_recipe`
+    reads."""
+    # TOML has no null. A field that may be null is null by default, so none is left.
+    return tomli_w.dumps(recipe.model_dump(exclude_defaults=True))
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns a nested table as a flat one, with keys such as `train.lr`."""
+    fields: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            fields |= flatten(value, f"{prefix}{key}.")
+        else:
+            fields[prefix + key] = value
+    return fields
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Returns `section.field` -> (value in `a`, value in `b`) for the fields that differ, in the
+    order of `a`. A field that one of the tables lacks is None there."""
+    flat_a, flat_b = flatten(a), flatten(b)
+    pairs = {key: (flat_a.get(key), flat_b.get(key)) for key in flat_a | flat_b}
+    return {key: (x, y) for key, (x, y) in pairs.items() if x != y}
 
 
 def build(kind: type[S], table: Any, source: str) -> S:

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,8 @@ from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import EXACT_MATCH, Curves, Point, Row, curves, read_rows
 from calcgpt.plots import new_figure, save_figures
-from calcgpt.recipe import build
+from calcgpt.recipe import build, flatten
+from calcgpt.recipe import differences as recipe_differences
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
@@ -108,13 +108,12 @@ def differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
     """The fields of the recipes that are not alike in all runs: their values, None for a run
     without the field, or without a recipe."""
     known = [run.fields for run in runs if run.fields is not None]
-    every = dict.fromkeys(field for fields in known for field in fields)
-    found = {}
-    for field in every:
-        values = [fields.get(field) for fields in known]
-        if any(a != b for a, b in pairwise(values)):
-            found[field] = [None if run.fields is None else run.fields.get(field) for run in runs]
-    return found
+    different = {field for fields in known[1:] for field in recipe_differences(known[0], fields)}
+    return {
+        field: [None if run.fields is None else run.fields.get(field) for run in runs]
+        for field in dict.fromkeys(field for fields in known for field in fields)
+        if field in different
+    }
 
 
 def perplexity(loss: float | None) -> float | None:
@@ -186,7 +185,7 @@ def _read(folder: Path, name: str) -> Run:
         if isinstance(counted, int):
             parameters = counted
             break
-    fields = None if recipe is None else flat(recipe.model_dump(exclude={"description"}))
+    fields = None if recipe is None else flatten(recipe.model_dump(exclude={"description"}))
     return Run(name, read_rows(run.metrics_path), parameters, fields)
 
 
@@ -203,17 +202,6 @@ def _recipe(run: RunFolder) -> Recipe | None:
         except CheckpointError:
             continue
     return None
-
-
-def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A table of tables as one, with keys such as `train.lr`."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{key}.")
-        else:
-            found[prefix + key] = value
-    return found
 
 
 # Okabe and Ito's, but for their yellow, which is hard to see on white.

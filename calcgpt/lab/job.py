@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError
 from calcgpt.lab.score import score
 from calcgpt.lab.suite import Scoring
-from calcgpt.recipe import build
+from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
 from calcgpt.training.train import pick_device, train
@@ -52,10 +52,12 @@ class Job:
         path, ours = self.folder / JOB, self.recipe.model_dump()
         if path.is_file():
             theirs = build(Recipe, read_json(path), str(path)).model_dump()
-            if difference := _difference(theirs, ours):
-                raise ConfigError(
-                    f"{self.folder} holds a run with {difference}: choose another --out"
-                )
+            for field, (other, value) in differences(theirs, ours).items():
+                if field != "description":
+                    raise ConfigError(
+                        f"{self.folder} holds a run with {field} = {other!r}, not {value!r}: "
+                        "choose another --out"
+                    )
         else:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(path, ours)
@@ -145,18 +147,6 @@ def read_score(folder: Path) -> Score:
     """What `run` wrote; raises DataError, one line, for any other file."""
     path = folder / SCORE
     return build(Score, read_json(path), str(path))
-
-
-def _difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
-    """The first field of two recipes that differs, in words; empty where none does."""
-    for section, value in ours.items():
-        if isinstance(value, dict) and isinstance(theirs[section], dict):
-            for field, wanted in value.items():
-                if theirs[section][field] != wanted:
-                    return f"{section}.{field} = {theirs[section][field]!r}, not {wanted!r}"
-        elif theirs[section] != value and section != "description":
-            return f"{section} = {theirs[section]!r}, not {value!r}"
-    return ""
 
 
 class Reporter:

@@ -30,7 +30,7 @@ from ray import tune
 
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.lab.space import METRICS, Drawn, Space, Value
-from calcgpt.recipe import build
+from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
 from datagen.files import locked, read_json, write_json
@@ -165,22 +165,12 @@ class SweepFolder:
             starts = known.pop("starts", None)
             if not isinstance(starts, list):
                 raise DataError(f"{path} was not written by a sweep")
-            if different := _difference(known, what):
-                raise ConfigError(f"{self.path} holds another sweep: {different}")
+            for field, (value, known_value) in differences(what, known).items():
+                raise ConfigError(
+                    f"{self.path} holds another sweep: {field} is {value!r}, it was begun with "
+                    f"{known_value!r}"
+                )
         write_json(path, {**what, "starts": [*starts, start]})
-
-
-def _difference(known: Any, asked: Any, where: str = "") -> str:
-    """The first place where two JSON values differ, in words; empty where nothing does."""
-    if isinstance(known, dict) and isinstance(asked, dict):
-        for key in sorted(known.keys() | asked.keys()):
-            place = f"{where}.{key}" if where else key
-            if key not in known or key not in asked:
-                return f"{place} is {'new' if key in asked else 'gone'}"
-            if found := _difference(known[key], asked[key], place):
-                return found
-        return ""
-    return "" if known == asked else f"{where} is {asked!r}, it was begun with {known!r}"
 
 
 def _read(path: Path, kind: type[F]) -> F:

@@ -11,16 +11,25 @@ import torch
 from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.recipe import differences
 from calcgpt.training.distributed import sharded_like, whole
 from calcgpt.training.optim import Weights
 from calcgpt.training.run_folder import TRAINING
 
-# Fields of `train` that may differ on resume: they change how long a run is, what it reports, and
-# on what it runs.
+# Fields that may differ on resume: what a run is called, how long it is, what it reports, and on
+# what it runs. The tokenizer of a run is saved, so that its `vocab_size` has no effect.
 MAY_CHANGE = {
-    "steps", "log_interval", "eval_interval", "eval_batches", "eval_problems",
-    "checkpoint_interval", "compile", "parallel",
-}  # fmt: skip
+    "description",
+    "vocab_size",
+    "train.steps",
+    "train.log_interval",
+    "train.eval_interval",
+    "train.eval_batches",
+    "train.eval_problems",
+    "train.checkpoint_interval",
+    "train.compile",
+    "train.parallel",
+}
 _RAW = "weights."
 
 
@@ -88,21 +97,11 @@ def restore(folder: Path, optimizers: list[torch.optim.Optimizer], device: torch
 
 def check_same_run(recipe: Recipe, fingerprint: str, saved: Checkpoint) -> None:
     """Raise ConfigError where a resumed run would not be the run that was begun."""
-    ours, theirs = _fixed(recipe), _fixed(saved.recipe)
-    for key in ours:
-        if ours[key] != theirs[key]:
+    changed = differences(recipe.model_dump(), saved.recipe.model_dump())
+    for field, (value, saved_value) in changed.items():
+        if field not in MAY_CHANGE and not field.startswith("data."):  # see the fingerprint
             raise ConfigError(
-                f"cannot resume: {key} is {ours[key]!r}, the run was begun with {theirs[key]!r}"
+                f"cannot resume: {field} is {value!r}, the run was begun with {saved_value!r}"
             )
     if fingerprint != saved.metrics.get("data_sha256"):
         raise ConfigError("cannot resume: the run was begun on other data")
-
-
-def _fixed(recipe: Recipe) -> dict[str, Any]:
-    model = {f"model.{key}": value for key, value in recipe.model.model_dump().items()}
-    train = {
-        f"train.{key}": value
-        for key, value in recipe.train.model_dump().items()
-        if key not in MAY_CHANGE
-    }
-    return {"tokenizer": recipe.tokenizer, **model, **train}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Callable
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.model import GPT
-from calcgpt.recipe import load_recipe, recipe_names
+from calcgpt.recipe import differences, load_recipe, recipe_names, recipe_toml
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
 from datagen.steps import MARKS, render
@@ -86,3 +91,31 @@ def test_swiglu_has_as_many_parameters_as_the_baseline() -> None:
     baseline = build(load_recipe("blog")).n_parameters()
     swiglu = build(load_recipe("blog-swiglu")).n_parameters()
     assert abs(swiglu - baseline) / baseline < 0.01
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_written_recipe_reads_back_equal(name: str, recipe_file: Callable[[str], str]) -> None:
+    recipe = load_recipe(name)
+    assert load_recipe(recipe_file(recipe_toml(recipe))) == recipe
+
+
+@given(st.text(st.characters(codec="utf-8")), st.floats(1e-300, 1e300), st.integers(0, 2**62))
+def test_any_text_and_number_can_be_written(text: str, lr: float, seed: int) -> None:
+    train = {"lr": lr, "seed": seed, "compile": True}
+    data = {"mixture": {"blog": 0.5}, "operations": {"*": 3.0, "/": 0.25}, "format": "direct"}
+    recipe = Recipe.model_validate(
+        {"description": text, "train": train, "data": data, "model": {"row_marks": [1, 2]}}
+    )
+    assert Recipe.model_validate(tomllib.loads(recipe_toml(recipe))) == recipe
+
+
+def test_differences_are_named_by_section_and_field() -> None:
+    a = load_recipe("nano").model_dump()
+    b = load_recipe("nano", ("train.lr=0.5", "tokenizer=chars", "data.mixture.blog=1")).model_dump()
+    found = differences(a, b)
+    assert found["train.lr"] == (3e-3, 0.5)
+    assert found["tokenizer"] == ("arithmetic", "chars")
+    assert found["data.mixture.blog"] == (None, 1)
+    assert {field.partition(".")[0] for field in found} == {"train", "tokenizer", "data"}
+    assert not differences(a, a)
+    assert differences(b, a) == {field: (y, x) for field, (x, y) in found.items()}
