@@ -23,11 +23,11 @@ import numpy as np
 from benchmarks.datagen import processor, rate
 from calcgpt.tables import text_table
 from datagen import steps
+from datagen.arithmetic import ProblemArray
 from datagen.dataset import DatasetPlan, generate
 from datagen.distributions import PIECE, distribution
 from datagen.drawing import bit_generator
 from datagen.formats import DEFAULT_DIGITS
-from datagen.vectorised import ProblemArray
 from datagen.vectorised_steps import render_lines
 
 

@@ -16,9 +16,9 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from datagen import edge_problems
+from datagen.arithmetic import ProblemArray
 from datagen.drawing import Draws, Flags, Integers, Words, mixture
 from datagen.errors import DataError
-from datagen.vectorised import ProblemArray
 
 BLOG_WORDS = 3
 

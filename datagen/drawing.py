@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
 from numpy.typing import NDArray
 
-from datagen.vectorised import POWERS_OF_TEN, ProblemArray
+from datagen.arithmetic import POWERS_OF_TEN, ProblemArray
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from datagen.arithmetic import ADD, DIV, MUL, SUB, ProblemArray
 from datagen.drawing import Draws, Integers, Words, mixture
-from datagen.vectorised import ADD, DIV, MUL, SUB, ProblemArray
 
 KIND_WORDS = 10  # as many as the most demanding kind needs: two numbers with inner zeros
 WORDS = 1 + KIND_WORDS  # one chooses the kind

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import steps, vectorised, vectorised_steps
+from datagen.arithmetic import ProblemArray
 from datagen.errors import DataError
-from datagen.vectorised import ProblemArray
 
 DEFAULT_DIGITS = 7  # operands below 100,000
 

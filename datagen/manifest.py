@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from datagen import splits
+from datagen.arithmetic import OPERATIONS
 from datagen.errors import DataError
 from datagen.files import locked, read_json, write_json
 from datagen.plan import GENERATOR, DatasetPlan, Shard
 from datagen.splits import Split
-from datagen.vectorised import OPERATIONS
 
 MANIFEST = "manifest.json"
 JOURNAL = "journal.json"

@@ -13,11 +13,11 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from datagen import distributions
+from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.drawing import bit_generator
 from datagen.errors import DataError
 from datagen.formats import LineFormat, line_format
 from datagen.splits import Split, belongs, problem_hashes
-from datagen.vectorised import OPERATIONS, ProblemArray
 
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # they are kept in memory, to hold none twice

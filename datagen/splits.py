@@ -10,8 +10,7 @@ import enum
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import Operation, Problem
-from datagen.vectorised import ADD, MUL, OPERATIONS, ProblemArray
+from datagen.arithmetic import ADD, MUL, OPERATIONS, Operation, Problem, ProblemArray
 
 
 class Split(enum.StrEnum):

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen import notation, steps, vectorised
+from datagen import arithmetic, notation, steps, vectorised
+from datagen.arithmetic import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
 from datagen.splits import problem_hashes
-from datagen.vectorised import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
 
 _CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
 _ROWS = np.frombuffer(steps.ROWS.encode(), np.uint8)
@@ -50,7 +50,7 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
     lines = np.zeros(inside.shape, np.uint8)
     lines[inside] = direct
     work = np.zeros((len(problems), _work_columns(digits) + 1), np.uint8)
-    exact = vectorised.answers(problems)
+    exact = arithmetic.answers(problems)
     hundredths = exact.hundredths.astype(np.int64)
     places = np.where(exact.point, 2 - (hundredths % 10 == 0), 0)
     quotients = partial(_quotients, loose=loose)

@@ -1,9 +1,15 @@
-"""What hypothesis draws for these tests: every number that ten characters can hold."""
+"""Hypothesis strategies: every number that ten characters can hold, and problems of them."""
 
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import WIDTH, number_text
+
+LARGEST = Number(100 * 9_999_999_999, False)
+SMALLEST = Number(-100 * 999_999_999, False)
+LARGEST_DECIMAL = Number(9_999_999_990, True)
+SMALLEST_DECIMAL = Number(-999_999_990, True)
+EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, Number(1, True), Number(0, False)]
 
 
 def fits(number: Number) -> bool:
@@ -19,7 +25,7 @@ def _decimal(magnitude: int) -> st.SearchStrategy[Number]:
     return st.integers(-magnitude, magnitude).map(lambda n: Number(n, True))
 
 
-# Small ones often, for they make zeros, ties and equal operands; then all lengths alike.
+# Some small numbers often: they make zeros, ties and equal operands. Then all lengths.
 _magnitudes = [10**digits for digits in range(1, 11)]
 numbers = st.one_of(
     st.sampled_from([Number(h, p) for h in (0, 100, -100, 500) for p in (False, True)]),
@@ -31,7 +37,7 @@ problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
 
 
 def problems_of(digits: int) -> st.SearchStrategy[Problem]:
-    """Problems whose operands have at most `digits` digits in hundredths, of all lengths alike."""
+    """Problems whose operands have at most `digits` digits in hundredths, of all lengths."""
     lengths = [10**length - 1 for length in range(1, digits + 1)]
     operands = st.one_of(
         st.sampled_from([Number(h, p) for h in (0, 100, -100, 200, 800) for p in (False, True)]),

@@ -20,13 +20,13 @@ from calcgpt.config import DataConfig
 from calcgpt.data.batches import Batch, BatchSource, ProblemLines, read_text
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
+from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import NotationError
 from datagen.formats import line_format
 from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes
-from datagen.vectorised import OPERATIONS, ProblemArray
 
 DRAWING = 1  # to be raised by whatever changes the problems that a config stands for
 BLOCK = 16_384  # problems, about: some hundred batches, made in some 50 ms

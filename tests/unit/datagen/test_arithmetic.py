@@ -1,13 +1,23 @@
-"""Answers against an independent oracle that works with fractions."""
+"""Answers against an independent oracle that computes with fractions, and arrays of them."""
 
 import operator
 from fractions import Fraction
 
+import numpy as np
 import pytest
-from datagen_strategies import problems
+from datagen_strategies import EXTREMES, LARGEST, problems
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem, answer, divide_half_even
+from datagen.arithmetic import (
+    Number,
+    Operation,
+    Problem,
+    ProblemArray,
+    answer,
+    answers,
+    divide_half_even,
+)
 from datagen.notation import answer_text
 
 
@@ -84,3 +94,27 @@ def test_division_rounds_half_to_even(numerator: int, denominator: int, quotient
 def test_a_fraction_needs_a_point() -> None:
     with pytest.raises(ValueError, match="1250 hundredths"):
         Number(1250, point=False)
+
+
+@given(st.lists(problems, max_size=20))
+@example([Problem(LARGEST, Operation.MUL, LARGEST), Problem(LARGEST, Operation.DIV, EXTREMES[-1])])
+def test_answers_of_arrays_are_those_of_the_scalar_function(batch: list[Problem]) -> None:
+    result = answers(ProblemArray.from_problems(batch))
+    columns = zip(result.hundredths, result.point, result.nan, strict=True)
+    assert [None if nan else Number(int(h), bool(p)) for h, p, nan in columns] == [
+        answer(problem) for problem in batch
+    ]
+
+
+def test_answers_are_64_bit_integers_if_they_fit() -> None:
+    small = ProblemArray.from_problems([Problem(LARGEST, Operation.ADD, LARGEST)])
+    large = ProblemArray.from_problems([Problem(LARGEST, Operation.MUL, LARGEST)])
+    assert answers(small).hundredths.dtype == np.int64
+    assert answers(large).hundredths.dtype == object
+
+
+@given(st.lists(problems, max_size=5))
+def test_to_problems_is_the_inverse_of_from_problems(batch: list[Problem]) -> None:
+    array = ProblemArray.from_problems(batch)
+    assert len(array) == len(batch)
+    assert array.to_problems() == batch

@@ -11,14 +11,13 @@ import pytest
 
 from datagen import distributions
 from datagen import plan as plan_module
-from datagen.arithmetic import Operation, Problem
+from datagen.arithmetic import Operation, Problem, ProblemArray
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import DataError
 from datagen.notation import parse
 from datagen.plan import BLOCK
 from datagen.splits import Split, problem_hash, split_of
-from datagen.vectorised import ProblemArray
 
 SMALL = DatasetPlan(train=300, val=40, test=20, seed=7)
 FILES = ["manifest.json", "test.txt", "train.txt", "val.txt"]

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from datagen.arithmetic import ProblemArray
 from datagen.distributions import CALCULATOR_WORDS as WORDS
 from datagen.distributions import balanced, blog, calculator
 from datagen.drawing import bit_generator
 from datagen.notation import number_text
-from datagen.vectorised import ProblemArray
 
 N = 90_000
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from datagen import distributions
+from datagen.arithmetic import ProblemArray
 from datagen.distributions import DISTRIBUTIONS, blog
 from datagen.drawing import bit_generator
 from datagen.errors import DataError
 from datagen.notation import render
 from datagen.plan import DatasetPlan, held_out_shard
 from datagen.splits import Split
-from datagen.vectorised import ProblemArray, render_lines
+from datagen.vectorised import render_lines
 
 N = 200_000
 

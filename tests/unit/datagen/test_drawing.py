@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datagen.arithmetic import ProblemArray
 from datagen.drawing import Draws, Words, bit_generator, mixture
-from datagen.vectorised import ProblemArray
 
 N = 200_000
 WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])

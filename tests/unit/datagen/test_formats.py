@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen import notation, steps
-from datagen.arithmetic import Problem
+from datagen.arithmetic import Problem, ProblemArray
 from datagen.errors import DataError
 from datagen.formats import DEFAULT_DIGITS, FORMATS, line_format
-from datagen.vectorised import ProblemArray
 
 
 @given(st.lists(problems, max_size=20))

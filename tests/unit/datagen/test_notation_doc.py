@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import notation, steps, vectorised
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.steps import (
@@ -23,7 +23,6 @@ from datagen.steps import (
     result,
     trailing_zeros,
 )
-from datagen.vectorised import OPERATIONS
 from datagen.vectorised_steps import render_lines
 
 DOC = (Path(__file__).parents[3] / "docs" / "NOTATION.md").read_text("utf-8")

@@ -7,9 +7,8 @@ from datagen_strategies import problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Operation, Problem, ProblemArray
 from datagen.splits import Split, belongs, problem_hash, problem_hashes, split_of
-from datagen.vectorised import ProblemArray
 
 
 def twin(number: Number) -> Number:

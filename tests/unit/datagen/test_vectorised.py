@@ -1,22 +1,15 @@
-"""Arrays of problems against the functions for one problem."""
+"""Lines from arrays against the renderer of one problem."""
 
 import numpy as np
 import pytest
-from datagen_strategies import problems
+from datagen_strategies import EXTREMES, LARGEST, problems
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from datagen import vectorised
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import Number, Operation, Problem, ProblemArray
 from datagen.errors import NotationError
 from datagen.notation import render
-from datagen.vectorised import ProblemArray, answers, render_lines
-
-LARGEST = Number(100 * 9_999_999_999, False)
-SMALLEST = Number(-100 * 999_999_999, False)
-LARGEST_DECIMAL = Number(9_999_999_990, True)
-SMALLEST_DECIMAL = Number(-999_999_990, True)
-EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, Number(1, True), Number(0, False)]
+from datagen.vectorised import render_lines
 
 
 def expected(batch: list[Problem]) -> bytes:
@@ -33,52 +26,26 @@ def test_lines_are_those_of_the_scalar_renderer(batch: list[Problem]) -> None:
 @settings(max_examples=1000)
 @given(problems)
 def test_one_line_alone(problem: Problem) -> None:
-    # Alone, so that no other problem makes it take the way of long lines or large numbers.
+    # Alone, so that no other problem selects the code for long lines or large numbers.
     assert render_lines(ProblemArray.from_problems([problem])) == expected([problem])
 
 
-@given(st.lists(problems, max_size=20))
-@example([Problem(LARGEST, Operation.MUL, LARGEST), Problem(LARGEST, Operation.DIV, EXTREMES[-1])])
-def test_answers_are_those_of_the_scalar_function(batch: list[Problem]) -> None:
-    result = answers(ProblemArray.from_problems(batch))
-    columns = zip(result.hundredths, result.point, result.nan, strict=True)
-    assert [None if nan else Number(int(h), bool(p)) for h, p, nan in columns] == [
-        answer(problem) for problem in batch
-    ]
+@pytest.mark.parametrize("point", [False, True])
+@pytest.mark.parametrize("signs", [(1,), (1, -1)])  # without negative ones, a table is used
+def test_small_decimals_as_operand_and_as_answer(point: bool, signs: tuple[int, ...]) -> None:
+    powers = [10**n + offset for n in range(6) for offset in (-1, 0, 1)]
+    magnitudes = {*range(2_100), *range(0, 100_001, 89), *powers, 99_999, 100_000}
+    values = [sign * value for value in sorted(magnitudes) for sign in signs]
+    a = np.array(values) * (1 if point else 100)
+    n = len(a)
+    zeros = np.zeros(n, np.int64)
+    array = ProblemArray(a, np.full(n, point), np.zeros(n, np.uint8), zeros, np.zeros(n, np.bool_))
+    assert render_lines(array) == expected(array.to_problems())
 
 
-def test_answers_are_64_bit_integers_wherever_they_can_be() -> None:
-    small = ProblemArray.from_problems([Problem(LARGEST, Operation.ADD, LARGEST)])
-    large = ProblemArray.from_problems([Problem(LARGEST, Operation.MUL, LARGEST)])
-    assert answers(small).hundredths.dtype == np.int64
-    assert answers(large).hundredths.dtype == object
-
-
-@given(st.lists(problems, max_size=5))
-def test_to_problems_is_the_inverse_of_from_problems(batch: list[Problem]) -> None:
-    array = ProblemArray.from_problems(batch)
-    assert len(array) == len(batch)
-    assert array.to_problems() == batch
-
-
-def test_every_small_decimal_as_operand_and_as_answer() -> None:
-    n = 200_001
-    for point in (False, True):
-        values = np.arange(-100_000, 100_001) * (1 if point else 100)
-        array = ProblemArray(
-            a=values,
-            a_point=np.full(n, point),
-            op=np.zeros(n, np.uint8),
-            b=np.zeros(n, np.int64),
-            b_point=np.zeros(n, np.bool_),
-        )
-        assert render_lines(array) == expected(array.to_problems())
-
-
-def test_many_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectorised, "_CHUNK", 7)
+def test_many_chunks() -> None:
     batch = [Problem(Number(100 * i, False), Operation.MUL, LARGEST) for i in range(100)]
-    assert render_lines(ProblemArray.from_problems(batch)) == expected(batch)
+    assert render_lines(ProblemArray.from_problems(batch), chunk=7) == expected(batch)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import steps, vectorised_steps
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Operation, Problem, ProblemArray
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import DataError, NotationError
-from datagen.vectorised import ProblemArray
 
 batches = st.integers(3, 9).flatmap(
     lambda digits: st.tuples(st.just(digits), st.lists(problems_of(digits), max_size=12))

@@ -14,9 +14,9 @@ from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.problems import FreshBatches, FreshProblems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
+from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.splits import Split, split_of
-from datagen.vectorised import OPERATIONS, ProblemArray
 
 MIXTURE = dict.fromkeys(DISTRIBUTIONS, 1.0)
 TOKENIZER = TOKENIZERS["steps"]("")
