@@ -262,7 +262,7 @@ def _aligned(value: int, digits: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class WrongCharacter:
     """The first wrong character of a work, or of the answer after it."""
 
     kind: StepKind
@@ -271,7 +271,7 @@ class Fault:
     found: str  # "" where the text ends too early
 
 
-def first_fault(problem: Problem, work: str, digits: int) -> Fault | None:
+def first_error(problem: Problem, work: str, digits: int) -> WrongCharacter | None:
     """The first wrong step of a WORK; None if all follow one from another.
 
     Each step is judged by those before it. A quotient digit is right if it leaves a remainder
@@ -292,25 +292,25 @@ def first_fault(problem: Problem, work: str, digits: int) -> Fault | None:
         for expected in step.text:
             found = work[at : at + 1]
             if found != expected:
-                return Fault(step.kind, at, expected, found)
+                return WrongCharacter(step.kind, at, expected, found)
             at += 1
-    return Fault(StepKind.LAYOUT, at, "", work[at]) if at < len(work) else None
+    return WrongCharacter(StepKind.LAYOUT, at, "", work[at]) if at < len(work) else None
 
 
-def first_fault_of_completion(problem: Problem, text: str, digits: int) -> Fault | None:
+def first_error_of_completion(problem: Problem, text: str, digits: int) -> WrongCharacter | None:
     """The same for all that stands after a prompt, `WORK=ANSWER$`."""
     work, equals, field = text.partition("=")
-    fault = first_fault(problem, work, digits)
+    fault = first_error(problem, work, digits)
     if fault:
         return fault
     if not equals:
-        return Fault(StepKind.LAYOUT, len(work), "=", "")
+        return WrongCharacter(StepKind.LAYOUT, len(work), "=", "")
     expected = render_answer(result(work)) + "$"
     for place, character in enumerate(expected):
         if field[place : place + 1] != character:
             found = field[place : place + 1]
-            return Fault(StepKind.ANSWER, len(work) + 1 + place, character, found)
+            return WrongCharacter(StepKind.ANSWER, len(work) + 1 + place, character, found)
     if len(field) > len(expected):
         place = len(expected)
-        return Fault(StepKind.ANSWER, len(work) + 1 + place, "", field[place])
+        return WrongCharacter(StepKind.ANSWER, len(work) + 1 + place, "", field[place])
     return None

@@ -9,7 +9,7 @@ from calcgpt.data.problems import Line
 from calcgpt.evaluation.evaluate import Evaluation, answer_field
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
-from datagen.steps import Fault, StepKind, first_fault_of_completion
+from datagen.steps import StepKind, WrongCharacter, first_error_of_completion
 
 BEYOND = "beyond the notation"  # the steps have too few digits for the operands
 ACCEPTED = "accepted, but wrong"  # cannot be, unless the file's own answer is wrong
@@ -23,7 +23,7 @@ class Finding:
     """What is wrong with an output: one of HEADINGS, and the first wrong character, if one is."""
 
     heading: str
-    fault: Fault | None = None
+    fault: WrongCharacter | None = None
 
 
 def find_fault(line: Line, output: str, digits: int) -> Finding | None:
@@ -31,7 +31,7 @@ def find_fault(line: Line, output: str, digits: int) -> Finding | None:
     from those before it and the answer is the file's."""
     problem = parse_prompt(line.prompt)
     try:
-        fault = first_fault_of_completion(problem, output, digits)
+        fault = first_error_of_completion(problem, output, digits)
     except NotationError:
         return Finding(BEYOND)
     if fault:

@@ -16,7 +16,7 @@ from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.steps import (
     StepKind,
-    first_fault,
+    first_error,
     length,
     loose_digits,
     render_work,
@@ -170,7 +170,7 @@ def test_other_quotient_digits_come_to_the_same_end() -> None:
         chosen = [int(digit) for digit in digits.split(", ")]
         queue = iter(chosen)
         assert work == render_work(problem, W, lambda dividend, divisor, queue=queue: next(queue))
-        assert first_fault(problem, work, W) is None
+        assert first_error(problem, work, W) is None
         assert result(work) == answer(problem)
         values = [digit * 10**place for place, digit in enumerate(reversed(chosen))][::-1]
         assert terms == " + ".join(str(value) for value in values).replace("+ -", "- ")
@@ -277,19 +277,19 @@ def test_the_kinds_of_step_are_all_there() -> None:
     assert sorted(kinds) == sorted(StepKind)
 
 
-def test_the_fault_is_where_the_document_says() -> None:
+def test_the_first_error_is_where_the_document_says() -> None:
     text = section("What the checker says")
     [(work, kind, at, expected, found)] = re.findall(
-        r"In `(\S+)`.*fault is a (.*): at (\d+), where (.) was expected, (.) was found",
+        r"In `(\S+)`.*error is a (.*): at (\d+), where (.) was expected, (.) was found",
         text, flags=re.S,
     )  # fmt: skip
     shown = example("Addition")
     places = (int(at), int(at) + W + 2)  # in the sum and in the result
     assert [i for i in range(len(work)) if work[i] != shown.work[i]] == list(places)
     assert {shown.work[i] + work[i] for i in places} == {expected + found}
-    fault = first_fault(shown.problem, work, W)
-    assert fault is not None
-    assert (fault.kind, fault.position, fault.expected, fault.found) == (
+    error = first_error(shown.problem, work, W)
+    assert error is not None
+    assert (error.kind, error.position, error.expected, error.found) == (
         kind, int(at), expected, found,
     )  # fmt: skip
 

@@ -16,10 +16,10 @@ from datagen.notation import number_from_text
 from datagen.steps import (
     STEPS_ALPHABET,
     ChooseDigit,
-    Fault,
     StepKind,
-    first_fault,
-    first_fault_of_completion,
+    WrongCharacter,
+    first_error,
+    first_error_of_completion,
     loose_digits,
     nearest_digit,
     render,
@@ -81,7 +81,7 @@ def test_works_as_the_notation_spells_them_out(text: str, work: str) -> None:
 def test_the_steps_are_accepted_and_end_in_the_exact_answer(case: tuple[int, Problem]) -> None:
     digits, problem = case
     work = render_work(problem, digits)
-    assert first_fault(problem, work, digits) is None
+    assert first_error(problem, work, digits) is None
     assert result(work) == answer(problem)
     assert set(work) <= set(STEPS_ALPHABET)
 
@@ -91,7 +91,7 @@ def test_a_line_is_the_direct_one_with_the_work_between(case: tuple[int, Problem
     digits, problem = case
     prompt, work, field = render(problem, digits).split("=")
     assert f"{prompt}={field}" == notation.render(problem)
-    assert first_fault_of_completion(problem, f"{work}={field}", digits) is None
+    assert first_error_of_completion(problem, f"{work}={field}", digits) is None
 
 
 @settings(max_examples=300)
@@ -104,11 +104,11 @@ def test_every_change_of_one_character_is_caught_where_it_is_or_by_the_next_step
     work = render_work(problem, digits)
     for at, right in enumerate(work):
         wrong = random.choice(STEPS_ALPHABET.replace(right, ""))
-        fault = first_fault(problem, work[:at] + wrong + work[at + 1 :], digits)
-        assert fault is not None
-        assert at <= fault.position <= at + 2 * digits + 1  # a quotient digit: in its row
-        if fault.position > at:
-            assert fault.kind == StepKind.REMAINDER
+        error = first_error(problem, work[:at] + wrong + work[at + 1 :], digits)
+        assert error is not None
+        assert at <= error.position <= at + 2 * digits + 1  # a quotient digit: in its row
+        if error.position > at:
+            assert error.kind == StepKind.REMAINDER
 
 
 @given(digits_and_problem, st.data())
@@ -118,18 +118,18 @@ def test_a_work_cut_short_or_continued_is_a_fault_where_it_ends(
     digits, problem = case
     work = render_work(problem, digits)
     cut = data.draw(st.integers(0, len(work) - 1))
-    fault = first_fault(problem, work[:cut], digits)
-    assert fault is not None
-    assert (fault.position, fault.found, fault.expected) == (cut, "", work[cut])
-    longer = first_fault(problem, work + "0", digits)
-    assert longer == Fault(StepKind.LAYOUT, len(work), "", "0")
+    error = first_error(problem, work[:cut], digits)
+    assert error is not None
+    assert (error.position, error.found, error.expected) == (cut, "", work[cut])
+    longer = first_error(problem, work + "0", digits)
+    assert longer == WrongCharacter(StepKind.LAYOUT, len(work), "", "0")
 
 
 @given(digits_and_problem, st.text(STEPS_ALPHABET, max_size=200))
 def test_any_text_is_judged(case: tuple[int, Problem], text: str) -> None:
     digits, problem = case
-    fault = first_fault_of_completion(problem, text, digits)
-    assert fault is not None or text == render(problem, digits).partition("=")[2]
+    error = first_error_of_completion(problem, text, digits)
+    assert error is not None or text == render(problem, digits).partition("=")[2]
 
 
 @settings(max_examples=300)
@@ -145,7 +145,7 @@ def test_any_quotient_digits_that_leave_less_than_the_divisor_do(
         return sign * random.choice(good)
 
     work = render_work(problem, 7, some_digit)
-    assert first_fault(problem, work, 7) is None
+    assert first_error(problem, work, 7) is None
     assert result(work) == answer(problem)
 
 
@@ -155,7 +155,7 @@ def test_loose_digits_come_to_the_exact_answer(case: tuple[int, Problem]) -> Non
     digits, problem = case
     problem = dataclasses.replace(problem, op=Operation.DIV)
     work = render_work(problem, digits, loose_digits(problem))
-    assert first_fault(problem, work, digits) is None
+    assert first_error(problem, work, digits) is None
     assert result(work) == answer(problem)
     assert render_work(problem, digits, loose_digits(problem)) == work  # nothing is left to chance
 
@@ -232,8 +232,8 @@ def test_a_fault_is_named_by_the_kind_of_its_step(
     text: str, at: int, wrong: str, kind: StepKind
 ) -> None:
     work = render_work(problem(text), 7)
-    fault = first_fault(problem(text), work[:at] + wrong + work[at + 1 :], 7)
-    assert fault == Fault(kind, at, work[at], wrong)
+    error = first_error(problem(text), work[:at] + wrong + work[at + 1 :], 7)
+    assert error == WrongCharacter(kind, at, work[at], wrong)
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,9 @@ def test_a_wrong_answer_to_right_steps_is_a_fault_of_its_own(
     end: str, position: int, expected: str, found: str
 ) -> None:
     question = problem("753.78 + 910")
-    fault = first_fault_of_completion(question, render_work(question, 7) + end, 7)
+    error = first_error_of_completion(question, render_work(question, 7) + end, 7)
     kind = StepKind.ANSWER if end else StepKind.LAYOUT
-    assert fault == Fault(kind, position, expected, found)
+    assert error == WrongCharacter(kind, position, expected, found)
 
 
 @pytest.mark.parametrize("digits", [-1, 2, 10])

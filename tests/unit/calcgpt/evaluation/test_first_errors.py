@@ -19,7 +19,7 @@ from calcgpt.evaluation.first_errors import (
 )
 from datagen.arithmetic import Problem
 from datagen.notation import parse_prompt
-from datagen.steps import STEPS_ALPHABET, Fault, StepKind, render
+from datagen.steps import STEPS_ALPHABET, StepKind, WrongCharacter, render
 
 MUL = render(parse_prompt("$(0000000573*0000351.77)="), 7)
 SUB = render(parse_prompt("$(0000002.08-0000136.22)="), 7)
@@ -45,9 +45,9 @@ def test_the_first_wrong_character_names_the_step() -> None:
     line, output = parts(MUL)
     row = output.index("a") + 3  # within the first row of the product
     damaged = output[:row] + "9" + output[row + 1 :]
-    fault = Fault(StepKind.PRODUCT, row, output[row], "9")
+    fault = WrongCharacter(StepKind.PRODUCT, row, output[row], "9")
     assert find_fault(line, damaged, 7) == Finding("product row", fault)
-    assert find_fault(line, "", 7) == Finding("layout", Fault(StepKind.LAYOUT, 0, "x", ""))
+    assert find_fault(line, "", 7) == Finding("layout", WrongCharacter(StepKind.LAYOUT, 0, "x", ""))
 
 
 @pytest.mark.parametrize("output", ["", "1000010000$", "x=1000010000$"])
