@@ -27,6 +27,7 @@ from calcgpt import __version__
 from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.metrics import OPERATIONS, Scores, read_scores
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
@@ -56,8 +57,13 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
         f"({train.batches}), {train.optimizer}, seed {train.seed}",
         "",
     ]
-    rows = [score_row(label, metrics[key]) for key, label in SPLITS.items() if key in metrics]
-    rows += [score_row(f"{key}, greedy", scores) for key, scores in metrics.get(ALSO, {}).items()]
+    also = metrics.get(ALSO, {})
+    rows = [
+        score_row(label, read_scores(metrics, key, name))
+        for key, label in SPLITS.items()
+        if key in metrics
+    ]
+    rows += [score_row(f"{key}, greedy", read_scores(also, key, name)) for key in also]
     if rows:
         lines += [SCORE_HEADER, *rows, ""]
     lines += [
@@ -73,16 +79,16 @@ SCORE_HEADER = (
 )
 
 
-def score_row(label: str, scores: dict[str, Any]) -> str:
+def score_row(label: str, scores: Scores) -> str:
     """One row of a score table: overall, then exact match per operation."""
-    cells = [f"{scores['n']:,}", f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
+    cells = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
     return f"| {label} | {' | '.join(cells + operation_cells(scores))} |"
 
 
-def operation_cells(scores: dict[str, Any]) -> list[str]:
+def operation_cells(scores: Scores) -> list[str]:
     """Exact match of each operation; empty where the data has none of it."""
-    operations = scores["by_operation"]
-    return [f"{operations[op]['exact_match']:.4f}" if op in operations else "" for op in "+-*/"]
+    accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
+    return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
 
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"

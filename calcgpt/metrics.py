@@ -1,21 +1,26 @@
-"""What plots are drawn from: the files that commands wrote, read and checked."""
+"""Scores and metrics of a run: their types, and the readers of the files that hold them.
+
+`metrics.jsonl` has one JSON object a line, of training or of validation; docs/RUNS.md lists the
+fields. `metrics.json` of a checkpoint and the record of `calcgpt eval --json` hold scores.
+"""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from calcgpt.data.batches import read_text
-from calcgpt.errors import DataError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import build
-from datagen.files import parse_json
+from datagen.files import parse_json, read_text, write_text
 
 Operation = Literal["+", "-", "*", "/"]
+OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
@@ -24,13 +29,27 @@ Table = Annotated[list[list[Count]], Field(min_length=1, max_length=20)]  # (A's
 Point = tuple[int, float]  # tokens seen, value
 
 
-class Part(BaseModel):
-    """A part of a file: nothing converted; what no plot needs is passed over."""
+class PartialModel(BaseModel):
+    """A model that reads the fields it declares and ignores all others. Converts no values."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Bin(Part):
+class Accuracy(PartialModel):
+    """Character accuracy and exact match over n problems."""
+
+    n: Annotated[Count, Field(ge=1)]
+    char_accuracy: Share
+    exact_match: Share
+
+
+class Scores(Accuracy):
+    """Accuracy over all problems and by operation."""
+
+    by_operation: dict[Operation, Accuracy]
+
+
+class Bin(PartialModel):
     """One bin of a reliability diagram; see `calcgpt.inference.confidence.reliability`."""
 
     low: Share
@@ -40,33 +59,33 @@ class Bin(Part):
     accuracy: Share | None
 
     @model_validator(mode="after")
-    def _means_of_something(self) -> Self:
+    def _check_empty(self) -> Self:
         if {value is None for value in (self.confidence, self.accuracy)} != {self.n == 0}:
             raise ValueError("confidence and accuracy are null where n is 0, and only there")
         return self
 
 
-class Reliability(Part):
+class Reliability(PartialModel):
     """Confidence against accuracy."""
 
     bins: Annotated[list[Bin], Field(min_length=1, max_length=100)]
     expected_calibration_error: Share
 
 
-class Confidence(Part):
+class Confidence(PartialModel):
     """The confidence part of a record."""
 
     reliability: Reliability
 
 
-class Lengths(Part):
-    """Problems, and right answers among them, by the lengths of operands."""
+class Lengths(PartialModel):
+    """Problems, and right answers among them, by the lengths of their operands."""
 
     n: Table
     right: Table
 
     @model_validator(mode="after")
-    def _square_and_possible(self) -> Self:
+    def _check_tables(self) -> Self:
         sizes = {len(self.n), len(self.right), *(len(row) for row in self.n + self.right)}
         if len(sizes) != 1:
             raise ValueError("n and right must be square tables of one size")
@@ -76,8 +95,8 @@ class Lengths(Part):
         return self
 
 
-class Record(Part):
-    """What is drawn of a record of `calcgpt eval --json`."""
+class Record(PartialModel):
+    """The parts of a record of `calcgpt eval --json` that plots show."""
 
     checkpoint: Name
     file: Name
@@ -86,26 +105,34 @@ class Record(Part):
     temperature: Annotated[float, Field(ge=0)]
     confidence: Confidence
     by_length: Annotated[dict[Operation, Lengths], Field(min_length=1)]
-    first_faults: dict[Operation, dict[Name, Count]] | None = None  # only where there are steps
+    first_faults: dict[Operation, dict[Name, Count]] | None = None  # with worked steps only
 
 
-class Row(Part):
-    """A line of `metrics.jsonl`: of training, with `loss`, or of validation, with `val_loss`."""
+# Keys of a row's exact match: over all problems, and by operation.
+EXACT_MATCH = {"all": "val_exact_match"} | {str(op): f"val_exact_match{op}" for op in OPERATIONS}
+
+
+class Row(PartialModel):
+    """A line of `metrics.jsonl`: training rows have `loss`, validation rows have `val_loss`."""
 
     step: Count
     tokens: Count | None = None
     seconds: Annotated[float, Field(ge=0)] | None = None
     loss: Loss | None = None
     val_loss: Loss | None = None
-    char_accuracy: Share | None = Field(None, alias="val_char_accuracy")
-    all: Share | None = Field(None, alias="val_exact_match")
-    add: Share | None = Field(None, alias="val_exact_match+")
-    sub: Share | None = Field(None, alias="val_exact_match-")
-    mul: Share | None = Field(None, alias="val_exact_match*")
-    div: Share | None = Field(None, alias="val_exact_match/")
+    val_char_accuracy: Share | None = None
+    exact_match: dict[str, Share] = {}  # on validation, by the keys of EXACT_MATCH
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_exact_match(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        scores = {key: content[name] for key, name in EXACT_MATCH.items() if name in content}
+        return {**content, "exact_match": scores}
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         if (self.loss is None) == (self.val_loss is None):
             raise ValueError("a row has either loss or val_loss")
         if self.loss is not None and self.tokens is None:
@@ -113,67 +140,107 @@ class Row(Part):
         return self
 
 
-@dataclass(frozen=True)
-class Curves:
-    """A run against the tokens that it had seen; each list is in the order of steps."""
-
-    loss: list[Point]
-    val_loss: list[Point]
-    exact_match: dict[str, list[Point]]  # of `all` and of each operation; only what was measured
-
-
-# Exact match in a row: what it is of, and the field.
-EXACT_MATCH = {"all": "all", "+": "add", "-": "sub", "*": "mul", "/": "div"}
-
-
-def read_record(path: Path) -> Record:
-    """A record of `calcgpt eval --json`. UserError, one line, for any other file."""
-    return build(
-        Record, parse_json(read_text(path), str(path)), f"{path} is no record of `eval --json`"
-    )
+def validation_row(step: int, val_loss: float, scores: Scores | None) -> dict[str, Any]:
+    """Returns a validation row of `metrics.jsonl`, as JSON."""
+    row = {"step": step, "val_loss": val_loss}
+    if scores is not None:
+        row["val_char_accuracy"] = scores.char_accuracy
+        row[EXACT_MATCH["all"]] = scores.exact_match
+        for operation, accuracy in scores.by_operation.items():
+            row[EXACT_MATCH[operation]] = accuracy.exact_match
+    return row
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a run's `metrics.jsonl`, by step, at least one of them of training. UserError,
-    one line, for any other file.
+    """Returns the rows of a `metrics.jsonl` by step. Raises DataError or ConfigError, one line, for
+    a line that is not a row, and for a file without a training row.
 
-    A last line without its newline, which a killed run can leave, is left out.
+    A killed run can leave a last line without its newline. It is left out.
     """
     lines = read_text(path).split("\n")[:-1]
     rows = []
     for number, line in enumerate(lines, start=1):
-        where = f"{path}, line {number}"
-        rows.append(build(Row, parse_json(line, where), where))
+        source = f"{path}, line {number}"
+        rows.append(build(Row, parse_json(line, source), source))
     if all(row.loss is None for row in rows):
         raise DataError(f"{path} holds no row of training")
     return sorted(rows, key=lambda row: row.step)
 
 
+def step_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Returns each line that is a JSON object with a `step`, and that object; [] without a file.
+
+    Reads `metrics.jsonl` and `environment.jsonl` of a run that may have been killed while it wrote.
+    """
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError:
+        return []
+    lines = []
+    for line in text.split("\n"):
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and isinstance(content.get("step"), int):
+            lines.append((line, content))
+    return lines
+
+
+def cut_rows(path: Path, step: int) -> None:
+    """Removes the rows after `step`: a resumed run writes them again."""
+    if path.exists():
+        rows = [line for line, content in step_lines(path) if content["step"] <= step]
+        write_text(path, "".join(f"{row}\n" for row in rows))
+
+
+def read_scores(metrics: Mapping[str, Any], key: str, source: str) -> Scores:
+    """Returns the scores under `key` of a checkpoint's `metrics.json`. Raises DataError, one line
+    that starts with `source`, if they are not valid."""
+    try:
+        return build(Scores, metrics.get(key), f"{source}: {key}")
+    except ConfigError as error:
+        raise DataError(str(error)) from None
+
+
+def read_record(path: Path) -> Record:
+    """Returns a record of `calcgpt eval --json`. Raises DataError or ConfigError, one line, for any
+    other file."""
+    return build(
+        Record, parse_json(read_text(path), str(path)), f"{path} is no record of `eval --json`"
+    )
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Losses and scores of a run against the tokens it had seen, each list in order of steps."""
+
+    loss: list[Point]
+    val_loss: list[Point]
+    exact_match: dict[str, list[Point]]  # by the keys of EXACT_MATCH; only what was measured
+
+
 def read_curves(path: Path) -> Curves:
-    """The curves of a run's `metrics.jsonl`. UserError, one line, for any other file."""
+    """Returns the curves of a run's `metrics.jsonl`. Raises what `read_rows` raises."""
     return curves(read_rows(path))
 
 
 def curves(rows: Sequence[Row]) -> Curves:
-    """The curves of rows as `read_rows` gives them.
+    """Returns the curves of rows that are in order of steps.
 
-    Validation rows do not say how many tokens came before: it is what the last training row at or
-    before that step says. One before every training row is left out.
+    A validation row does not say how many tokens came before it: it gets those of the last training
+    row at or before its step. One before all training rows is left out.
     """
     training = [row for row in rows if row.loss is not None]
     steps = [row.step for row in training]
-
-    def points(name: str) -> list[Point]:
-        found = []
-        for row in rows:
-            value, before = getattr(row, name), bisect_right(steps, row.step)
-            if value is not None and before:
-                found.append((training[before - 1].tokens or 0, value))
-        return found
-
-    scores = {label: points(name) for label, name in EXACT_MATCH.items()}
+    positions = [(bisect_right(steps, row.step), row) for row in rows]
+    placed = [(training[i - 1].tokens or 0, row) for i, row in positions if i]
+    scores = {
+        key: [(tokens, row.exact_match[key]) for tokens, row in placed if key in row.exact_match]
+        for key in EXACT_MATCH
+    }
     return Curves(
-        loss=points("loss"),
-        val_loss=points("val_loss"),
-        exact_match={label: found for label, found in scores.items() if found},
+        loss=[(tokens, row.loss) for tokens, row in placed if row.loss is not None],
+        val_loss=[(tokens, row.val_loss) for tokens, row in placed if row.val_loss is not None],
+        exact_match={key: points for key, points in scores.items() if points},
     )

@@ -112,6 +112,20 @@ def locked(
         lock.release()
 
 
+def read_text(path: Path) -> str:
+    """Returns the text of a file, line endings as they are. Raises DataError if the file is empty
+    or cannot be read."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text: byte {error.start}") from None
+    if not text:
+        raise DataError(f"{path} is empty")
+    return text
+
+
 def read_json(path: Path, error: type[UserError] = DataError) -> dict[str, Any]:
     """Returns the object in a JSON file. Raises `error`, one line with the file's name."""
     try:

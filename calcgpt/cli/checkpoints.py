@@ -67,7 +67,7 @@ def evaluate(
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
     click.echo(f"{loaded.name} on {data}: {how} decoding")
-    click.echo(report.score_table(record))
+    click.echo(report.score_table(evaluation.scores))
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
     if "first_faults" in record:

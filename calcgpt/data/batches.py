@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +19,6 @@ from calcgpt.errors import DataError
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # what torch's cross-entropy ignores
-
-
-def read_text(path: Path) -> str:
-    """The text of a file; raises DataError where it cannot be read or is empty."""
-    try:
-        text = path.read_bytes().decode("utf-8")  # as it is: no line ending is changed
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text: byte {error.start}") from None
-    if not text:
-        raise DataError(f"{path} is empty")
-    return text
 
 
 class BatchSource(ABC):

@@ -17,13 +17,14 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig
-from calcgpt.data.batches import Batch, BatchSource, ProblemLines, read_text
+from calcgpt.data.batches import Batch, BatchSource, ProblemLines
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import NotationError
+from datagen.files import read_text
 from datagen.formats import line_format
 from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes

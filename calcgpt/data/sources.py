@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches, read_text
+from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches
 from calcgpt.data.problems import (
     DRAWING,
     FreshBatches,
@@ -20,6 +20,7 @@ from calcgpt.data.problems import (
 )
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import ConfigError
+from datagen.files import read_text
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 

@@ -19,6 +19,7 @@ import torch
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.inference.generate import Sampling, generate
+from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model import LanguageModel
 from datagen.notation import parse_prompt
 from datagen.steps import length
@@ -30,7 +31,7 @@ BATCH_SIZE = 500
 class Evaluation:
     """Scores, and what they were taken from."""
 
-    scores: dict[str, Any]  # n, char_accuracy, exact_match, by_operation
+    scores: Scores
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
     probabilities: list[list[float]]  # of each character of each output
@@ -85,9 +86,9 @@ def answer_field(line: Line, output: str) -> str:
     return (line.prompt + output).rpartition("=")[2]
 
 
-def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
-    """n, char_accuracy and exact_match, and the same in `by_operation`, for what was written
-    after each prompt. Nothing is left out: a malformed output is a wrong one."""
+def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
+    """Returns the scores of what was written after each prompt. A malformed output counts as
+    wrong; none is left out."""
     rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching, true characters, exact
     for line, output in zip(lines, outputs, strict=True):
         predicted = answer_field(line, output)
@@ -95,13 +96,11 @@ def score(lines: Sequence[Line], outputs: Sequence[str]) -> dict[str, Any]:
         row = (matching, len(line.field), predicted == line.field)
         rows.setdefault(line.operation, []).append(row)
     everything = [row for group in rows.values() for row in group]
-    return {
-        **_scores(everything),
-        "by_operation": {op: _scores(rows[op]) for op in "+-*/" if op in rows},
-    }
+    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}
+    return Scores(**_accuracy(everything), by_operation=by_operation)
 
 
-def _scores(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
+def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
     matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
     return {
         "n": len(rows),
@@ -137,9 +136,9 @@ def by_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
         a, b = (length(abs(number.hundredths)) for number in (problem.a, problem.b))
         rows.append((line.operation, a, b, right))
     size = 1 + max(max(a, b) for _, a, b, _ in rows)
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
-        for op in evaluation.scores["by_operation"]
+        for op in evaluation.scores.by_operation
     }
     for op, a, b, right in rows:
         tables[op]["n"][a][b] += 1

@@ -17,6 +17,7 @@ from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_length, eva
 from calcgpt.evaluation.first_errors import fault_record, find_fault
 from calcgpt.inference.confidence import confidence_record
 from calcgpt.inference.generate import Sampling
+from calcgpt.metrics import Accuracy, Scores, read_scores
 from datagen.files import sha256
 
 # Said once, for the whole; a speed is the machine's, not the model's; and long.
@@ -41,7 +42,7 @@ def evaluation_record(
     manifest = data.parent / "manifest.json"
     digits = checkpoint.recipe.work_digits
     record = {
-        **evaluation.scores,
+        **evaluation.scores.model_dump(),
         "confidence": confidence_record(
             evaluation.outputs, evaluation.probabilities, evaluation.right
         ),
@@ -100,13 +101,13 @@ def publish(
     dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 
-def score_table(record: dict[str, Any]) -> str:
-    """The scores of one evaluation, for a terminal."""
-    rows = [("all", record), *record["by_operation"].items()]
+def score_table(scores: Scores) -> str:
+    """Returns the scores of one evaluation as a table for a terminal."""
+    rows: list[tuple[str, Accuracy]] = [("all", scores), *scores.by_operation.items()]
     lines = [f"{'':>4}{'n':>9}{'char accuracy':>16}{'exact match':>14}"]
     lines += [
-        f"{name:>4}{s['n']:>9,}{s['char_accuracy']:>16.4f}{s['exact_match']:>14.4f}"
-        for name, s in rows
+        f"{name:>4}{row.n:>9,}{row.char_accuracy:>16.4f}{row.exact_match:>14.4f}"
+        for name, row in rows
     ]
     return "\n".join(lines)
 
@@ -186,15 +187,15 @@ def comparison_table(folders: Sequence[Path]) -> str:
     ]
     for folder in folders:
         metrics = load_metrics(folder)
+        source = f"{folder}: metrics.json is not that of a published checkpoint"
         try:
-            greedy, sampled = metrics["test"], metrics["test_sampled"]
-            cells = [folder.resolve().name, f"{metrics['parameters']:,}", f"{greedy['n']:,}"]
-            for scores in (greedy, sampled):
-                cells += [f"{scores['char_accuracy']:.4f}", f"{scores['exact_match']:.4f}"]
-            cells += operation_cells(greedy)
+            cells = [folder.resolve().name, f"{metrics['parameters']:,}"]
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"{folder}: metrics.json is not that of a published checkpoint: {error!r}"
-            ) from None
+            raise DataError(f"{source}: {error!r}") from None
+        greedy, sampled = (read_scores(metrics, key, source) for key in ("test", "test_sampled"))
+        cells.append(f"{greedy.n:,}")
+        for scores in (greedy, sampled):
+            cells += [f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
+        cells += operation_cells(greedy)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

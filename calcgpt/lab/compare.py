@@ -52,8 +52,8 @@ class Run:
         last = [row for row in self.rows if row.loss is not None][-1]
         validations = [row for row in self.rows if row.val_loss is not None]
         lowest = min(validations, key=lambda row: row.val_loss or 0.0, default=None)
-        scored = [row for row in validations if row.all is not None]
-        best = min(scored, key=lambda row: (-(row.all or 0.0), row.val_loss), default=None)
+        scored = [row for row in validations if "all" in row.exact_match]
+        best = min(scored, key=lambda row: (-row.exact_match["all"], row.val_loss), default=None)
         val_loss = lowest.val_loss if lowest else None
         return {
             "name": self.name,
@@ -66,12 +66,12 @@ class Run:
             "val_loss": val_loss,
             "val_loss_step": lowest.step if lowest else None,
             "perplexity": perplexity(val_loss),
-            "char_accuracy": best.char_accuracy if best else None,
-            "exact_match": best.all if best else None,
+            "char_accuracy": best.val_char_accuracy if best else None,
+            "exact_match": best.exact_match["all"] if best else None,
             "exact_match_step": best.step if best else None,
             **{
-                f"exact_match{operation}": getattr(best, field, None)
-                for operation, field in EXACT_MATCH.items()
+                f"exact_match{operation}": best.exact_match.get(operation) if best else None
+                for operation in EXACT_MATCH
                 if operation != "all"
             },
         }

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.lab.compare import perplexity
+from calcgpt.metrics import PartialModel, Scores
 from calcgpt.model.parameters import count, formulas, sizes
 from calcgpt.model.sizes import meanings
 from calcgpt.recipe import build
@@ -21,35 +19,17 @@ from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
 
 BYTES = 4  # of a float32
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Part(BaseModel):
-    """What is shown of a file; the rest is passed over."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
-
-
-class _OperationScores(_Part):
-    exact_match: Share
-
-
-class _Scores(_Part):
-    n: int
-    char_accuracy: Share
-    exact_match: Share
-    by_operation: dict[str, _OperationScores]
-
-
-class _Metrics(_Part):
+class _Metrics(PartialModel):
     step: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     data_sha256: str | None = None
     val_loss: float | None = None
-    validation: _Scores | None = None
-    test: _Scores | None = None
-    test_sampled: _Scores | None = None
+    validation: Scores | None = None
+    test: Scores | None = None
+    test_sampled: Scores | None = None
 
 
 def parameter_table(config: ModelConfig, vocab_size: int) -> str:
@@ -122,7 +102,7 @@ def _progress(metrics: _Metrics, steps: int) -> str:
     return ", ".join(told) or "nothing is known of its training"
 
 
-def _score_cells(scores: _Scores) -> list[str | None]:
+def _score_cells(scores: Scores) -> list[str | None]:
     operations = scores.by_operation
     return [
         f"{scores.n:,}",

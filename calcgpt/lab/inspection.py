@@ -21,7 +21,7 @@ from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
-from calcgpt.data.batches import ProblemLines, read_text
+from calcgpt.data.batches import ProblemLines
 from calcgpt.data.problems import FreshProblems, read_problems
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError, UserError
@@ -29,6 +29,7 @@ from calcgpt.inference.calculator import Calculation, Calculator
 from calcgpt.model import GPT
 from calcgpt.model.gpt import Block
 from calcgpt.tables import text_table
+from datagen.files import read_text
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 

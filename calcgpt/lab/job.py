@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError
 from calcgpt.lab.score import score
 from calcgpt.lab.suite import Scoring
+from calcgpt.metrics import Scores
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
@@ -69,19 +70,10 @@ class Job:
         return int(folders[-1].name.removeprefix("step-")) if folders else 0
 
 
-class OperationScores(Section):
-    """Scores on problems of one operation."""
-
-    n: int = Field(ge=1)
-    char_accuracy: float = Field(ge=0, le=1)
-    exact_match: float = Field(ge=0, le=1)
-
-
-class Answers(OperationScores):
+class Answers(Scores):
     """Scores on the test problems, decoded at one temperature."""
 
     temperature: float = Field(ge=0)
-    by_operation: dict[Literal["+", "-", "*", "/"], OperationScores]
 
 
 class ContextLoss(Section):

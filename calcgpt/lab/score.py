@@ -113,6 +113,6 @@ def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list
     samplings = [Sampling(t, seed=SEED) for t in scoring.temperatures]
     return [
         {"temperature": sampling.temperature,
-         **evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores}
+         **evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores.model_dump()}
         for sampling in samplings
     ]  # fmt: skip

@@ -30,6 +30,7 @@ from ray import tune
 
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.lab.space import METRICS, Drawn, Space, Value
+from calcgpt.metrics import step_lines
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
@@ -99,21 +100,10 @@ class Trial:
         (self.path / "status.json").unlink(missing_ok=True)
 
     def validations(self) -> list[Row]:
-        """The rows of validation in its `metrics.jsonl`, in order. Lines that are none, as a killed
-        run leaves one, are passed over."""
-        try:
-            text = RunFolder(self.path).metrics_path.read_text("utf-8", errors="replace")
-        except FileNotFoundError:
-            return []
-        rows = []
-        for line in text.splitlines():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(row, dict) and _is_validation(row):
-                rows.append(row)
-        return rows
+        """Returns the validation rows of its `metrics.jsonl`, in order. Other lines, such as the
+        one a killed run leaves, are ignored."""
+        lines = step_lines(RunFolder(self.path).metrics_path)
+        return [row for _, row in lines if _is_validation(row)]
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -123,9 +113,7 @@ class Trial:
 
 def _is_validation(row: Row) -> bool:
     numbers = [row.get("val_loss"), *(row[name] for name in METRICS if name in row)]
-    return isinstance(row.get("step"), int) and all(
-        isinstance(number, int | float) and math.isfinite(number) for number in numbers
-    )
+    return all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from calcgpt import __version__
 from calcgpt.config import Recipe
+from calcgpt.metrics import PartialModel, step_lines
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
 
@@ -29,20 +29,14 @@ _SECRET = re.compile(r"--?(\w+-)*(key|token|secret|password)(-\w+)*", re.IGNOREC
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]*(?=@)")
 
 
-class _Part(BaseModel):
-    """Nothing converted; what a later version may add is passed over."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
-
-
-class Git(_Part):
+class Git(PartialModel):
     """The state of the checkout that the package stands in."""
 
     commit: str
     dirty: bool  # a tracked file differs from the commit
 
 
-class Deterministic(_Part):
+class Deterministic(PartialModel):
     """What torch was told about repeating itself."""
 
     algorithms: bool  # torch.use_deterministic_algorithms
@@ -51,7 +45,7 @@ class Deterministic(_Part):
     float32_matmul: str  # `highest` is float32 throughout
 
 
-class Start(_Part):
+class Start(PartialModel):
     """One start of a run: a line of `environment.jsonl`."""
 
     step: int  # steps that were done before; 0 but for a resumed run
@@ -85,7 +79,7 @@ def record_start(
     """Add a line for a start after `step` steps. What stands there of later steps is dropped: they
     are done again. So is a line that is not whole."""
     path = run.path / NAME
-    kept = [line for line, at in _lines(path) if int(at["step"]) < step]
+    kept = [line for line, at in step_lines(path) if int(at["step"]) < step]
     start = start_now(
         recipe, data_sha256=data_sha256, device=device, step=step, n_process=n_process
     )
@@ -136,28 +130,11 @@ def read_starts(folder: Path) -> list[Start]:
     """The starts of the run in `folder`, in order; what is not a whole start is passed over, and a
     run from before there was such a file has none."""
     found = []
-    for line, _ in _lines(folder / NAME):
+    for line, _ in step_lines(folder / NAME):
         try:
             found.append(Start.model_validate_json(line))
         except ValidationError:
             continue
-    return found
-
-
-def _lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Each line that is a JSON object with a step, and that object."""
-    try:
-        text = path.read_text("utf-8", errors="replace")
-    except OSError:
-        return []
-    found = []
-    for line in text.splitlines():
-        try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(content, dict) and isinstance(content.get("step"), int):
-            found.append((line, content))
     return found
 
 

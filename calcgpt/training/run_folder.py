@@ -10,7 +10,6 @@ wandb/              with --wandb: what Weights & Biases keeps
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from calcgpt import checkpoint
 from calcgpt.errors import CheckpointError
-from datagen.files import locked, write_text
+from datagen.files import locked
 
 log = logging.getLogger(__name__)
 KEEP = 2
@@ -77,17 +76,3 @@ class RunFolder:
             except CheckpointError as error:
                 log.warning("passed over %s", error)
         raise CheckpointError(f"nothing to resume in {self.path}: no checkpoint loads")
-
-    def cut_metrics(self, step: int) -> None:
-        """Drop the rows after `step`: they will be written again."""
-        if self.metrics_path.exists():
-            rows = self.metrics_path.read_text("utf-8").splitlines()
-            write_text(self.metrics_path, "".join(f"{r}\n" for r in rows if _step(r) <= step))
-
-
-def _step(row: str) -> float:
-    """The step of one row; infinity for one that was cut off while it was written."""
-    try:
-        return float(json.loads(row)["step"])
-    except (ValueError, KeyError, TypeError):
-        return float("inf")

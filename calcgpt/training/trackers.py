@@ -20,6 +20,7 @@ from typing import IO, Any, Protocol
 
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
 
@@ -92,10 +93,8 @@ class Trackers:
 def last_step(run: RunFolder) -> int:
     """The step of the last row of `metrics.jsonl`; 0 where a run begins. A run that is resumed has
     cut its rows: they go on after this step."""
-    try:
-        return int(json.loads(run.metrics_path.read_bytes().splitlines()[-1])["step"])
-    except (OSError, IndexError, ValueError, KeyError, TypeError, OverflowError):
-        return 0
+    lines = step_lines(run.metrics_path)
+    return lines[-1][1]["step"] if lines else 0
 
 
 @contextmanager

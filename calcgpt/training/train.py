@@ -25,6 +25,7 @@ from calcgpt.data.sources import TrainingData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.metrics import cut_rows, read_scores, validation_row
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.training.distributed import World, processes
 from calcgpt.training.environment import record_start
@@ -167,7 +168,7 @@ class Trainer:
                 with clock.paused():
                     if counters.step % config.eval_interval == 0 or last:
                         metrics = self.validate()
-                        log.write(_flat(counters.step, metrics))
+                        log.write(_validation_row(counters.step, metrics))
                     if save:
                         self.save(metrics)
             world.wait()  # for what the main process writes: the end of one may be the end of all
@@ -241,7 +242,7 @@ class Trainer:
         count = self.config.eval_problems
         if count and (lines := self.data.validation_problems(count)):
             scores = evaluate(model, self.tokenizer, lines).scores
-            metrics["validation"] = {**scores, "temperature": 0.0}
+            metrics["validation"] = {**scores.model_dump(), "temperature": 0.0}
         model.train()
         return metrics
 
@@ -278,7 +279,7 @@ class Trainer:
             self.average.resume(raw)
         self.counters = Counters.from_json(saved.metrics)
         if self.world.is_main:
-            self.folder.cut_metrics(self.counters.step)
+            cut_rows(self.folder.metrics_path, self.counters.step)
 
 
 class _Clock:
@@ -332,12 +333,6 @@ def _tokenizer(recipe: Recipe, data: TrainingData) -> Tokenizer:
     return tokenizer
 
 
-def _flat(step: int, metrics: dict[str, Any]) -> dict[str, Any]:
-    """Validation metrics as one row of `metrics.jsonl`."""
-    row = {"step": step, "val_loss": metrics["val_loss"]}
-    if scores := metrics.get("validation"):
-        row["val_char_accuracy"] = scores["char_accuracy"]
-        row["val_exact_match"] = scores["exact_match"]
-        for operation, of in scores["by_operation"].items():
-            row[f"val_exact_match{operation}"] = of["exact_match"]
-    return row
+def _validation_row(step: int, metrics: dict[str, Any]) -> dict[str, Any]:
+    scores = read_scores(metrics, "validation", "metrics") if "validation" in metrics else None
+    return validation_row(step, metrics["val_loss"], scores)

@@ -55,8 +55,8 @@ def test_the_best_scores_what_it_is_said_to_score(test_file: Path) -> None:
     lines = read_problems(test_file, N_RESCORED)
     scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines).scores
     # Of a part; and another processor may sum in another order, so that near ties fall otherwise.
-    assert scores["exact_match"] == pytest.approx(recorded["exact_match"], abs=0.003)
-    assert scores["char_accuracy"] == pytest.approx(recorded["char_accuracy"], abs=0.003)
+    assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)
+    assert scores.char_accuracy == pytest.approx(recorded["char_accuracy"], abs=0.003)
 
 
 def test_the_readmes_example_is_what_it_answers() -> None:

@@ -49,27 +49,28 @@ LONG = "$(9999999999*0000000010)=09999999999$"  # an answer of eleven digits is 
 )
 def test_one_output_scores_as_counted_by_hand(output: str, matching: int, exact: bool) -> None:
     scores = score([split_line(ADD)], [output])
-    assert scores["char_accuracy"] == matching / 11
-    assert scores["exact_match"] == float(exact)
-    assert scores["n"] == 1
+    assert scores.char_accuracy == matching / 11
+    assert scores.exact_match == float(exact)
+    assert scores.n == 1
 
 
 def test_shares_are_over_all_characters_and_all_problems() -> None:
     lines = [split_line(text) for text in (ADD, ADD, LONG)]
     scores = score(lines, ["3080000000$", "3", "0999"])
-    assert scores["char_accuracy"] == (11 + 1 + 4) / (11 + 11 + 12)
-    assert scores["exact_match"] == 1 / 3
+    assert scores.char_accuracy == (11 + 1 + 4) / (11 + 11 + 12)
+    assert scores.exact_match == 1 / 3
 
 
 def test_each_operation_is_scored_by_itself() -> None:
     lines = [split_line(text) for text in (ADD, SUB, ADD, DIV)]
     scores = score(lines, ["3080000000$", "41.431-00", "", "85.1000000$"])
-    assert scores["by_operation"] == {
+    operations = {key: accuracy.model_dump() for key, accuracy in scores.by_operation.items()}
+    assert operations == {
         "+": {"n": 2, "char_accuracy": 11 / 22, "exact_match": 0.5},
         "-": {"n": 1, "char_accuracy": 9 / 11, "exact_match": 0.0},
         "/": {"n": 1, "char_accuracy": 1.0, "exact_match": 1.0},
     }
-    assert scores["n"] == 4
+    assert scores.n == 4
 
 
 def test_scoring_needs_one_output_a_line() -> None:
@@ -87,21 +88,21 @@ outputs = st.lists(
 def test_scores_are_shares_and_operations_add_up(rows: list[tuple[str, str]]) -> None:
     lines, written = [split_line(text) for text, _ in rows], [output for _, output in rows]
     scores = score(lines, written)
-    groups = scores["by_operation"].values()
+    groups = scores.by_operation.values()
     for part in (scores, *groups):
         # All fields here are of one length, so that a whole match is at least its characters.
-        assert 0 <= part["exact_match"] <= part["char_accuracy"] <= 1
-    assert scores["n"] == len(rows) == sum(group["n"] for group in groups)
-    exact = sum(group["exact_match"] * group["n"] for group in groups)
-    assert scores["exact_match"] * len(rows) == pytest.approx(exact)
+        assert 0 <= part.exact_match <= part.char_accuracy <= 1
+    assert scores.n == len(rows) == sum(group.n for group in groups)
+    exact = sum(group.exact_match * group.n for group in groups)
+    assert scores.exact_match * len(rows) == pytest.approx(exact)
 
 
 @given(st.lists(st.sampled_from([ADD, SUB, MUL, DIV, STEPS, LONG]), min_size=1))
 def test_the_right_answers_score_one(texts: list[str]) -> None:
     lines = [split_line(text) for text in texts]
     scores = score(lines, [text.partition("=")[2] for text in texts])
-    for part in (scores, *scores["by_operation"].values()):
-        assert part["char_accuracy"] == part["exact_match"] == 1.0
+    for part in (scores, *scores.by_operation.values()):
+        assert part.char_accuracy == part.exact_match == 1.0
 
 
 @pytest.mark.parametrize(
@@ -217,8 +218,8 @@ def test_a_model_that_is_always_right_scores_one(
     monkeypatch.setattr(module, "generate", oracle)
     evaluation = evaluate(tiny.model, tiny.tokenizer, lines)
     scores = evaluation.scores
-    assert scores["exact_match"] == scores["char_accuracy"] == 1.0
-    assert scores["n"] == 40
+    assert scores.exact_match == scores.char_accuracy == 1.0
+    assert scores.n == 40
     assert evaluation.right == [True] * 40
 
 
@@ -227,7 +228,7 @@ def test_right_is_what_the_exact_match_counts() -> None:
     outputs = ["3080000000$", "41.431-00$", "", "9=3080000000$"]
     evaluation = Evaluation(score(lines, outputs), lines, outputs, [[]] * 4, 1.0)
     assert evaluation.right == [True, False, False, True]
-    assert evaluation.scores["exact_match"] == 0.5
+    assert evaluation.scores.exact_match == 0.5
 
 
 def test_each_character_has_its_probability_whatever_the_order_of_the_batches(
@@ -258,4 +259,4 @@ def test_the_model_is_never_shown_the_answer(
     monkeypatch.setattr(module, "generate", spy)
     scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores
     assert sorted(shown) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
-    assert scores["char_accuracy"] == scores["exact_match"] == 0.0
+    assert scores.char_accuracy == scores.exact_match == 0.0

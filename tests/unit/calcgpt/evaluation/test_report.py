@@ -30,6 +30,7 @@ from calcgpt.evaluation.report import (
 )
 from calcgpt.inference.confidence import confidence_record
 from calcgpt.inference.generate import Sampling
+from calcgpt.metrics import Scores
 from calcgpt.recipe import build
 from datagen.files import sha256
 from datagen.notation import parse_prompt
@@ -63,7 +64,7 @@ def test_a_record_says_what_was_scored_and_how(
 ) -> None:
     data = data_folder / "test.txt"
     record, evaluation = evaluation_record(tiny, data, sampling, progress=False)
-    assert record.items() >= evaluation.scores.items()
+    assert record.items() >= evaluation.scores.model_dump().items()
     assert record["n"] == 40
     assert (record["temperature"], record["seed"]) == (sampling.temperature, sampling.seed)
     assert record["file"] == "test.txt"
@@ -243,7 +244,7 @@ def test_publishing_scores_further_files_under_their_names(
     assert list(metrics["also"]) == ["two", "val"]
     assert metrics["also"]["two"]["by_operation"].keys() == {"+", "/"}
     assert metrics["also"]["val"] == metrics["validation"]
-    row = score_row("two, greedy", metrics["also"]["two"])
+    row = score_row("two, greedy", Scores.model_validate(metrics["also"]["two"]))
     assert row in (out / "README.md").read_text().splitlines()
     # The same again, without: what is not scored is not in the file.
     publish(Checkpoint.load(out), data_folder, out, force=True, progress=False)
@@ -282,7 +283,8 @@ def test_eval_shows_confidence_and_faults_and_writes_the_record(
                     "--errors", 2, "--json", tmp_path / "record.json")  # fmt: skip
     assert (ended.code, ended.err) == (0, "")
     record = json.loads((tmp_path / "record.json").read_text())
-    for shown in (score_table(record), confidence_line(record), fault_table(record)):
+    scores = Scores.model_validate(record)
+    for shown in (score_table(scores), confidence_line(record), fault_table(record)):
         assert f"\n{shown}\n" in ended.out
     assert ended.out.count(" expected, ") == 2
 

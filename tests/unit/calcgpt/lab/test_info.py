@@ -75,7 +75,11 @@ def test_of_a_run_the_best_checkpoint_and_what_it_was_trained_on(
     tiny: Checkpoint, tmp_path: Path
 ) -> None:
     run = RunFolder(tmp_path / "run")
-    scores = {"n": 4, "char_accuracy": 0.5, "by_operation": {"*": {"exact_match": 0.25}}}
+    scores = {
+        "n": 4,
+        "char_accuracy": 0.5,
+        "by_operation": {"*": {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25}},
+    }
     for step, exact in ((10, 0.25), (1_500, 0.75), (2_000, 0.5)):
         metrics = {
             **tiny.metrics, "step": step, "tokens": 1_234_567, "seconds": 3723.4, "val_loss": 1.0,

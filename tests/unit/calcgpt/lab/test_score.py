@@ -84,7 +84,8 @@ def test_a_score_holds_both_losses_contexts_and_answers(run: Checkpoint, data_fo
     assert at_128 == {"block_size": 128, "val_loss": mean_loss(model, windows, 3, 8)}
     lines = read_problems(data_folder / "test.txt", 20)
     greedy, sampled = found["answers"]
-    assert greedy == {"temperature": 0.0, **evaluate(run.model, run.tokenizer, lines).scores}
+    scores = evaluate(run.model, run.tokenizer, lines).scores
+    assert greedy == {"temperature": 0.0, **scores.model_dump()}
     assert sampled["temperature"] == 1.0
     assert sampled["n"] == 20
 
