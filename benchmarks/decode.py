@@ -25,7 +25,7 @@ from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import counterpart_of
 from calcgpt.inference.generate import Decoder, generate
-from calcgpt.inference.onnx_graph import OnnxDecoder
+from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
 from calcgpt.model import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 
@@ -64,7 +64,9 @@ def contestants(model: LanguageModel, stop: int | None, device: torch.device) ->
         PEER: partial(by_transformers, theirs.to(device), stop),
     }
     if device.type == "cpu":
-        ways["calcgpt, onnxruntime"] = partial(by_calcgpt, OnnxDecoder(model), stop)
+        ways["calcgpt, onnxruntime"] = partial(
+            by_calcgpt, OnnxDecoder(model, cached_graph(model)), stop
+        )
     return ways
 
 

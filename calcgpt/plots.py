@@ -59,14 +59,14 @@ SERIES_MARKERS = {"all": "o", "+": "s", "-": "D", "*": "^", "/": "v"}
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure. It does not use pyplot, so it needs no display."""
+    """Returns an empty figure. It does not use pyplot, so it needs no display."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def series_style(index: int) -> dict[str, Any]:
-    """Return the colour, line style and marker of one of many series.
+    """Returns the colour, line style and marker of one of many series.
 
     Colours change first, then line styles: the first 28 series look different as lines.
     """
@@ -78,7 +78,7 @@ def series_style(index: int) -> dict[str, Any]:
 
 
 def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
-    """Write each (NAME, figure) as NAME.png into the folder `out`; return the paths.
+    """Writes each (NAME, figure) as NAME.png into the folder `out`; returns the paths.
 
     The iterable is consumed inside the project's style, so pass a generator that creates the
     figures. Nothing is written unless all figures can be drawn. Raises UserError if matplotlib is
@@ -103,7 +103,7 @@ def _png(figure: Figure) -> bytes:
 
 
 def plot(out: Path, files: Sequence[Path]) -> list[Path]:
-    """Draw each file into the folder `out`; return the paths of the plots.
+    """Draws each file into the folder `out`; returns the paths of the plots.
 
     The `metrics.jsonl` of a run gives NAME-curves.png. A record of `eval --json`, NAME.json, gives
     NAME-reliability.png, NAME-lengths.png and, if the model writes worked steps, NAME-faults.png.
@@ -123,7 +123,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def draw(file: Path) -> dict[str, Figure]:
-    """Return the figures of one file by name. `metrics.jsonl` is named after its folder."""
+    """Returns the figures of one file by name. `metrics.jsonl` is named after its folder."""
     if file.suffix == ".jsonl":
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
         return {f"{name}-curves": draw_curves(read_curves(file), name)}
@@ -140,7 +140,7 @@ def draw(file: Path) -> dict[str, Figure]:
 
 
 def draw_curves(curves: Curves, name: str) -> Figure:
-    """Draw the losses and, if measured, exact match on validation against tokens seen."""
+    """Draws the losses and, if measured, exact match on validation against tokens seen."""
     figure = new_figure(9, 7 if curves.exact_match else 4)
     panels = figure.subplots(2 if curves.exact_match else 1, sharex=True, squeeze=False)[:, 0]
     loss = panels[0]
@@ -177,7 +177,7 @@ def _plot_points(axes: Axes, points: list[Point], **style: Any) -> None:
 
 
 def draw_reliability(record: Record) -> Figure:
-    """Draw accuracy against confidence, bin by bin, and the number of problems in each bin."""
+    """Draws accuracy against confidence, bin by bin, and the number of problems in each bin."""
     figure = new_figure(6.5, 7.5)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     reliability = record.confidence.reliability
@@ -209,7 +209,7 @@ def draw_reliability(record: Record) -> Figure:
 
 
 def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Return the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
+    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
     z = 1.96
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -217,7 +217,7 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
 
 
 def draw_operand_lengths(record: Record) -> Figure:
-    """Draw one heat map per operation: exact match by the lengths of the operands."""
+    """Draws one heat map per operation: exact match by the lengths of the operands."""
     tables = {op: record.by_length[op] for op in OPERATIONS if op in record.by_length}
     columns = min(2, len(tables))
     rows = math.ceil(len(tables) / columns)
@@ -240,7 +240,7 @@ def draw_operand_lengths(record: Record) -> Figure:
 
 
 def _heat_map(axes: Axes, table: Lengths) -> None:
-    """Draw the share of right answers in each cell. Cells without problems stay blank."""
+    """Draws the share of right answers in each cell. Cells without problems stay blank."""
     import numpy as np
 
     n, right = np.array(table.n), np.array(table.right)
@@ -255,7 +255,7 @@ def _heat_map(axes: Axes, table: Lengths) -> None:
 
 
 def draw_first_errors(record: Record) -> Figure:
-    """Draw how many wrong answers have their first error in each kind of step, most frequent
+    """Draws how many wrong answers have their first error in each kind of step, most frequent
     first."""
     from matplotlib.ticker import MaxNLocator
 

@@ -1,0 +1,13 @@
+"""What the tests of several packages share."""
+
+import pytest
+
+from calcgpt.checkpoint import Checkpoint
+
+
+@pytest.fixture(scope="session")
+def tiny_graph(tiny: Checkpoint) -> bytes:
+    """The ONNX graph of `tiny`, which takes seconds to make."""
+    from calcgpt.inference.onnx_graph import to_onnx
+
+    return bytes(to_onnx(tiny.model).SerializeToString())

@@ -1,0 +1,147 @@
+"""Export to ONNX writes a folder that answers as the checkpoint does, or nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+import torch
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.tokenizer import Tokenizer, byte_pair_tokenizer
+from calcgpt.errors import CheckpointError, ConfigError, UserError
+from calcgpt.export import EXPORTERS
+from calcgpt.inference.generate import generate
+from calcgpt.model import LanguageModel, build_model
+
+SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 32, "n_head": 4, "block_size": 24}
+
+
+def checkpoint_of(model: LanguageModel, tokenizer: Tokenizer) -> Checkpoint:
+    return Checkpoint("mine", Recipe(model=model.config), tokenizer, model, {})
+
+
+@pytest.fixture
+def export(
+    monkeypatch: pytest.MonkeyPatch, tiny_graph: bytes
+) -> Callable[[Checkpoint, Path, bool], str]:
+    """The exporter, with the graph of `tiny` for every model, which takes no time."""
+    proto = onnx.load_from_string(tiny_graph)
+    monkeypatch.setattr("calcgpt.export.onnx.to_onnx", lambda model: proto)
+    return EXPORTERS["onnx"]
+
+
+def test_the_folder(tiny: Checkpoint, tiny_graph: bytes, export: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert export(tiny, out, False) == "an ONNX graph with a key/value cache"
+    assert {file.name for file in out.iterdir()} == {"model.onnx", "tokenizer.json", "README.md"}
+    assert (out / "tokenizer.json").read_text() == tiny.tokenizer.to_json()
+    assert (out / "model.onnx").read_bytes() == tiny_graph
+
+
+def test_only_force_replaces_an_export(tiny: Checkpoint, export: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export(tiny, out, False)
+    (out / "README.md").write_text("mine")
+    with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
+        export(tiny, out, False)
+    assert (out / "README.md").read_text() == "mine"
+    export(tiny, out, True)
+    assert (out / "README.md").read_text().startswith("# out\n")
+    (out / "model.onnx").unlink()
+    with pytest.raises(CheckpointError, match=r"out exists and has no model\.onnx: it is left"):
+        export(tiny, out, True)
+
+
+@pytest.mark.parametrize("library", ["onnx", "onnxruntime", "onnxscript"])
+def test_without_a_library_one_line_names_the_extra(
+    library: str, tiny: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)  # importing it raises
+    with pytest.raises(UserError) as caught:
+        EXPORTERS["onnx"](tiny, tmp_path / "out", False)
+    assert str(caught.value) == (f"export to onnx needs {library}: pip install 'calcgpt[onnx]'")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attention": "landmark"}, "export to onnx does not support attention 'landmark'"),
+        ({"architecture": "bigram"}, "export to onnx is for architecture 'gpt'"),
+        ({"block_size": 3}, "export to onnx needs a block_size of 4 or more"),
+    ],
+)
+def test_a_model_that_onnx_cannot_express_is_refused(
+    change: dict[str, Any], message: str, tiny: Checkpoint, tmp_path: Path
+) -> None:
+    model = build_model(ModelConfig(**SMALL | change), len(tiny.tokenizer)).eval()
+    with pytest.raises(ConfigError, match=message) as caught:
+        EXPORTERS["onnx"](checkpoint_of(model, tiny.tokenizer), tmp_path / "out", False)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_operator_that_onnx_lacks_is_named_in_one_line(
+    tiny: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    scheme = type(tiny.model.positions)
+    monkeypatch.setattr(scheme, "embed", lambda self, x, tokens, start: x.cummin(dim=1)[0])
+    with pytest.raises(ConfigError, match=r"^export to onnx: .*cummin") as caught:
+        EXPORTERS["onnx"](tiny, tmp_path / "out", False)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("weight", [0.5, float("nan")])
+def test_a_graph_with_other_logits_is_not_written(
+    weight: float, tiny: Checkpoint, export: Any, tmp_path: Path
+) -> None:
+    model = build_model(tiny.model.config, len(tiny.tokenizer)).eval()
+    model.load_state_dict(tiny.model.state_dict())
+    model.blocks[0].ff.down.weight.data[3, 5] = weight
+    with pytest.raises(CheckpointError, match=r"model.onnx: onnxruntime's logits differ"):
+        export(checkpoint_of(model, tiny.tokenizer), tmp_path / "out", False)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_graph_that_does_not_run_is_not_written(
+    tiny: Checkpoint, tiny_graph: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = onnx.load_from_string(tiny_graph)
+    broken.graph.node[0].op_type = "NoSuchOperator"
+    monkeypatch.setattr("calcgpt.export.onnx.to_onnx", lambda model: broken)
+    with pytest.raises(
+        CheckpointError, match=r"model.onnx does not run: .*NoSuchOperator"
+    ) as caught:
+        EXPORTERS["onnx"](tiny, tmp_path / "out", False)
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_code_in_the_readme_of_a_model_of_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It starts with the first token and continues to the end of the context."""
+    tokenizer = byte_pair_tokenizer("no problem, no problem")
+    torch.manual_seed(0)
+    model = build_model(ModelConfig(**SMALL), len(tokenizer)).eval()
+    EXPORTERS["onnx"](checkpoint_of(model, tokenizer), tmp_path / "out", False)
+    monkeypatch.chdir(tmp_path / "out")
+    readme = Path("README.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+    exec(code, {})
+    (completion,) = generate(model, torch.tensor([[0]]), stop_token=-1)
+    assert len(completion.ids) == SMALL["block_size"]
+    expected = "".join(tokenizer.vocabulary[i] for i in completion.ids)
+    assert capsys.readouterr().out == f"{[expected]}\n"

@@ -1,0 +1,30 @@
+"""What several tests of inference share."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.model import LanguageModel, build_model
+
+
+@pytest.fixture
+def variant(tiny: Checkpoint) -> Callable[..., Checkpoint]:
+    """Returns `tiny` with another config, and with the same weights if they fit."""
+
+    def make(weight_change: float = 0.0, **config_changes: Any) -> Checkpoint:
+        config = tiny.model.config.model_copy(update=config_changes)
+        model: LanguageModel = build_model(config, len(tiny.tokenizer)).eval()
+        weights = tiny.model.state_dict()
+        if all(
+            name in weights and tensor.shape == weights[name].shape
+            for name, tensor in model.state_dict().items()
+        ):
+            model.load_state_dict(weights)
+            next(model.parameters()).data[1, 2] += weight_change
+        recipe = tiny.recipe.model_copy(update={"model": config})
+        return dataclasses.replace(tiny, recipe=recipe, model=model)
+
+    return make
