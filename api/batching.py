@@ -1,12 +1,12 @@
-"""What a model is asked to do: a prompt to continue, alone or in a group.
+"""Decodes the prompts of many requests in shared batches, in one thread for all models.
 
-Jobs of many requests, a forward pass for all of them at once, in a thread of its own: the event
-loop never waits for the model, and forward passes do not compete for the cores.
+So the event loop never waits for a model, and forward passes do not compete for the CPU.
 
-Jobs that wait together and are alike (`Job.kind`) form a group, which is decoded as one batch. What
-arrives while groups are being decoded forms the next group; groups take turns, a token each, so a
-short answer does not wait for the end of a long one (iteration-level scheduling; Yu et al. 2022,
-Orca).
+Jobs that wait at the same time and are of one kind (`Job.kind`) form a group, which is decoded as
+one batch. Jobs that arrive later form the next group. Groups take turns, one token each, so that a
+short answer does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca).
+
+Shapes: B rows of a batch, V vocabulary.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GREEDY = Sampling()
 
 @dataclass(eq=False)
 class Job:
-    """A prompt to continue, and what has become of it."""
+    """A prompt to continue, and the tokens written so far."""
 
     model: str  # for the metrics
     decoder: Decoder
@@ -37,11 +37,11 @@ class Job:
     stop_token: int
     max_new_tokens: int | None = None
     sampling: Sampling = GREEDY
-    #: Whether what was written so far is enough; called in the model's thread.
+    #: Returns whether the text is complete after these tokens; called in the model's thread.
     ends: Callable[[list[int]], bool] = lambda ids: False
-    #: Told of each token and its probability, in the event loop.
+    #: Is called in the event loop with each token and its probability.
     on_token: Callable[[int, float], None] | None = None
-    #: As many of the most probable tokens are kept at each place, with their log-probabilities.
+    #: Number of most probable tokens to keep at each position, with their log-probabilities.
     n_top: int = 0
 
     completion: Completion = field(default_factory=Completion)
@@ -51,24 +51,26 @@ class Job:
 
     @property
     def kind(self) -> Hashable:
-        """Jobs of the same kind can share a batch. One that is sampled shares with none: what comes
-        of its seed must not depend on who else is there."""
+        """Jobs of the same kind can share a batch.
+
+        A sampled job shares with none, so that the samples of its seed do not depend on other jobs.
+        """
         if self.sampling.temperature > 0:
             return id(self)
         return id(self.decoder), len(self.prompt), self.stop_token
 
-    def add(self, step: Step, place: int) -> None:
-        """Note the token that a step wrote in this place of its batch."""
-        self.completion.ids.append(step.ids[place])
-        self.completion.probabilities.append(step.probabilities[place])
+    def add(self, step: Step, index: int) -> None:
+        """Adds the token that a step wrote in row `index` of its batch."""
+        self.completion.ids.append(step.ids[index])
+        self.completion.probabilities.append(step.probabilities[index])
         if self.n_top:
-            logits_V = step.logits_BV[place]
+            logits_V = step.logits_BV[index]
             best = logits_V.log_softmax(dim=-1).topk(min(self.n_top, len(logits_V)))
             self.top.append(dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
     @property
     def is_full(self) -> bool:
-        """Whether it wants no more tokens, whether or not the model has stopped."""
+        """Whether the job needs no more tokens, even if the model has not stopped."""
         written = self.completion.ids
         limit = self.max_new_tokens
         return (limit is not None and len(written) >= limit) or self.ends(written)
@@ -88,16 +90,16 @@ class Group:
         )
 
     def step(self) -> tuple[Step, list[Job]]:
-        """A token for every job; which of them ended with it."""
+        """Writes a token of every job. Returns the step and the jobs that ended with it."""
         step = self.generation.step()
-        for place, row in enumerate(step.rows):
-            self.jobs[row].add(step, place)
+        for index, row in enumerate(step.rows):
+            self.jobs[row].add(step, index)
         self.generation.drop({row for row in step.rows if self.jobs[row].is_full})
-        still = set(self.generation.rows)
-        return step, [self.jobs[row] for row in step.rows if row not in still]
+        remaining = set(self.generation.rows)
+        return step, [self.jobs[row] for row in step.rows if row not in remaining]
 
     def drop_cancelled(self) -> None:
-        """Give the places of those back for which nobody waits any more."""
+        """Drops the rows of cancelled jobs."""
         self.generation.drop({row for row in self.generation.rows if self.jobs[row].cancelled})
 
 
@@ -106,12 +108,12 @@ T = TypeVar("T")
 
 
 class Batcher:
-    """Runs jobs. To be made and used in a running event loop."""
+    """Runs jobs. Create and use it in a running event loop."""
 
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`wait`: seconds that the first job waits for company when the model is idle."""
+        """`wait`: seconds that the first job waits for others while the model is idle."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
@@ -119,12 +121,12 @@ class Batcher:
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._groups: list[Group] = []
         self._closed = False
-        self._changed = threading.Condition()  # guards the four above
+        self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
 
     async def complete(self, job: Job) -> Completion:
-        """Run a job to its end. Cancelling this gives its place back at the next token."""
+        """Runs a job to its end. If this is cancelled, its row is dropped at the next token."""
         job.done = self._loop.create_future()
         with self._changed:
             self._waiting.append(job)
@@ -138,7 +140,7 @@ class Batcher:
         return job.completion
 
     async def call(self, function: Callable[[], T]) -> T:
-        """The result of a function that uses a model, called in the model's thread."""
+        """Calls a function in the model's thread and returns its result."""
         future: asyncio.Future[T] = self._loop.create_future()
         with self._changed:
             self._calls.append((function, future))
@@ -146,13 +148,13 @@ class Batcher:
         return await future
 
     def close(self) -> None:
-        """End the thread; jobs that are not done are abandoned."""
+        """Ends the thread. Unfinished jobs are abandoned."""
         with self._changed:
             self._closed = True
             self._changed.notify()
         self._thread.join()
 
-    # All below runs in the thread.
+    # The methods below run in the model's thread.
 
     def _work(self) -> None:
         while True:
@@ -178,7 +180,7 @@ class Batcher:
         return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed
 
     def _admit(self) -> list[list[Job]]:
-        """Take waiting jobs into as many groups as there may be, the longest waiting first."""
+        """Moves waiting jobs into groups, up to the limit, those that wait longest first."""
         batches: list[list[Job]] = []
         while self._waiting and len(self._groups) + len(batches) < self._max_groups:
             kind, batch, others = self._waiting[0].kind, list[Job](), deque[Job]()
@@ -201,8 +203,8 @@ class Batcher:
             return
         if group.generation.rows:
             self._groups.append(group)
-        else:  # the model's context has no room after the prompt
-            self._tell([], jobs)
+        else:  # the prompt fills the model's context
+            self._report([], jobs)
 
     def _step(self, group: Group) -> None:
         group.drop_cancelled()
@@ -210,7 +212,7 @@ class Batcher:
             return
         try:
             step, ended = group.step()
-        except Exception as error:  # a defect, or damaged weights: the thread must live on
+        except Exception as error:  # the thread must survive it
             rows = group.generation.rows
             self._fail([group.jobs[row] for row in rows], error)
             group.generation.drop(set(rows))
@@ -219,15 +221,15 @@ class Batcher:
         self._metrics.batch_size.labels(model).observe(len(step.rows))
         self._metrics.tokens.labels(model).inc(len(step.rows))
         written = [
-            (job, step.ids[place], step.probabilities[place])
-            for place, row in enumerate(step.rows)
+            (job, step.ids[index], step.probabilities[index])
+            for index, row in enumerate(step.rows)
             if (job := group.jobs[row]).on_token
         ]
         if written or ended:
-            self._tell(written, ended)
+            self._report(written, ended)
 
-    def _tell(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
-        def tell() -> None:
+    def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
+        def callback() -> None:
             for job, token, probability in written:
                 if job.on_token and not job.cancelled:
                     job.on_token(token, probability)
@@ -235,15 +237,15 @@ class Batcher:
                 if job.done and not job.done.done():
                     job.done.set_result(None)
 
-        self._in_loop(tell)
+        self._in_loop(callback)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        def tell() -> None:
+        def callback() -> None:
             for job in jobs:
                 if job.done and not job.done.done():
                     job.done.set_exception(error)
 
-        self._in_loop(tell)
+        self._in_loop(callback)
 
     def _call(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         try:
@@ -251,7 +253,7 @@ class Batcher:
         except Exception as error:
             result, failure = None, error
 
-        def tell() -> None:
+        def callback() -> None:
             if future.done():  # cancelled
                 return
             if failure:
@@ -259,10 +261,10 @@ class Batcher:
             else:
                 future.set_result(result)
 
-        self._in_loop(tell)
+        self._in_loop(callback)
 
-    def _in_loop(self, tell: Callable[[], None]) -> None:
+    def _in_loop(self, callback: Callable[[], None]) -> None:
         try:
-            self._loop.call_soon_threadsafe(tell)
-        except RuntimeError:  # the loop is closed: nobody is left to be told
-            log.debug("an answer came after the end of the event loop")
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:  # the loop is closed
+            log.debug("a job ended after the event loop")

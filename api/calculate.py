@@ -1,81 +1,42 @@
-"""The calculator: one expression, several, or one as it is written."""
+"""The calculator's endpoints: one expression, a batch, or a stream of what the model writes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import ExitStack
-from typing import Annotated
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from functools import partial
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
+from fastapi.sse import format_sse_event
+from pydantic import BaseModel
 
-from api.problems import ProblemError, of_expression
-from api.responses import ASKED
-from api.schemas import BatchItem, BatchRequest, BatchResponse, CalculateRequest, CalculateResponse
-from api.schemas import Problem as ProblemDocument
-from api.service import Service, while_connected
-from api.streaming import EVENT, EventStream, stream
+from api.batching import Job
+from api.problems import QUESTION_RESPONSES, ProblemError, of_expression
+from api.schemas import (
+    BatchItem,
+    BatchRequest,
+    BatchResponse,
+    CalculateRequest,
+    CalculateResponse,
+    NodeEnd,
+    NodeStart,
+    OnWrong,
+    Start,
+    Token,
+)
+from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
 from calcgpt.errors import ExpressionError
-from calcgpt.inference.calculator import Calculation, Calculator
-
-
-async def held_places() -> AsyncIterator[ExitStack]:
-    """What a request holds until its response has gone out, or its client."""
-    with ExitStack() as stack:
-        yield stack
-
-
-Held = Annotated[ExitStack, Depends(held_places)]
-
-
-def router(service: Service) -> APIRouter:
-    """The endpoints under /v1/calculate."""
-    routes = APIRouter(prefix="/v1/calculate", tags=["calculator"], responses=ASKED)
-    seconds, metrics = service.settings.deadline, service.metrics
-
-    @routes.post("", response_model=CalculateResponse)
-    async def calculate(asked: CalculateRequest, request: Request, held: Held) -> Calculation:
-        """Calculate an expression."""
-        calculator = service.calculator(asked.model)
-        computation = calculator.begin(asked.expression)
-        held.enter_context(service.admission.enter())
-        work = service.calculate(calculator, computation, asked.on_wrong)
-        return await while_connected(request, work, seconds, metrics)
-
-    @routes.post("/batch")
-    async def calculate_batch(asked: BatchRequest, request: Request, held: Held) -> BatchResponse:
-        """Calculate several expressions at once. One that cannot be taken does not spoil the
-        others: each has a status of its own."""
-        calculator = service.calculator(asked.model)
-        n, limit = len(asked.expressions), service.settings.max_items
-        if n > limit:
-            raise ProblemError(422, f"{n} expressions; at most {limit}", kind="too-many-items")
-        held.enter_context(service.admission.enter(n))
-        work = _items(service, calculator, asked)
-        return BatchResponse(items=await while_connected(request, work, seconds, metrics))
-
-    @routes.post(
-        "/stream",
-        response_class=EventStream,
-        responses={200: {"description": STREAM, "content": {"text/event-stream": EXAMPLE}}},
-    )
-    async def calculate_stream(asked: CalculateRequest, held: Held) -> EventStream:
-        """Calculate an expression, and see each character as the model writes it."""
-        calculator = service.calculator(asked.model)
-        computation = calculator.begin(asked.expression)
-        held.enter_context(service.admission.enter())
-        return EventStream(stream(service, calculator, computation, asked.on_wrong))
-
-    return routes
-
+from calcgpt.inference.calculator import Calculation, Calculator, Computation, Question
 
 STREAM = (
-    "Server-sent events: `start` with the nodes; `node` where the model begins one; `token`, a "
-    "character and its probability; `answer`, a node that is done; and at last `result`, as "
-    "/v1/calculate answers, or `error`, a problem document."
+    "Server-sent events. `start`: the nodes; `node`: the model begins a node; `token`: a character "
+    "and its probability; `answer`: a node is finished. The last event is `result`, with the body "
+    "that /v1/calculate returns, or `error`, a problem document."
 )
-EXAMPLE = {
-    "schema": EVENT,
+STREAM_EXAMPLE = {
+    "schema": EVENT_SCHEMA,
     "example": (
         'event: start\ndata: {"expression":"12.5+3","model":"steps","nodes":'
         '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'
@@ -83,24 +44,152 @@ EXAMPLE = {
         'event: token\ndata: {"node":0,"text":"x","probability":0.9999}\n\n'
     ),
 }
+EVENTS: dict[type[BaseModel], str] = {
+    Start: "start",
+    NodeStart: "node",
+    Token: "token",
+    NodeEnd: "answer",
+    Calculation: "result",
+}
+
+Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 
 
-async def _items(service: Service, calculator: Calculator, asked: BatchRequest) -> list[BatchItem]:
-    items = (_item(service, calculator, text, asked) for text in asked.expressions)
-    return await asyncio.gather(*items)
+def router(service: Service) -> APIRouter:
+    """Returns the routes under /v1/calculate."""
+    routes = APIRouter(prefix="/v1/calculate", tags=["calculator"], responses=QUESTION_RESPONSES)
+
+    @routes.post("", response_model=CalculateResponse)
+    async def calculate(
+        body: CalculateRequest, request: Request, stack: RequestStack
+    ) -> Calculation:
+        """Calculate an expression."""
+        calculator = service.calculator(body.model)
+        computation = calculator.begin(body.expression)
+        stack.enter_context(service.admission.enter())
+        work = answer(service, calculator, computation, body.on_wrong)
+        return await service.while_connected(request, work)
+
+    @routes.post("/batch")
+    async def calculate_batch(
+        body: BatchRequest, request: Request, stack: RequestStack
+    ) -> BatchResponse:
+        """Calculate several expressions at once. Each has a status of its own, so an invalid
+        expression does not affect the others."""
+        calculator = service.calculator(body.model)
+        n, limit = len(body.expressions), service.settings.max_items
+        if n > limit:
+            raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
+        stack.enter_context(service.admission.enter(n))
+        work = _batch(service, calculator, body)
+        return await service.while_connected(request, work)
+
+    @routes.post(
+        "/stream",
+        response_class=EventStream,
+        responses={200: {"description": STREAM, "content": {"text/event-stream": STREAM_EXAMPLE}}},
+    )
+    async def calculate_stream(body: CalculateRequest, stack: RequestStack) -> EventStream:
+        """Calculate an expression and stream each character as the model writes it."""
+        calculator = service.calculator(body.model)
+        computation = calculator.begin(body.expression)
+        stack.enter_context(service.admission.enter())
+        return EventStream(_stream(service, calculator, computation, body.on_wrong))
+
+    return routes
+
+
+async def answer(
+    service: Service,
+    calculator: Calculator,
+    computation: Computation,
+    on_wrong: OnWrong,
+    listener: Listener | None = None,
+) -> Calculation:
+    """Answers all nodes; nodes whose operands are ready are asked together.
+
+    Raises ProblemError if the answer is wrong and `on_wrong` is "error".
+    """
+    while questions := computation.questions():
+        await asyncio.gather(
+            *(_ask(service, calculator, computation, q, listener) for q in questions)
+        )
+    calculation = computation.calculation()
+    model, verified = calculation.model, str(calculation.verified).lower()
+    service.metrics.answers.labels(model, verified).inc()
+    if on_wrong == "error" and not calculation.verified:
+        result = calculation.result or "something that is not a number"
+        raise ProblemError(
+            422,
+            f"{calculation.expression} is {calculation.exact}; {model} answers {result}",
+            kind="wrong-answer",
+            calculation=calculation.model_dump(),
+        )
+    return calculation
+
+
+async def _ask(
+    service: Service,
+    calculator: Calculator,
+    computation: Computation,
+    question: Question,
+    listener: Listener | None,
+) -> None:
+    tokenizer, node = calculator.checkpoint.tokenizer, question.node
+    job = Job(
+        calculator.checkpoint.name,
+        calculator.decoder,
+        tokenizer.encode(question.prompt).tolist(),
+        calculator.stop,
+    )
+    if listener:
+        send = listener
+
+        def on_token(token: int, probability: float) -> None:
+            send(Token(node=node, text=tokenizer.decode([token]), probability=probability))
+
+        job.on_token = on_token
+        send(NodeStart(node=node, problem=question.text, prompt=question.prompt))
+    completion = await service.batcher.complete(job)
+    output = tokenizer.decode(completion.ids)
+    answered = computation.answer(node, output, completion.probabilities)
+    if listener:
+        listener(NodeEnd(node=node, **dict(answered)))
+
+
+async def _batch(service: Service, calculator: Calculator, body: BatchRequest) -> BatchResponse:
+    items = (_item(service, calculator, text, body.on_wrong) for text in body.expressions)
+    return BatchResponse(items=await asyncio.gather(*items))
 
 
 async def _item(
-    service: Service, calculator: Calculator, text: str, asked: BatchRequest
+    service: Service, calculator: Calculator, text: str, on_wrong: OnWrong
 ) -> BatchItem:
     try:
-        computation = calculator.begin(text)
-        calculation = await service.calculate(calculator, computation, asked.on_wrong)
+        calculation = await answer(service, calculator, calculator.begin(text), on_wrong)
     except ExpressionError as error:
-        refused = of_expression(error)
+        problem = of_expression(error)
     except ProblemError as error:
-        refused = error
+        problem = error
     else:
         return BatchItem.model_validate({"status": 200, "calculation": calculation})
-    document = ProblemDocument.model_validate(refused.document())
-    return BatchItem(status=refused.status, problem=document)
+    return BatchItem.model_validate({"status": problem.status, "problem": problem.document()})
+
+
+async def _stream(
+    service: Service, calculator: Calculator, computation: Computation, on_wrong: OnWrong
+) -> AsyncIterator[bytes]:
+    """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
+    nodes, model = computation.outline, calculator.checkpoint.name
+    yield _event(Start(expression=nodes[-1].expression, model=model, nodes=nodes))
+    work = partial(answer, service, calculator, computation, on_wrong)
+    async with aclosing(service.follow(work)) as events:
+        async for event in events:
+            if isinstance(event, ProblemError):
+                yield format_sse_event(event="error", data_str=json.dumps(event.document()))
+            else:
+                yield _event(event)
+
+
+def _event(data: BaseModel) -> bytes:
+    return format_sse_event(event=EVENTS[type(data)], data_str=data.model_dump_json())

@@ -1,6 +1,6 @@
-"""For those who run the service: is it alive, is it ready, what does it do.
+"""Endpoints for operators and browsers: models, health, metrics, the page and the documentation.
 
-What a browser shows: the calculator, and the documentation. No file comes from elsewhere.
+All files are local: the page and the documentation load nothing from another host.
 """
 
 from __future__ import annotations
@@ -12,57 +12,78 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from api.responses import GUARDED, problems
-from api.schemas import ModelList, Status
+from api.models import LoadedModel
+from api.problems import API_RESPONSES, responses
+from api.schemas import Domain, Model, ModelList, Status
 from api.service import Service
+from datagen.notation import WIDTH
 
-EXAMPLE = {
+STATIC = Path(__file__).parent / "static"
+SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
+METRICS_EXAMPLE = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
 }
 
 
 def router(service: Service) -> APIRouter:
-    """/healthz, /readyz, /metrics and /v1/models."""
+    """Returns the routes of /healthz, /readyz, /metrics and /v1/models."""
     routes = APIRouter()
 
-    @routes.get("/v1/models", tags=["models"], responses=GUARDED)
+    @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
     async def models() -> ModelList:
-        """The models that can be named, what each can be asked, and how good it is."""
+        """List the models: their names, the problems they can be given, and their scores."""
         default = service.models.default
-        return ModelList(data=[model.described(model is default) for model in service.models])
+        return ModelList(data=[describe(model, model is default) for model in service.models])
 
     @routes.get("/healthz", tags=["operations"])
     async def healthz() -> Status:
-        """Whether the process is alive."""
+        """Check that the process is alive."""
         default = service.models.default
         return Status(status="ok", model=default.name if default else None)
 
-    @routes.get("/readyz", tags=["operations"], responses=problems(503))
+    @routes.get("/readyz", tags=["operations"], responses=responses(503))
     async def readyz() -> Status:
-        """Whether the default model is loaded."""
+        """Check that the default model is loaded."""
         return Status(status="ok", model=service.models.find().name)
 
     @routes.get(
         "/metrics",
         tags=["operations"],
         response_class=Response,
-        responses={200: {"content": {"text/plain": EXAMPLE}}},
+        responses={200: {"content": {"text/plain": METRICS_EXAMPLE}}},
     )
     async def metrics() -> Response:
-        """What it did so far, for Prometheus."""
+        """Return the metrics in Prometheus' text format."""
         body, media_type = service.metrics.render()
         return Response(body, media_type=media_type)
 
     return routes
 
 
-STATIC = Path(__file__).parent / "static"
-SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
+def describe(model: LoadedModel, default: bool) -> Model:
+    """Returns the entry of a model in /v1/models."""
+    domain = None
+    if model.calculator:
+        below = model.calculator.domain.below
+        domain = Domain(max_characters=WIDTH, below=below, works_in_steps=below is not None)
+    scores = model.checkpoint.metrics.get("test")
+    names = ("n", "char_accuracy", "exact_match", "by_operation")
+    return Model(
+        id=model.name,
+        default=default,
+        description=model.checkpoint.recipe.description,
+        parameters=model.checkpoint.model.n_parameters(),
+        engine=model.engine,
+        domain=domain,
+        metrics={name: scores[name] for name in names if name in scores}
+        if isinstance(scores, dict)
+        else None,
+    )
 
 
 def install(app: FastAPI) -> None:
-    """`/`, `/docs` and the files that they need."""
+    """Adds `/`, `/docs` and their files to the application."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")

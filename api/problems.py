@@ -1,5 +1,7 @@
-"""Every error leaves as a problem document (RFC 9457), never as a stack trace. What nothing here
-knows, `api.middleware.request_log` makes a 500 of."""
+"""Errors as problem documents (RFC 9457), and how the endpoints document them.
+
+Unexpected exceptions become a 500 in `api.middleware.RequestLog`.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from api import telemetry
 from calcgpt.errors import ExpressionError
 
 MEDIA_TYPE = "application/problem+json"
-TYPE = "urn:calcgpt:problem:"  # what a kind stands behind
+TYPE = "urn:calcgpt:problem:"  # followed by the kind
 
 
 class ProblemError(Exception):
-    """Ends a request with a problem document; `extra` are members of its own."""
+    """Ends a request with a problem document. `extra` are further members of the document."""
 
     def __init__(
         self,
@@ -39,12 +41,12 @@ class ProblemError(Exception):
         self.extra = extra
 
     def document(self) -> dict[str, Any]:
-        """The document as JSON values."""
+        """Returns the document as JSON values."""
         return document(self.status, self.detail, kind=self.kind, **self.extra)
 
 
 def document(status: int, detail: str, *, kind: str | None = None, **extra: Any) -> dict[str, Any]:
-    """A problem document as JSON values, without members that are None."""
+    """Returns a problem document as JSON values, without members that are None."""
     body = {
         "type": f"{TYPE}{kind}" if kind else "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -64,20 +66,20 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **extra: Any,
 ) -> JSONResponse:
-    """A problem document as a response."""
+    """Returns a response whose body is a problem document."""
     body = document(status, detail, kind=kind, **extra)
     return JSONResponse(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
 def of_expression(error: ExpressionError) -> ProblemError:
-    """What a client hears of an expression that cannot be taken."""
+    """Returns the problem of an invalid expression."""
     return ProblemError(
         422, str(error), kind=error.kind.value, position=error.position, end=error.end
     )
 
 
 def install(app: FastAPI) -> None:
-    """Register the handlers."""
+    """Registers the exception handlers."""
 
     @app.exception_handler(ProblemError)
     async def known(request: Request, error: ProblemError) -> JSONResponse:
@@ -98,3 +100,34 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
         return problem(error.status_code, error.detail, headers=error.headers)
+
+
+DESCRIPTIONS = {
+    400: "The body is not JSON in UTF-8.",
+    401: "An API key is required.",
+    404: "There is no such model.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
+    "`error`.",
+    429: "Too many requests from this client; `Retry-After` says when to try again.",
+    503: "The model is still loading, or too many requests are in progress; `Retry-After` says "
+    "when to try again.",
+    504: "Not answered in time.",
+}
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Returns FastAPI's `responses` of an endpoint that can end with these statuses.
+
+    The schema is named rather than given as `model`, because FastAPI would then document
+    application/json as well. It is in the OpenAPI document because batches contain it.
+    """
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {
+        status: {"description": DESCRIPTIONS[status], "content": content} for status in statuses
+    }
+
+
+API_RESPONSES = responses(401, 429)  # of every endpoint under /v1/
+QUESTION_RESPONSES = responses(400, 401, 404, 408, 413, 422, 429, 503, 504)  # of those with a body

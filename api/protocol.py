@@ -1,4 +1,4 @@
-"""HTTP as uvicorn speaks it, with bounds for what comes before the application is asked."""
+"""uvicorn's HTTP protocol, with limits on the size and the time of a request's head."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.problems import MEDIA_TYPE, document
 
-HEAD_BYTES = 65_536  # of a request line and headers
-HEAD_SECONDS = 10.0  # for them to come
+HEAD_BYTES = 65_536  # most bytes of a request line and its headers
+HEAD_SECONDS = 10.0  # most seconds until they are complete
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection whose client must say what it wants: uvicorn's httptools keeps headers without
-    end, and waits for them for ever."""
+    """A connection on which the head of each request is limited in size and in time.
+
+    uvicorn has no such limits for its fast parser, httptools, and its other parser, h11, limits
+    only the size. So this class builds on a class of uvicorn's that may change between versions;
+    tests/e2e/test_faults.py notices if it does.
+    """
 
     _head_timer: TimerHandle | None = None
-    _n_head = 0  # bytes of a head that is not yet complete
+    _n_head = 0  # bytes of the incomplete head
     _in_head = True
-    _ended = False  # whether a request was complete within what came last
+    _ended = False  # whether a request was completed by the latest data
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -37,7 +41,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if not self._in_head or self.transport.is_closing():
             return
-        if not self._ended:  # else a part of this, how large is not known, was of what ended
+        if not self._ended:  # else an unknown part of the data belongs to the request before
             self._n_head += len(data)
         if self._n_head > HEAD_BYTES:
             self._refuse(431, f"the head of the request is larger than {HEAD_BYTES} bytes")
@@ -77,5 +81,5 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_timer = None
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
-        else:  # it still waits for the answer to what it asked before
+        else:  # the client still waits for the response to its previous request
             self._start_timer()

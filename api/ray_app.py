@@ -2,9 +2,10 @@
 
     serve run api.ray_app:app checkpoint=steps workers=4
 
-Arguments are settings by name; what is not given is read from CALCGPT_... where the application is
-built. `workers` is the number of replicas; the address, and whose X-Forwarded-For is believed, are
-the proxies' affair. Every machine needs this package, and the checkpoints under the same path.
+Arguments are settings by name. Other settings are read from CALCGPT_... on the machine that builds
+the application. `workers` is the number of replicas. The settings of the address and of trusted
+proxies have no effect, because Ray Serve's proxies listen. Every machine needs this package, and
+the checkpoints under the same path.
 """
 
 from __future__ import annotations
@@ -15,25 +16,27 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from api.app import create_app
-from api.models import LoadedModel
-from api.server import ServeError, loader, prepare
+from api.app import create_app, prepare
+from api.models import LoadedModel, loader
 from api.settings import Settings, load_settings
+from calcgpt.errors import UserError
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before a cluster starts, or they are sent
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends statistics unless it is set
 
 try:
     from ray import serve
 except ImportError:
-    raise ServeError("Ray is not installed; it comes with the extra: calcgpt[ray]") from None
+    raise UserError("Ray is not installed: pip install 'calcgpt[ray]'") from None
 
 
 def app(arguments: dict[str, Any]) -> serve.Application:
-    """What `serve run` and `serve deploy` take. Raises ConfigError for settings that are not
-    valid."""
+    """Returns the application for `serve run` and `serve deploy`.
+
+    Raises ConfigError if a setting is not valid.
+    """
     settings = load_settings(arguments)
 
-    def build() -> FastAPI:  # called in each replica: threads and locks do not travel
+    def build() -> FastAPI:  # called in each replica, because threads and locks cannot be pickled
         prepare(settings)
         return replica_app(settings)
 
@@ -41,16 +44,18 @@ def app(arguments: dict[str, Any]) -> serve.Application:
         name="calcgpt",
         num_replicas=settings.workers,
         ray_actor_options={"num_cpus": settings.threads},
-        max_ongoing_requests=settings.max_pending,  # what is more waits at the proxies
-        max_queued_requests=settings.max_pending,  # or is refused there with 503
+        max_ongoing_requests=settings.max_pending,  # more than that wait at the proxies
+        max_queued_requests=settings.max_pending,  # the proxies refuse the rest with 503
         graceful_shutdown_timeout_s=settings.drain,
     )
     return deployment(serve.ingress(build)(Replica)).bind()
 
 
 def replica_app(settings: Settings) -> FastAPI:
-    """The application; its `state.loaded` is a future of the default model. To be called in a
-    running event loop."""
+    """Returns the application. Call it in a running event loop.
+
+    Its `state.loaded` is a future of the default model.
+    """
     loaded: asyncio.Future[LoadedModel] = asyncio.get_running_loop().create_future()
     app = create_app(settings, loader(settings), loaded.set_result, loaded.set_exception)
     app.state.loaded = loaded
@@ -58,11 +63,13 @@ def replica_app(settings: Settings) -> FastAPI:
 
 
 class Replica:
-    """What a replica is to Ray Serve; the decorator `ingress` adds the application."""
+    """The class that Ray Serve runs; the decorator `ingress` adds the application."""
 
     app: FastAPI
 
     async def check_health(self) -> None:
-        """Returns when the default model is loaded; raises what kept it from that. A new replica
-        gets no requests before."""
+        """Returns once the default model is loaded, so that new replicas get no requests before.
+
+        Raises the error if the model cannot be loaded.
+        """
         await asyncio.shield(self.app.state.loaded)

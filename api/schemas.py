@@ -1,55 +1,45 @@
-"""What goes over the wire."""
+"""What goes over the wire: requests, responses and the events of a stream."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from calcgpt.inference.calculator import EXAMPLE, Calculation, Node, Span
-
-PROBLEM: dict[str, Any] = {
-    "type": "urn:calcgpt:problem:syntax",
-    "title": "Unprocessable Content",
-    "status": 422,
-    "detail": "a number is expected, not 'x' (position 3)",
-    "position": 3,
-    "end": 4,
-}
-
-STEPS: dict[str, Any] = {
-    "id": "steps",
-    "object": "model",
-    "created": 0,
-    "owned_by": "calcgpt",
-    "default": True,
-    "description": "Exact answers by worked steps.",
-    "parameters": 801_280,
-    "engine": "onnxruntime",
-    "domain": {
-        "operations": ["+", "-", "*", "/"],
-        "decimal_places": 2,
-        "max_characters": 10,
-        "below": 100_000,
-        "works_in_steps": True,
-    },
-    "metrics": {"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
-}
+from calcgpt.inference.calculator import (
+    EXAMPLE,
+    EXAMPLE_PROMPT,
+    EXAMPLE_WORK,
+    Calculation,
+    Node,
+    Span,
+)
 
 OnWrong = Literal["report", "error"]
 ON_WRONG: Any = Field(
     "report",
-    description="what a wrong answer is: `report`, an answer that is not `verified`; `error`, a "
-    "problem of kind `wrong-answer`",
+    description="how a wrong answer is reported: `report` returns it with `verified: false`; "
+    "`error` returns a problem of kind `wrong-answer`",
 )
-MODEL = Field(None, description="a name from /v1/models; null for the default", examples=["steps"])
+MODEL = Field(
+    None, description="a name from /v1/models; null means the default", examples=["steps"]
+)
 EXPRESSION = Field(
     description="numbers of at most two decimal places, + - * / ( )", examples=["12.5+3"]
 )
 
 
 class Input(BaseModel):
-    """What a client sends: a member that is not known, or of another type, is an error."""
+    """The body of a request. An unknown member, or one of the wrong type, is an error."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -76,10 +66,22 @@ class BatchRequest(Input):
     """Several expressions to calculate."""
 
     expressions: list[str] = Field(
-        min_length=1, description="as many as the service allows", examples=[["12.5+3", "1/0"]]
+        min_length=1,
+        description="the service limits how many (`max_items`)",
+        examples=[["12.5+3", "1/0"]],
     )
     model: str | None = MODEL
     on_wrong: OnWrong = ON_WRONG
+
+
+PROBLEM: dict[str, Any] = {
+    "type": "urn:calcgpt:problem:syntax",
+    "title": "Unprocessable Content",
+    "status": 422,
+    "detail": "a number is expected, not 'x' (position 3)",
+    "position": 3,
+    "end": 4,
+}
 
 
 class Problem(BaseModel):
@@ -90,24 +92,27 @@ class Problem(BaseModel):
     type: str = Field("about:blank", description="the kind of problem")
     title: str
     status: int
-    detail: str = Field(description="what is wrong, for a person")
+    detail: str = Field(description="what is wrong, in one line")
     position: int | None = Field(
-        None, description="where the offending part of the expression begins, from 0"
+        None, description="index of the first wrong character of the expression, from 0"
     )
-    end: int | None = Field(None, description="where it ends")
-    request_id: str | None = Field(None, description="which the service's log has, too")
+    end: int | None = Field(None, description="index after the last wrong character")
+    request_id: str | None = Field(None, description="the id of the request in the log")
 
 
 class BatchItem(BaseModel):
-    """What became of one expression: a calculation, or a problem."""
+    """The result of one expression: a calculation or a problem."""
 
-    status: int = Field(description="as the status of /v1/calculate", examples=[200])
+    status: int = Field(
+        description="the status that /v1/calculate would return for this expression",
+        examples=[200],
+    )
     calculation: CalculateResponse | None = None
     problem: Problem | None = None
 
 
 class BatchResponse(BaseModel):
-    """One item an expression, in their order."""
+    """One item for each expression, in their order."""
 
     items: list[BatchItem] = Field(
         examples=[
@@ -119,35 +124,61 @@ class BatchResponse(BaseModel):
     )
 
 
+# Models and health.
+
+STEPS: dict[str, Any] = {
+    "id": "steps",
+    "object": "model",
+    "created": 0,
+    "owned_by": "calcgpt",
+    "default": True,
+    "description": "Exact answers by worked steps.",
+    "parameters": 801_280,
+    "engine": "onnxruntime",
+    "domain": {
+        "operations": ["+", "-", "*", "/"],
+        "decimal_places": 2,
+        "max_characters": 10,
+        "below": 100_000,
+        "works_in_steps": True,
+    },
+    "metrics": {"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
+}
+
+
 class Domain(BaseModel):
-    """What a model can be asked."""
+    """The problems that a model can be given."""
 
     operations: list[str] = ["+", "-", "*", "/"]
-    decimal_places: int = Field(2, description="at most, of an operand")
-    max_characters: int = Field(description="at most, of an operand")
-    below: int | None = Field(description="operands are smaller in magnitude; null: no such bound")
-    works_in_steps: bool = Field(description="whether it writes worked steps")
+    decimal_places: int = Field(2, description="most decimal places of an operand")
+    max_characters: int = Field(description="most characters of an operand")
+    below: int | None = Field(
+        description="operands are smaller than this in magnitude; null means no such bound"
+    )
+    works_in_steps: bool = Field(description="whether the model writes worked steps")
 
 
 class Model(BaseModel):
-    """A checkpoint that is loaded."""
+    """A loaded checkpoint."""
 
     id: str
     object: Literal["model"] = "model"
-    created: int = Field(0, description="not known: 0")
+    created: int = Field(0, description="always 0: the time is not known")
     owned_by: str = "calcgpt"
-    default: bool = Field(description="whether it answers where no model is named")
+    default: bool = Field(description="whether requests that name no model use this one")
     description: str
     parameters: int
-    engine: str = Field(description="what runs it")
-    domain: Domain | None = Field(description="null: a model of text, for /v1/completions alone")
+    engine: str = Field(description="the library that runs the model")
+    domain: Domain | None = Field(
+        description="null for a model of plain text, which only /v1/completions can use"
+    )
     metrics: dict[str, Any] | None = Field(
-        description="its scores on test problems: n, char_accuracy, exact_match, by_operation"
+        description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )
 
 
 class ModelList(BaseModel):
-    """All models that can be named."""
+    """All loaded checkpoints."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"object": "list", "data": [STEPS]}]})
 
@@ -156,25 +187,25 @@ class ModelList(BaseModel):
 
 
 class Status(BaseModel):
-    """Answer of the health endpoints."""
+    """The response of the health endpoints."""
 
     status: str = Field(examples=["ok"])
     model: str | None = Field(None, description="the default checkpoint, once it is loaded")
 
 
-# Events of the stream, by name.
+# Events of /v1/calculate/stream.
 
 
 class Start(BaseModel):
-    """`start`: what was understood, and the nodes by their number."""
+    """`start`: the expression as understood, and its nodes by index."""
 
     expression: str
     model: str
     nodes: list[Span]
 
 
-class Begun(BaseModel):
-    """`node`: the model is asked."""
+class NodeStart(BaseModel):
+    """`node`: the model begins a node."""
 
     node: int
     problem: str
@@ -182,14 +213,200 @@ class Begun(BaseModel):
 
 
 class Token(BaseModel):
-    """`token`: the model wrote a character, and how probable it held it."""
+    """`token`: the model wrote a character, with this probability."""
 
     node: int
     text: str
     probability: float
 
 
-class Answered(Node):
-    """`answer`: a node is done."""
+class NodeEnd(Node):
+    """`answer`: a node is finished."""
 
     node: int
+
+
+# /v1/completions.
+
+REQUEST: dict[str, Any] = {
+    "model": "steps",
+    "prompt": EXAMPLE_PROMPT,
+    "temperature": 0,
+    "max_tokens": 200,
+}
+COMPLETION = f"{EXAMPLE_WORK}=5.51000000"
+USAGE = {
+    "prompt_tokens": len(EXAMPLE_PROMPT),
+    "completion_tokens": len(COMPLETION) + 1,  # with the `$` that ends it
+    "total_tokens": len(EXAMPLE_PROMPT + COMPLETION) + 1,
+}
+CHOICE = {"index": 0, "text": COMPLETION, "logprobs": None, "finish_reason": "stop"}
+RESPONSE: dict[str, Any] = {
+    "id": "cmpl-4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
+    "object": "text_completion",
+    "created": 1_760_000_000,
+    "model": "steps",
+    "choices": [CHOICE],
+    "usage": USAGE,
+}
+
+
+def _one_message(expected: str) -> WrapValidator:
+    """Replaces the error messages of all alternatives of a union by one."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError(
+                "alternatives", "Input should be {expected}", {"expected": expected}
+            ) from None
+
+    return WrapValidator(validate)
+
+
+Text = Annotated[str, Field(min_length=1)]
+Ids = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+Prompt = Annotated[
+    Text
+    | Annotated[list[Text], Field(min_length=1)]
+    | Ids
+    | Annotated[list[Ids], Field(min_length=1)],
+    _one_message("a text, token ids, or a list of texts or of lists of ids; none may be empty"),
+]
+Stop = Annotated[
+    Text | Annotated[list[Text], Field(max_length=4)],
+    _one_message("a text, or a list of at most 4; none may be empty"),
+]
+
+
+class StreamOptions(Input):
+    """Options of a stream."""
+
+    include_usage: bool = Field(
+        False, description="end with an event that has the usage and no choices"
+    )
+    include_obfuscation: bool = Field(True, description="has no effect")
+
+
+def _allow_nulls(schema: dict[str, Any]) -> None:
+    """Documents that null stands for the default of each optional member."""
+    for name, member in schema["properties"].items():
+        if name not in schema["required"] and {"type": "null"} not in member.get("anyOf", []):
+            notes = {key: member.pop(key) for key in ("default", "description") if key in member}
+            schema["properties"][name] = {"anyOf": [member, {"type": "null"}], **notes}
+    schema["examples"] = [REQUEST]
+
+
+class CompletionRequest(Input):
+    """A text for the raw model to continue. Nothing is parsed or checked. Options of OpenAI's
+    endpoint that are not supported, such as `suffix`, are refused."""
+
+    model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=_allow_nulls)
+
+    prompt: Prompt = Field(
+        description="one prompt, or a list; each is continued", examples=[EXAMPLE_PROMPT]
+    )
+    model: str | None = MODEL
+    max_tokens: int = Field(
+        16, ge=0, description="most tokens to write; fewer if the context is full"
+    )
+    temperature: float = Field(
+        1, ge=0, le=2, description="below 0.0001, the most probable token is always taken"
+    )
+    top_p: float = Field(
+        1,
+        ge=0,
+        le=1,
+        description="sample from the most probable tokens whose probabilities add up to this",
+    )
+    top_k: int | None = Field(
+        None,
+        ge=1,
+        description="sample from this many of the most probable tokens (OpenAI's API has no such "
+        "option)",
+    )
+    seed: int | None = Field(
+        None, description="the same seed gives the same samples; null draws a new one"
+    )
+    n: int = Field(1, ge=1, le=128, description="continuations of each prompt")
+    stop: Stop = Field([], description="strings that end the text; they are not part of it")
+    echo: bool = Field(False, description="begin the text with the prompt")
+    logprobs: int | None = Field(
+        None,
+        ge=0,
+        le=5,
+        description="return log-probabilities, and those of this many alternatives",
+    )
+    stream: bool = Field(False, description="send the text while it is written")
+    stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
+
+    best_of: int = Field(1, ge=1, le=1, description="not supported")
+    presence_penalty: float = Field(0, ge=0, le=0, description="not supported")
+    frequency_penalty: float = Field(0, ge=0, le=0, description="not supported")
+    logit_bias: dict[str, float] = Field({}, max_length=0, description="not supported")
+    suffix: str = Field("", max_length=0, description="not supported")
+    user: str = Field("", description="has no effect")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        return {name: value for name, value in content.items() if value is not None}
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """All prompts, each a text or token ids."""
+        several = isinstance(self.prompt, list) and not isinstance(self.prompt[0], int)
+        return cast("list[str | list[int]]", self.prompt if several else [self.prompt])
+
+    @property
+    def stops(self) -> list[str]:
+        """The strings that end a text."""
+        return [self.stop] if isinstance(self.stop, str) else self.stop
+
+
+class Logprobs(BaseModel):
+    """The tokens, with the one that ended the text, and their log-probabilities."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None] = Field(description="null for the first token of a prompt")
+    top_logprobs: list[dict[str, float] | None] = Field(
+        description="the most probable tokens at this position, and the token itself"
+    )
+    text_offset: list[int] = Field(description="index of the token's first character in the text")
+
+
+class CompletionChoice(BaseModel):
+    """One continuation. In a stream: the new part of it."""
+
+    index: int = Field(description="the continuations of the first prompt come first")
+    text: str
+    logprobs: Logprobs | None = Field(None, description="null unless requested")
+    finish_reason: Literal["stop", "length"] | None = Field(
+        None,
+        description="`stop`: the model ended the text (in the notation, with the token `$`), or a "
+        "string of `stop` did; `length`: the text was cut; null: the stream goes on",
+    )
+
+
+class Usage(BaseModel):
+    """The numbers of tokens read and written."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class CompletionResponse(BaseModel):
+    """The continuations of all prompts."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [RESPONSE]})
+
+    id: str
+    object: Literal["text_completion"] = "text_completion"
+    created: int = Field(description="seconds since 1970")
+    model: str = Field(description="name of the checkpoint")
+    choices: list[CompletionChoice]
+    usage: Usage | None = Field(None, description="in a stream, null except in the last event")

@@ -1,46 +1,39 @@
-"""The process, or several: a socket, uvicorn, the application."""
+"""`calcgpt serve`: one process or several, which run the application with uvicorn."""
 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import os
-import resource
 import signal
 import socket
 import sys
 import tempfile
-import threading
-from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-import torch
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from api import telemetry
-from api.app import create_app
-from api.models import LoadedModel, Loader, load_models
+from api.app import create_app, prepare
+from api.models import LoadedModel, loader
 from api.protocol import BoundedProtocol
 from api.settings import Settings, load_settings
 from calcgpt.errors import UserError
+from datagen.workers import end_with_parent
 
 log = logging.getLogger(__name__)
 
-# Python's default lets the model's thread keep the event loop waiting for 5 ms each time. With 1 ms
-# the service answers a tenth more, and the slowest answers come sooner (docs/LOG.md).
-SWITCH_SECONDS = 0.001
-
 
 class ServeError(UserError):
-    """The service cannot start; the message says why."""
+    """The service cannot start. The message says why."""
 
 
 def run(settings: Settings) -> None:
-    """Serve until SIGINT or SIGTERM, then answer what was accepted. Raises UserError where the
-    checkpoint does not load or the address cannot be had."""
+    """Serves until SIGINT or SIGTERM, then finishes the accepted requests.
+
+    Raises UserError if the checkpoint does not load or the address is not available.
+    """
     prepare(settings)
     listener = listen(settings.host, settings.port)
     if settings.workers == 1:
@@ -50,11 +43,13 @@ def run(settings: Settings) -> None:
 
 
 def worker() -> FastAPI:
-    """The application as CALCGPT_... say: what a worker process runs. Its default model is loaded
-    before it accepts anything: until then the other workers answer."""
+    """Returns the application of a worker process, with settings from CALCGPT_... variables.
+
+    The default model is loaded first, so that other workers answer until this one is ready.
+    """
     settings = load_settings({})
     prepare(settings)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     models = loader(settings)()
     try:
         first = next(models)
@@ -65,25 +60,6 @@ def worker() -> FastAPI:
     return create_app(settings, lambda: chain([first], models))
 
 
-def loader(settings: Settings) -> Loader:
-    """What loads the models that the settings name."""
-    return lambda: load_models(
-        settings.checkpoint, settings.others, settings.engine, settings.threads
-    )
-
-
-def prepare(settings: Settings) -> None:
-    """What a process does before it serves: its logs, its threads, as many connections as the
-    system lets it have."""
-    telemetry.configure(settings.log_format, settings.log_level)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # that it runs, we say ourselves
-    torch.set_num_threads(settings.threads)
-    sys.setswitchinterval(SWITCH_SECONDS)
-    with suppress(ValueError, OSError):  # where even what it may have is too much for the system
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def _serve(settings: Settings, listener: socket.socket) -> None:
     failures: list[Exception] = []
 
@@ -91,8 +67,9 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         url = url_of(listener)
         log.info(
             "%s answers on %s, documented at %s/docs; Ctrl+C ends it",
-            model.name, url, url, extra={"engine": model.engine},
-        )  # fmt: skip
+            *(model.name, url, url),
+            extra={"engine": model.engine},
+        )
 
     def on_failure(error: Exception) -> None:
         failures.append(error)
@@ -100,8 +77,8 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
-    # For a signal that comes before uvicorn listens for it; and uvicorn raises the one that ended
-    # it once more, for whoever was there before.
+    # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these
+    # handlers and raises the signal again.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: setattr(server, "should_exit", True))
     server.run(sockets=[listener])
@@ -110,8 +87,8 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _supervise(settings: Settings, listener: socket.socket) -> None:
-    """Worker processes that accept from one socket; one that dies is replaced."""
-    # What cannot work is found out here: workers that end at once would be replaced for ever.
+    """Runs worker processes that accept from one socket, and replaces those that die."""
+    # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
     next(loader(settings)())
     with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
@@ -120,14 +97,16 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         config = uvicorn.Config(
             "api.server:worker", factory=True, workers=settings.workers, **_options(settings)
         )
-        # Not by its number, `fd`: uvicorn would take it for a socket without addresses, of which
-        # asyncio knows neither the client nor that small packets must not wait (TCP_NODELAY).
+        # Not with uvicorn's `fd`: it would make a Unix socket of it, so that asyncio knew no client
+        # addresses and did not set TCP_NODELAY.
         Supervisor(config, sockets=[listener]).run()
 
 
 class Supervisor(Multiprocess):
-    """Closes its own listening socket before it tells the workers to end: while that is open, the
-    system accepts connections that nobody will serve."""
+    """Closes its listening socket before it ends the workers.
+
+    While that socket is open, the system accepts connections that no worker will serve.
+    """
 
     def terminate_all(self) -> None:
         for listener in self.sockets:
@@ -135,17 +114,10 @@ class Supervisor(Multiprocess):
         super().terminate_all()
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would keep the address for ever."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
 def _options(settings: Settings) -> dict[str, Any]:
     return {
-        "log_config": None,  # telemetry.configure has done it
-        "access_log": False,  # the application writes its own
+        "log_config": None,  # `prepare` configures the logs
+        "access_log": False,  # RequestLog writes one
         "server_header": False,
         "http": BoundedProtocol,
         "ws": "none",
@@ -155,13 +127,13 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Where it can be reached."""
+    """Returns the URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; raises ServeError where the address cannot be had."""
+    """Returns a listening socket. Raises ServeError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)

@@ -1,32 +1,36 @@
-"""How long a request may live: until it is answered, its client goes, or its time is up.
-
-What the routes share: the models, the batcher behind them, and how an expression is answered.
-"""
+"""What the endpoints share: models, the model's thread, admission, deadlines and streams."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel
-from starlette.requests import ClientDisconnect, Request
+from fastapi import Depends, Request
+from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
 
-from api.batching import Batcher, Job
+from api.batching import Batcher
 from api.models import ModelPool
 from api.problems import ProblemError
-from api.schemas import Answered, Begun, OnWrong, Token
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.inference.calculator import Calculation, Calculator, Computation, Question
+from calcgpt.inference.calculator import Calculator
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+Event = TypeVar("Event")
+Result = TypeVar("Result")
+Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes a listener
 
 
 class Admission:
-    """Bounds how many expressions are being worked on: what is more is refused at once, so that
-    what was let in is answered in time."""
+    """Bounds how many expressions are worked on at a time.
+
+    More than that are refused at once, so that those admitted are answered in time.
+    """
 
     def __init__(self, limit: int, metrics: Metrics) -> None:
         self._limit = limit
@@ -35,11 +39,11 @@ class Admission:
 
     @contextmanager
     def enter(self, n: int = 1) -> Iterator[None]:
-        """Room for `n` expressions. Raises ProblemError, 503, where there is none."""
+        """Admits `n` expressions. Raises ProblemError (503) if there is no room for them."""
         if self._n + n > self._limit:
             self._metrics.sheds.labels("full").inc()
             raise ProblemError(
-                503, "too much to do; try again", kind="full", headers={"Retry-After": "1"}
+                503, "too many requests at once; try again", kind="full", headers=RETRY
             )
         self._n += n
         self._metrics.in_flight.inc(n)
@@ -50,42 +54,20 @@ class Admission:
             self._metrics.in_flight.dec(n)
 
 
-async def while_connected(
-    request: Request, work: Coroutine[Any, Any, T], seconds: float, metrics: Metrics
-) -> T:
-    """What comes of `work`, which is cancelled where its time is up (ProblemError, 504) or the
-    client has gone (ClientDisconnect). The body of the request must have been read."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait((task, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        if gone.done():
-            metrics.sheds.labels("disconnected").inc()
-            raise ClientDisconnect
-        raise deadline_passed(seconds, metrics)
-    finally:
-        for future in (task, gone):
-            future.cancel()
+RETRY = {"Retry-After": "1"}
 
 
-def deadline_passed(seconds: float, metrics: Metrics) -> ProblemError:
-    """To be raised, or sent, where a request takes longer than it may."""
-    metrics.sheds.labels("deadline").inc()
-    return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
+async def _request_stack() -> AsyncIterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
 
 
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
-Listener = Callable[[BaseModel], None]  # told of what happens, as events of the stream
+RequestStack = Annotated[ExitStack, Depends(_request_stack)]
+"""Closed once the response is sent, or its client is gone."""
 
 
 class Service:
-    """One for each application. It asks models only after `start`."""
+    """The state of one application. Models can run only between `start` and `close`."""
 
     batcher: Batcher
 
@@ -96,76 +78,105 @@ class Service:
         self.admission = Admission(settings.max_pending, metrics)
 
     def start(self) -> None:
-        """Start the model's thread; to be called in the event loop that the requests are in."""
+        """Starts the model's thread. Call it in the event loop that serves the requests."""
         settings = self.settings
         self.batcher = Batcher(
             self.metrics, settings.max_batch, settings.max_groups, settings.batch_wait
         )
 
     def close(self) -> None:
-        """End it; what is not answered never will be."""
+        """Ends the model's thread. Unfinished requests stay unanswered."""
         self.batcher.close()
 
     def calculator(self, name: str | None) -> Calculator:
-        """The calculator of that model, or of the default. Raises ProblemError."""
+        """Returns the calculator of a model, by default of the default model.
+
+        Raises ProblemError if there is no such model, or if it does not calculate.
+        """
         model = self.models.find(name)
         if model.calculator is None:
-            detail = f"{model.name} is a model of text: it does not calculate"
+            detail = f"{model.name} is a model of plain text: it does not calculate"
             raise ProblemError(422, detail, kind="no-calculator")
         return model.calculator
 
-    async def calculate(
-        self,
-        calculator: Calculator,
-        computation: Computation,
-        on_wrong: OnWrong,
-        listener: Listener | None = None,
-    ) -> Calculation:
-        """Have all nodes answered, those of one level together. Raises ProblemError where the
-        answer is wrong and that is to be an error."""
-        while questions := computation.questions():
-            asked = (self._ask(calculator, computation, q, listener) for q in questions)
-            await asyncio.gather(*asked)
-        calculated = computation.calculation()
-        self.metrics.answers.labels(calculated.model, str(calculated.verified).lower()).inc()
-        if on_wrong == "error" and not calculated.verified:
-            raise wrong_answer(calculated)
-        return calculated
+    def deadline_passed(self) -> ProblemError:
+        """Counts a request that took too long, and returns the error for it."""
+        self.metrics.sheds.labels("deadline").inc()
+        seconds = self.settings.deadline
+        return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
 
-    async def _ask(
-        self,
-        calculator: Calculator,
-        computation: Computation,
-        question: Question,
-        listener: Listener | None,
-    ) -> None:
-        tokenizer, node = calculator.checkpoint.tokenizer, question.node
-        job = Job(
-            calculator.checkpoint.name,
-            calculator.decoder,
-            tokenizer.encode(question.prompt).tolist(),
-            calculator.stop,
+    async def while_connected(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+        """Returns the result of `work`. The body of the request must have been read.
+
+        Cancels `work` and raises ProblemError (504) at the deadline, ClientDisconnect if the
+        client is gone.
+        """
+        task = asyncio.ensure_future(work)
+        disconnected = asyncio.ensure_future(_disconnect(request))
+        try:
+            await asyncio.wait(
+                (task, disconnected),
+                timeout=self.settings.deadline,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if task.done():
+                return task.result()
+            if disconnected.done():
+                self.metrics.sheds.labels("disconnected").inc()
+                raise ClientDisconnect
+            raise self.deadline_passed()
+        finally:
+            task.cancel()
+            disconnected.cancel()
+
+    async def follow(
+        self, work: Work[Event, Result]
+    ) -> AsyncGenerator[Event | Result | ProblemError]:
+        """Yields the events that `work` reports, then its result.
+
+        Nothing is raised, because the status of the response is already sent: a ProblemError is
+        yielded instead of the result. `work` is cancelled at the deadline, or if this generator is
+        closed early.
+        """
+        end = object()
+        events: asyncio.Queue[Any] = asyncio.Queue()
+        task = asyncio.create_task(
+            asyncio.wait_for(work(events.put_nowait), self.settings.deadline)
         )
-        if listener:
-            tell = listener
+        task.add_done_callback(lambda _: events.put_nowait(end))
+        try:
+            while (event := await events.get()) is not end:
+                yield event
+            yield task.result()
+        except ProblemError as error:
+            yield error
+        except TimeoutError:
+            yield self.deadline_passed()
+        except Exception as error:
+            log.error("a stream failed", exc_info=error)
+            yield ProblemError(500, "internal error; the log of the service has the details")
+        finally:
+            if not task.done():
+                self.metrics.sheds.labels("disconnected").inc()
+                task.cancel()
 
-            def on_token(token: int, probability: float) -> None:
-                tell(Token(node=node, text=tokenizer.decode([token]), probability=probability))
 
-            job.on_token = on_token
-            tell(Begun(node=node, problem=question.text, prompt=question.prompt))
-        written = await self.batcher.complete(job)
-        answer = computation.answer(node, tokenizer.decode(written.ids), written.probabilities)
-        if listener:
-            listener(Answered(node=node, **dict(answer)))
+async def _disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
-def wrong_answer(calculated: Calculation) -> ProblemError:
-    """What a wrong answer is to those who want it to be an error."""
-    says = calculated.result or "what is no number"
-    return ProblemError(
-        422,
-        f"{calculated.expression} is {calculated.exact}; {calculated.model} answers {says}",
-        kind="wrong-answer",
-        calculation=calculated.model_dump(),
-    )
+EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
+        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies

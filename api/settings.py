@@ -1,7 +1,4 @@
-"""Settings of the service: flags of `calcgpt serve`, or the environment, as CALCGPT_PORT.
-
-The settings as options of the command line.
-"""
+"""Settings of the service, as flags of `calcgpt serve` or environment variables (CALCGPT_PORT)."""
 
 from __future__ import annotations
 
@@ -18,56 +15,63 @@ PREFIX = "CALCGPT_"
 
 
 class Settings(BaseSettings):
-    """What can be set. A flag wins over the environment, which wins over the default. The
-    descriptions are what `calcgpt serve --help` says."""
+    """All settings. A flag takes precedence over the environment, and that over the default.
+
+    The descriptions are the help texts of `calcgpt serve --help`.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, hide_input_in_errors=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="0 takes a free one.")
-    workers: int = Field(1, ge=1, le=256, description="Processes; each has its own models.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any free one.")
+    workers: int = Field(1, ge=1, le=256, description="Processes; each loads its own models.")
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
-    others: bool = Field(True, description="Offer the other checkpoints beside it, too.")
+    others: bool = Field(True, description="Also load the other checkpoints.")
     engine: str = Field(
-        "auto", description="What runs the models: torch, onnxruntime, or auto, the fastest."
+        "auto",
+        description="Library that runs the models: torch, onnxruntime, or auto (the fastest).",
     )
-    threads: int = Field(1, ge=1, description="CPU threads of the models, for each worker.")
+    threads: int = Field(1, ge=1, description="CPU threads for the models, in each process.")
 
-    max_batch: int = Field(32, ge=1, description="Problems that share a forward pass.")
-    max_groups: int = Field(2, ge=1, description="Batches that are decoded by turns.")
+    max_batch: int = Field(32, ge=1, description="Most problems in one forward pass.")
+    max_groups: int = Field(2, ge=1, description="Most batches that are decoded in turns.")
     batch_wait: float = Field(
-        0.002, ge=0, le=1, description="Seconds that an idle model waits for company."
+        0.002,
+        ge=0,
+        le=1,
+        description="Seconds that an idle model waits for more problems.",
     )
     max_pending: int = Field(
-        512, ge=1, description="Expressions admitted at a time; more are refused with 503."
+        512, ge=1, description="Most expressions in progress; more are refused with 503."
     )
-    max_items: int = Field(100, ge=1, description="Expressions in one batch request.")
-    deadline: float = Field(30.0, gt=0, description="Seconds that a request may take.")
-    drain: float = Field(30.0, ge=0, description="Seconds to finish requests when told to end.")
+    max_items: int = Field(100, ge=1, description="Most expressions in one batch request.")
+    deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
+    drain: float = Field(30.0, ge=0, description="Seconds to finish requests at shutdown.")
 
-    max_body: int = Field(65_536, ge=1, description="Bytes of a request's body.")
+    max_body: int = Field(65_536, ge=1, description="Most bytes in the body of a request.")
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
-        (), description="Keys, separated by commas, of which /v1/ then asks for one."
+        (), description="API keys, separated by commas. If set, /v1/ requires one of them."
     )
     rate_limit: str | None = Field(
-        None, description="For each client, as 600/minute; several are separated by semicolons."
+        None,
+        description="Limit for each client, such as 600/minute; separate several with semicolons.",
     )
-    rate_storage: SecretStr = Field(  # it may hold a password
+    rate_storage: SecretStr = Field(  # may contain a password
         SecretStr("async+memory://"),
-        description="Where the rates are counted: in each worker, or as async+redis://HOST.",
+        description="Where rates are counted: in each process, or in async+redis://HOST.",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
-        (), description="Origins, separated by commas, whose pages may call; none by default."
+        (), description="Origins, separated by commas, whose pages may call the API."
     )
     trusted_proxies: str = Field(
-        "127.0.0.1", description="Addresses whose X-Forwarded-For is believed, or *."
+        "127.0.0.1", description="Proxies whose X-Forwarded-For is trusted; * trusts everyone."
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="auto: text on a terminal, else JSON."
+        "auto", description="Format of the logs. auto: text on a terminal, else JSON."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe records that are logged."
+        "info", description="Lowest severity that is logged."
     )
 
     @field_validator("api_keys", "cors_origins", mode="before")
@@ -80,15 +84,15 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _check_sizes(self) -> Settings:
         if self.max_items > self.max_pending:
-            raise ValueError("max_items must not exceed max_pending: such a batch never gets in")
+            raise ValueError("max_items must not exceed max_pending: a batch must fit")
         return self
 
     def shown(self) -> dict[str, Any]:
-        """All values as JSON, secrets masked."""
+        """Returns all values as JSON, with secrets masked."""
         return self.model_dump(mode="json")
 
     def environment(self) -> dict[str, str]:
-        """The variables that mean these settings, secrets included: for worker processes."""
+        """Returns environment variables with these settings, for worker processes. Not masked."""
         values = self.model_dump()
         values["api_keys"] = ",".join(key.get_secret_value() for key in self.api_keys)
         values["rate_storage"] = self.rate_storage.get_secret_value()
@@ -101,7 +105,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:
-    """The settings; raises ConfigError, one line, for a value that is not valid."""
+    """Returns the settings. Raises ConfigError if a value is not valid."""
     try:
         return Settings(**flags)
     except ValidationError as error:
@@ -115,16 +119,15 @@ def load_settings(flags: dict[str, Any]) -> Settings:
 
 
 def options() -> list[click.Option]:
-    """An option for each setting: its name, its type, its description and its default. Whatever is
-    given is checked by `Settings`; what is not given is None."""
+    """Returns a command-line option for each setting. `Settings` validates their values."""
     return [_option(name, field) for name, field in Settings.model_fields.items()]
 
 
 def _option(name: str, field: FieldInfo) -> click.Option:
     flag = f"--{name.replace('_', '-')}"
     default = field.get_default()
-    shown = "" if default in (None, ()) else f"  [default: {_text(default)}]"
-    arguments: dict[str, Any] = {"help": f"{field.description}{shown}", "default": None}
+    suffix = "" if default in (None, ()) else f"  [default: {_text(default)}]"
+    arguments: dict[str, Any] = {"help": f"{field.description}{suffix}", "default": None}
     if field.annotation is bool:
         return click.Option([f"{flag}/--no-{flag[2:]}"], **arguments)
     if get_origin(field.annotation) is Literal:

@@ -1,7 +1,4 @@
-"""Logs of the service: a JSON object a line for machines, or text for people.
-
-What is counted and measured, for Prometheus.
-"""
+"""Logs, as JSON or text, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,12 +25,15 @@ from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Of the request that is being served; every log record of it has it."""
+"""The id of the current request, added to its log records."""
 
 
 def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "info") -> None:
-    """Send the records of all loggers, uvicorn's too, to stderr. `auto` is text where that is a
-    terminal, JSON elsewhere. uvicorn must be told `log_config=None`, or it takes its own back."""
+    """Sends the records of all loggers, uvicorn's included, to stderr.
+
+    `auto` means text if stderr is a terminal, else JSON. uvicorn needs `log_config=None`, or it
+    restores its own configuration.
+    """
     if format == "auto":
         format = "text" if sys.stderr.isatty() else "json"
     handler = logging.StreamHandler(sys.stderr)
@@ -44,7 +44,7 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
-        logger.propagate = name != "uvicorn.access"  # RequestLog says more
+        logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:
@@ -54,13 +54,16 @@ def _add_request_id(record: logging.LogRecord) -> bool:
 
 
 def _time(record: logging.LogRecord) -> str:
-    """UTC, as 2026-01-31T23:59:59.999+00:00."""
+    """Returns the time in UTC, such as 2026-01-31T23:59:59.999+00:00."""
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
 class Json(JsonFormatter):
-    """A record as one JSON object: time, level, logger, message, request_id, what the record has
-    of its own, and `exception`, the traceback as one string."""
+    """Formats a record as one JSON object.
+
+    It has time, level, logger, message, request_id, the extras of the record, and `exception`, the
+    traceback as one string.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -72,8 +75,7 @@ class Json(JsonFormatter):
                 "exc_info": "exception",
                 "stack_info": "stack",
             },
-            # uvicorn's message once more, with colours
-            reserved_attrs=[*RESERVED_ATTRS, "color_message"],
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's coloured copy
         )
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
@@ -81,8 +83,10 @@ class Json(JsonFormatter):
 
 
 class Text(logging.Formatter):
-    """A record as one line: time, level, logger, message, request id. The lines of a traceback
-    follow, indented, so that none can be taken for a record."""
+    """Formats a record as one line: time, level, logger, message, request id.
+
+    The lines of a traceback follow, indented, so that they cannot be mistaken for records.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line = f"{_time(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
@@ -97,11 +101,11 @@ class Text(logging.Formatter):
 
 
 def _printable(text: str) -> str:
-    """The text with whatever could move a terminal's cursor or begin a line escaped."""
+    """Returns the text with control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-# They would double every counter and histogram, and nothing reads them.
+# The `_created` series would double every counter and histogram, and nothing reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -113,8 +117,8 @@ SHEDS = ("full", "rate", "deadline", "disconnected")
 class Metrics:
     """The metrics of one application.
 
-    Where several processes serve, PROMETHEUS_MULTIPROC_DIR must name an empty folder before this
-    module is imported: the values are kept there, and any process shows those of all.
+    If several processes serve, PROMETHEUS_MULTIPROC_DIR must name an empty folder before this
+    module is imported. The values are kept there, and each process renders those of all.
     """
 
     def __init__(self) -> None:
@@ -128,20 +132,20 @@ class Metrics:
         )
         self.request_seconds = Histogram(
             "calcgpt_request_seconds",
-            "Seconds until a request was answered",
+            "Seconds from request to response",
             ("route",),
             buckets=REQUEST_SECONDS,
             registry=registry,
         )
         self.queue_depth = Gauge(
             "calcgpt_queue_depth",
-            "Problems that wait for the model",
+            "Problems waiting for the model",
             registry=registry,
             multiprocess_mode="livesum",
         )
         self.in_flight = Gauge(
             "calcgpt_requests_in_flight",
-            "Expressions admitted and not yet answered",
+            "Expressions in progress",
             registry=registry,
             multiprocess_mode="livesum",
         )
@@ -153,38 +157,41 @@ class Metrics:
             registry=registry,
         )
         self.tokens = Counter(
-            "calcgpt_tokens", "Characters that the model wrote", ("model",), registry=registry
+            "calcgpt_tokens", "Characters written by the model", ("model",), registry=registry
         )
         self.answers = Counter(
             "calcgpt_answers",
-            "Answers, and whether exact arithmetic agrees",
+            "Answers, by whether exact arithmetic agrees",
             ("model", "verified"),
             registry=registry,
         )
         self.sheds = Counter(
-            "calcgpt_sheds", "Requests given up, and why", ("reason",), registry=registry
+            "calcgpt_sheds",
+            "Requests given up, by reason",
+            ("reason",),
+            registry=registry,
         )
         self.loop_lag = Histogram(
             "calcgpt_event_loop_lag_seconds",
-            "Seconds by which the event loop was late",
+            "Seconds that the event loop was late",
             buckets=LAG_SECONDS,
             registry=registry,
         )
-        for reason in SHEDS:  # shown as 0 from the start: what has no value cannot be watched
+        for reason in SHEDS:  # start at 0: Prometheus cannot watch a series that does not exist
             self.sheds.labels(reason)
 
     def render(self) -> tuple[bytes, str]:
-        """All of them in Prometheus' text format, and its content type."""
+        """Returns the metrics in Prometheus' text format, and its content type."""
         registry = self._registry
         if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
-            _forget_the_dead(Path(folder))
+            _remove_dead_processes(Path(folder))
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
-def _forget_the_dead(folder: Path) -> None:
-    """Gauges of a process that was killed say what is no more."""
+def _remove_dead_processes(folder: Path) -> None:
+    """Removes the gauges of processes that were killed."""
     for file in folder.glob("gauge_live*_*.db"):
         pid = int(file.stem.rpartition("_")[2])
         try:
@@ -194,7 +201,7 @@ def _forget_the_dead(folder: Path) -> None:
 
 
 async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:
-    """Measure by how much the event loop is late, every `interval` seconds, until cancelled."""
+    """Measures the lag of the event loop every `interval` seconds, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + interval

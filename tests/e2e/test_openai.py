@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 from serving import server, wait_for
 
-from api.completion_schemas import CHOICE, REQUEST, USAGE, WRITTEN
+from api.schemas import CHOICE, COMPLETION, REQUEST, USAGE
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
@@ -38,7 +38,7 @@ def test_its_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> No
     completion = client.completions.create(**REQUEST, logprobs=2)
     (choice,) = completion.choices
     assert choice.logprobs
-    assert "".join(choice.logprobs.tokens or []) == f"{WRITTEN}$"
+    assert "".join(choice.logprobs.tokens or []) == f"{COMPLETION}$"
     assert min(choice.logprobs.token_logprobs or []) > -0.1
     assert max(map(len, choice.logprobs.top_logprobs or [])) == 2
 
@@ -47,7 +47,7 @@ def test_a_stream_comes_a_character_at_a_time(client: openai.OpenAI) -> None:
     *pieces, last, usage = client.completions.create(
         **REQUEST, stream=True, stream_options={"include_usage": True}
     )
-    assert [piece.choices[0].text for piece in pieces] == list(WRITTEN)
+    assert [piece.choices[0].text for piece in pieces] == list(COMPLETION)
     assert last.choices[0].finish_reason == "stop"
     assert usage.usage
     assert usage.usage.completion_tokens == USAGE["completion_tokens"]

@@ -21,10 +21,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import server
 
 from api.app import create_app
-from api.server import ServeError
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
 from calcgpt.cli import cli
+from calcgpt.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -186,5 +186,5 @@ def test_the_variables_of_the_documentation_exist() -> None:
 def test_without_ray_its_application_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # an import of it fails
     monkeypatch.delitem(sys.modules, "api.ray_app", raising=False)
-    with pytest.raises(ServeError, match=r"calcgpt\[ray\]"):
+    with pytest.raises(UserError, match=r"calcgpt\[ray\]"):
         importlib.import_module("api.ray_app")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from reciter import reciter
 from serving import client_of, problem, wait_for
 
-from api.completion_schemas import CompletionRequest
 from api.models import load_model
+from api.schemas import CompletionRequest
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT
@@ -91,7 +91,7 @@ def test_members_without_meaning_here_are_taken(client: TestClient) -> None:
 
 def test_choices_are_bounded(client: TestClient) -> None:
     detail = problem(ask(client, prompt=["1"] * 51, n=2), 422, "too-many-items")["detail"]
-    assert detail == "102 choices; at most 100"
+    assert detail == "102 choices; the limit is 100"
 
 
 def test_every_choice_takes_a_place() -> None:

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from limits.aio.storage import MemoryStorage
 from starlette.types import ASGIApp, Message, Scope
 
-from api.middleware.api_keys import ApiKeys
-from api.middleware.body_limit import BodyLimit
-from api.middleware.rate_limit import Limiter, RateLimit
-from api.middleware.request_log import RequestLog
+from api.access import ApiKeys, Limiter, RateLimit
+from api.middleware import BodyLimit, RequestLog
 from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
 
@@ -248,23 +246,26 @@ class Faulty(MemoryStorage):
 def test_a_storage_that_fails_refuses_nobody(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
 ) -> None:
-    monkeypatch.setattr("api.middleware.rate_limit.STORAGE_SECONDS", 0.01)
     monkeypatch.setattr(Faulty, "fault", fault)
     monkeypatch.setattr(Faulty, "n_asked", 0)
-    limiter = Limiter("1/hour", "async+faulty://")
 
-    async def at_once() -> list[int]:
-        return await asyncio.gather(*(limiter.seconds_to_wait("a") for _ in range(20)))
+    def waits(limiter: Limiter, n: int) -> list[int]:
+        async def run() -> list[int]:
+            return await asyncio.gather(*(limiter.seconds_to_wait("a") for _ in range(n)))
 
-    assert asyncio.run(at_once()) == [0] * 20
+        return asyncio.run(run())
+
+    limiter = Limiter("1/hour", "async+faulty://", timeout=0.01)
+    assert waits(limiter, 20) == [0] * 20
     assert len(caplog.records) == 1
     assert "password" not in caplog.text
-    asked = Faulty.n_asked
-    assert asyncio.run(at_once()) == [0] * 20
-    assert Faulty.n_asked == asked  # it is left alone for a while ...
-    monkeypatch.setattr("api.middleware.rate_limit.REST_SECONDS", 0)
-    assert asyncio.run(limiter.seconds_to_wait("a")) == 0
-    assert Faulty.n_asked == asked + 1  # ... and asked again
+    n_asked = Faulty.n_asked
+    assert waits(limiter, 20) == [0] * 20
+    assert Faulty.n_asked == n_asked  # the storage is not used for a while
+
+    impatient = Limiter("1/hour", "async+faulty://", timeout=0.01, retry_after=0)
+    assert waits(impatient, 1) == waits(impatient, 1) == [0]
+    assert Faulty.n_asked == n_asked + 2  # and then used again
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,198 @@
+"""Who may use the API, and how often: keys and rate limits, as ASGI middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import math
+import time
+from collections.abc import Iterable
+from hashlib import sha256
+from ipaddress import IPv6Address, IPv6Network, ip_address
+
+from limits import parse_many
+from limits.aio.storage import Storage
+from limits.aio.strategies import SlidingWindowCounterRateLimiter
+from limits.errors import ConfigurationError
+from limits.storage import storage_from_string
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from api.problems import problem
+from api.telemetry import Metrics
+from calcgpt.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+
+def is_api(scope: Scope) -> bool:
+    """Returns whether a request is for a path under /v1/, wherever the application is mounted."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.startswith("/v1/")
+
+
+class ApiKeys:
+    """Answers 401 to requests under /v1/ without a valid key.
+
+    OPTIONS needs no key, because browsers send none with it. Inner middleware finds the name of the
+    key's owner in `scope["state"]["api_client"]`.
+    """
+
+    def __init__(self, app: ASGIApp, keys: Iterable[str]) -> None:
+        self._app = app
+        # All digests have the same length, so the time to compare them says nothing about the keys.
+        self._digests = [sha256(key.encode()) for key in keys]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
+            return await self._app(scope, receive, send)
+        client = self._client(_keys_of(Headers(scope=scope)))
+        if client is None:
+            refusal = problem(
+                401,
+                "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`",
+                kind="unauthorized",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+            return await refusal(scope, receive, send)
+        scope.setdefault("state", {})["api_client"] = client
+        await self._app(scope, receive, send)
+
+    def _client(self, keys: list[bytes]) -> str | None:
+        """Returns a name for the owner of one of these keys, or None if none is valid.
+
+        The key cannot be recovered from the name. The loop does not stop at a match, so that its
+        time does not depend on the keys.
+        """
+        client = None
+        for key in keys:
+            digest = sha256(key).digest()
+            for valid in self._digests:
+                if hmac.compare_digest(digest, valid.digest()):
+                    client = f"key:{valid.hexdigest()[:32]}"
+        return client
+
+
+def _keys_of(headers: Headers) -> list[bytes]:
+    """Returns the keys of a request as bytes, because a header may contain any bytes."""
+    keys = headers.getlist("x-api-key")
+    for value in headers.getlist("authorization"):
+        scheme, _, key = value.partition(" ")
+        if scheme.lower() == "bearer":
+            keys.append(key.strip())
+    return [key.encode("latin-1") for key in keys]
+
+
+class Limiter:
+    """Counts the requests of each client in a sliding window.
+
+    That takes two counters a client. Exact times would take one entry a request, and a fixed window
+    would let through bursts of twice the rate.
+    """
+
+    def __init__(
+        self,
+        rate: str,
+        storage: str = "async+memory://",
+        timeout: float = 0.5,
+        retry_after: float = 10.0,
+    ) -> None:
+        """`rate` is text like "600/minute"; several rates, separated by semicolons, all apply.
+        `storage` is a URI; in memory, each process counts for itself. A storage fails if it takes
+        more than `timeout` seconds; then it is not used for `retry_after` seconds.
+
+        Raises ConfigError if the rate or the storage is not valid.
+        """
+        try:
+            self._rates = parse_many(rate)
+        except ValueError as error:
+            raise ConfigError(f"rate limit: {error}") from None
+        self._windows = SlidingWindowCounterRateLimiter(_open(storage))
+        self._timeout, self._retry_after = timeout, retry_after
+        self._failed_at = -math.inf
+
+    async def seconds_to_wait(self, client: str) -> int:
+        """Counts a request. Returns 0 if it is allowed, else the seconds until the next one is.
+
+        While the storage fails, all requests are allowed.
+        """
+        if self._is_suspended():
+            return 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._count(client)
+        except Exception as error:  # depends on the client library of the storage
+            if not self._is_suspended():  # warn once, not for every request that waits
+                self._failed_at = time.monotonic()
+                log.warning(
+                    "rates are not limited for %g s: the storage fails (%s)",
+                    self._retry_after,
+                    type(error).__name__,  # its text may contain the password of the storage
+                )
+            return 0
+
+    def _is_suspended(self) -> bool:
+        return time.monotonic() < self._failed_at + self._retry_after
+
+    async def _count(self, client: str) -> int:
+        for rate in self._rates:
+            if not await self._windows.hit(rate, client):
+                stats = await self._windows.get_window_stats(rate, client)
+                return max(1, math.ceil(stats.reset_time - time.time()))
+        return 0
+
+
+class RateLimit:
+    """Answers 429 to requests under /v1/ that exceed the rate of their client.
+
+    A client is the owner of an API key or, without keys, an address.
+    """
+
+    def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:
+        self._app = app
+        self._limiter = limiter
+        self._sheds = metrics.sheds.labels("rate")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seconds = 0
+        if scope["type"] == "http" and is_api(scope):
+            seconds = await self._limiter.seconds_to_wait(_client(scope))
+        if not seconds:
+            return await self._app(scope, receive, send)
+        self._sheds.inc()
+        refusal = problem(
+            429,
+            f"too many requests; try again in {seconds} s",
+            kind="rate-limited",
+            headers={"Retry-After": str(seconds)},
+        )
+        await refusal(scope, receive, send)
+
+
+def _open(uri: str) -> Storage:
+    try:
+        storage = storage_from_string(uri)
+    except (ConfigurationError, ValueError):  # the text of which may contain the password
+        storage = None
+    if not isinstance(storage, Storage):
+        raise ConfigError(
+            "invalid rate storage: use async+memory://, async+redis://HOST or another asyncio "
+            "storage of the library `limits`, and install its client library"
+        )
+    return storage
+
+
+def _client(scope: Scope) -> str:
+    """Returns the name of the client. An IPv6 network (/64) is one client: most users have one."""
+    key_owner: str | None = scope.get("state", {}).get("api_client")
+    if key_owner:
+        return key_owner
+    host: str = (scope.get("client") or ("unknown", 0))[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
+    return host

@@ -1,0 +1,284 @@
+"""Middleware for all requests: their log, the size of their bodies, headers for browsers.
+
+It is plain ASGI, so responses are passed on while they are written, and disconnects are noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api import telemetry
+from api.access import is_api
+from api.problems import problem
+from api.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+QUIET = {"/healthz", "/readyz", "/metrics"}  # requested by machines every few seconds
+CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the response
+MAX_PATH = 200  # characters of a path in the log
+
+
+class RequestLog:
+    """Gives every request an id, and logs and counts it when it ends.
+
+    The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
+    `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
+    is logged with its traceback and becomes a response of status 500. A request ends if its client
+    reads nothing of the response for `stall_timeout` seconds.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, stall_timeout: float = 30.0) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._stall_timeout = stall_timeout
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        exchange = Exchange(scope, receive, send, self._stall_timeout)
+        scope.setdefault("state", {})["request_id"] = exchange.id
+        token = telemetry.request_id.set(exchange.id)
+        started = time.perf_counter()
+        try:
+            await self._run(scope, exchange)
+        finally:
+            self._record(scope, exchange, time.perf_counter() - started)
+            telemetry.request_id.reset(token)
+
+    async def _run(self, scope: Scope, exchange: Exchange) -> None:
+        failure = problem(500, "internal error; the log of the service has the details")
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except (ClientDisconnect, StalledError):
+            exchange.disconnected = True
+        except asyncio.CancelledError:  # the server shuts down and does not wait any longer
+            failure = problem(
+                503, "the service is shutting down", kind="ending", headers={"Retry-After": "1"}
+            )
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"][:MAX_PATH])
+        if not exchange.started and not exchange.disconnected:
+            await failure(scope, exchange.receive, exchange.send)
+
+    def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        # Paths without a route are not labels, because clients could make any number of them.
+        route = getattr(scope.get("route"), "path", None) or "other"
+        path = scope["path"][:MAX_PATH]
+        self._metrics.requests.labels(route, method, str(exchange.status)).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
+        values: dict[str, Any] = {
+            "method": method,
+            "path": path,
+            "route": route,
+            "status": exchange.status,
+            "ms": round(seconds * 1000, 3),
+            "client": (scope.get("client") or (None,))[0],
+            "bytes": exchange.n_bytes,
+        }
+        if exchange.disconnected:
+            values["disconnected"] = True
+        level = logging.DEBUG if path in QUIET else logging.INFO
+        log.log(
+            level, "%s %s %d %.1f ms", method, path, exchange.status, seconds * 1000, extra=values
+        )
+
+
+class StalledError(Exception):
+    """The client has stopped reading the response."""
+
+
+class Exchange:
+    """One request and its response; notes what passes through `receive` and `send`."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, stall_timeout: float) -> None:
+        client_id = Headers(scope=scope).get("x-request-id", "")
+        self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
+        self.started = False
+        self.disconnected = False
+        self.n_bytes = 0
+        self._sent_status = 500  # the status that the server sends if the application sends none
+        self._complete = False
+        self._receive = receive
+        self._send = send
+        self._stall_timeout = stall_timeout
+
+    @property
+    def status(self) -> int:
+        """The status of the response; 499 if the client disconnected before it."""
+        return CLIENT_GONE if self.disconnected and not self.started else self._sent_status
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect" and not self._complete:
+            self.disconnected = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._sent_status = CLIENT_GONE if self.disconnected else message["status"]
+            message.setdefault("headers", [])
+            MutableHeaders(scope=message)["X-Request-ID"] = self.id
+        elif message["type"] == "http.response.body":
+            self.n_bytes += len(message.get("body", b""))
+            self._complete = not message.get("more_body", False)
+        try:
+            async with asyncio.timeout(self._stall_timeout):
+                await self._send(message)
+        except TimeoutError:
+            self.disconnected = True
+            raise StalledError from None
+
+
+MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
+
+
+class BodyLimit:
+    """Reads the body of a request before the application does.
+
+    Answers 413 if it has more than `limit` bytes, 408 if it is not complete after `seconds`.
+
+    If a connection is closed while its client still writes, it is reset, and the client may never
+    read the response. So after 413 the rest of the body is read for `discard_seconds` at most. For
+    the same reason inner middleware can refuse a request at once: its body has been read.
+    """
+
+    def __init__(
+        self, app: ASGIApp, limit: int, seconds: float = 30.0, discard_seconds: float = 10.0
+    ) -> None:
+        self._app = app
+        self._limit = limit
+        self._seconds = seconds
+        self._discard_seconds = discard_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        try:
+            async with asyncio.timeout(self._seconds):
+                body = await self._read(scope, receive)
+        except _Disconnected:
+            return  # there is no one to answer
+        except TimeoutError:
+            refusal = _refusal(
+                408, f"the body did not arrive within {self._seconds:g} s", "too-slow"
+            )
+            return await refusal(scope, receive, send)
+        if body is None:
+            refusal = _refusal(413, f"the body is larger than {self._limit} bytes", "too-large")
+            return await self._answer_and_discard(refusal, receive, send)
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            return unread.pop() if unread else await receive()
+
+        await self._app(scope, receive_again, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+        """Returns the body, or None as soon as it is known to be too large."""
+        with suppress(ValueError):  # without a valid length, the bytes are counted
+            if int(Headers(scope=scope).get("content-length", "")) > self._limit:
+                return None
+        body = bytearray()
+        more = True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Disconnected
+            body += message.get("body", b"")
+            if len(body) > self._limit:
+                return None
+            more = message.get("more_body", False)
+        return bytes(body)
+
+    async def _answer_and_discard(self, response: Response, receive: Receive, send: Send) -> None:
+        """Sends the response, but leaves it open while the client still writes its body."""
+        await send(
+            {
+                "type": "http.response.start",
+                "status": response.status_code,
+                "headers": response.raw_headers,
+            }
+        )
+        await send({"type": "http.response.body", "body": response.body, "more_body": True})
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._discard_seconds):
+                await _discard(receive)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Disconnected(Exception):
+    """The client disconnected before its body was complete."""
+
+
+def _refusal(status: int, detail: str, kind: str) -> Response:
+    return problem(status, detail, kind=kind, headers={"Connection": "close"})
+
+
+async def _discard(receive: Receive) -> None:
+    n = 0
+    while n < MAX_DISCARDED:
+        message = await receive()
+        n += len(message.get("body", b""))
+        if not message.get("more_body", False):  # the end, or a disconnect
+            return
+
+
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class SecurityHeaders:
+    """Adds security headers for browsers to every response that does not set them itself."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        added = _headers_for(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message.setdefault("headers", [])
+                headers = MutableHeaders(scope=message)
+                for name, value in added.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+def _headers_for(scope: Scope) -> dict[str, str]:
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    docs = path == "/docs" or path.startswith("/docs/")
+    headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
+    if is_api(scope):
+        headers["Cache-Control"] = "no-store"
+    elif docs or path == "/" or path.startswith("/static/"):
+        headers["Cache-Control"] = "no-cache"  # files of different versions do not work together
+    return headers
