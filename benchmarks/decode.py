@@ -26,7 +26,7 @@ from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import counterpart_of
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 
 ANSWER = 11  # characters of an answer and its `$`

@@ -72,8 +72,8 @@ def product_rates(runs: int) -> dict[str, dict[str, float]]:
     for rows, n_in, n_out in SIZES:
         x, weight = torch.randn(rows, n_in), torch.randn(n_out, n_in)
         ways = {"MKL": partial(F.linear, x, weight)}
-        if layers.AVAILABLE:
-            ways["oneDNN"] = partial(layers.by_onednn, x, weight, None)
+        if layers.HAS_ONEDNN:
+            ways["oneDNN"] = partial(layers.onednn_linear, x, weight)
         rates[f"{rows} x {n_in} x {n_out}"] = {
             name: gflops(product, 2 * rows * n_in * n_out, runs) for name, product in ways.items()
         }

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from calcgpt.config import ModelConfig, TrainConfig
 from calcgpt.export.hf_classes import counterpart_of
-from calcgpt.model import build_model
+from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_preset
 from calcgpt.training.optim import OPTIMIZERS

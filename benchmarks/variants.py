@@ -24,16 +24,10 @@ from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.inference.generate import generate
-from calcgpt.model import (
-    ATTENTIONS,
-    BLOCKS,
-    FEEDFORWARDS,
-    MODELS,
-    NORMS,
-    POSITIONS,
-    LanguageModel,
-    build_model,
-)
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, MODELS, LanguageModel, build_model
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset, preset_names
 from calcgpt.tables import markdown_table
 

@@ -28,7 +28,7 @@ from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import OPERATIONS, Scores, read_scores
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from datagen.files import new_folder, read_json, sha256, write_json, write_text

@@ -110,6 +110,18 @@ class ModelConfig(Section):
         """Width of one attention head."""
         return self.n_embd // self.n_head
 
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward network has a gate: three matrices instead of two."""
+        return self.feedforward in ("geglu", "glu", "swiglu")
+
+    @property
+    def ff_width(self) -> int:
+        """Hidden width of the feed-forward network, resolved. By default a gated network has 2/3 of
+        the width, so that it has as many parameters (Shazeer 2020, section 2)."""
+        default = int(2 * self.n_embd / 3) if self.gated else self.n_embd
+        return self.ff_hidden or 4 * default
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.n_embd % self.n_head:

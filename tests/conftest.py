@@ -89,7 +89,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.config import ModelConfig, Recipe
     from calcgpt.data.tokenizer import arithmetic_tokenizer
-    from calcgpt.model import GPT
+    from calcgpt.model.gpt import GPT
 
     recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=64))
     tokenizer = arithmetic_tokenizer()

@@ -12,7 +12,7 @@ from api.models import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import Tokenizer
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 
 ROOM = 64  # tokens of context
 SURE = 50.0  # the logit of the token that follows; all others have 0

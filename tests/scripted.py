@@ -16,7 +16,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.inference.calculator import Calculator
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 from datagen import notation, steps
 from datagen.arithmetic import Operation
 

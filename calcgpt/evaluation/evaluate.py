@@ -20,7 +20,7 @@ from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
-from calcgpt.model import LanguageModel
+from calcgpt.model.gpt import LanguageModel
 from datagen.notation import parse_prompt
 from datagen.steps import length
 

@@ -16,7 +16,7 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.model import FEEDFORWARDS, GPT, LanguageModel
+from calcgpt.model.gpt import GPT, LanguageModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -125,14 +125,13 @@ class GPT2(Counterpart):
 
     @classmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
-        network, _ = FEEDFORWARDS[config.feedforward]
         dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), config.dropout)
         return dropout | {
             "n_positions": config.block_size,
             "n_embd": config.n_embd,
             "n_layer": config.n_layer,
             "n_head": config.n_head,
-            "n_inner": network.hidden(config),
+            "n_inner": config.ff_width,
             "activation_function": GPT2_ACTIVATIONS[config.feedforward],
             "layer_norm_epsilon": 1e-5,
             "tie_word_embeddings": config.tie_embeddings,
@@ -205,10 +204,9 @@ class Llama(Counterpart):
 
     @classmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
-        network, _ = FEEDFORWARDS[config.feedforward]
         return {
             "hidden_size": config.n_embd,
-            "intermediate_size": network.hidden(config),
+            "intermediate_size": config.ff_width,
             "num_hidden_layers": config.n_layer,
             "num_attention_heads": config.n_head,
             "num_key_value_heads": config.kv_heads,

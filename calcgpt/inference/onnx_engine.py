@@ -30,7 +30,7 @@ from calcgpt.inference.onnx_graph import (
     to_onnx,
     zero_past,
 )
-from calcgpt.model import LanguageModel
+from calcgpt.model.gpt import LanguageModel
 
 MAX_GRAPHS = 16  # in the cache; the least recently used are removed
 PACKAGE = Path(__file__).parents[1]

@@ -22,7 +22,8 @@ import torch
 from torch import nn
 
 from calcgpt.errors import CheckpointError, ConfigError, missing_extra
-from calcgpt.model import GPT, KVCache, LanguageModel
+from calcgpt.model.attention import KVCache
+from calcgpt.model.gpt import GPT, LanguageModel
 
 if TYPE_CHECKING:
     import onnx

@@ -4,7 +4,6 @@ training, what it scored, and what it was trained on.
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
@@ -12,8 +11,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.lab.compare import perplexity
 from calcgpt.metrics import PartialModel, Scores
-from calcgpt.model.parameters import count, formulas, sizes
-from calcgpt.model.sizes import meanings
+from calcgpt.model.parameters import SIZES, count, formulas, sizes
 from calcgpt.recipe import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
@@ -59,10 +57,10 @@ def choices(config: ModelConfig) -> str:
 
 def _legend(config: ModelConfig, vocab_size: int, formula: str) -> str:
     """The letters that occur in `formula`, their numbers and what they stand for."""
-    numbers = dataclasses.asdict(sizes(config, vocab_size))
+    numbers = sizes(config, vocab_size)
     return "\n".join(
         f"{letter} = {numbers[letter]:<8,} {meaning}"
-        for letter, meaning in meanings().items()
+        for letter, meaning in SIZES.items()
         if letter in formula
     )
 

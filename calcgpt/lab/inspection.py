@@ -26,8 +26,7 @@ from calcgpt.data.problems import FreshProblems, read_problems
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError, UserError
 from calcgpt.inference.calculator import Calculation, Calculator
-from calcgpt.model import GPT
-from calcgpt.model.gpt import Block
+from calcgpt.model.gpt import GPT, Block
 from calcgpt.tables import text_table
 from datagen.files import read_text
 from datagen.notation import ALPHABET
@@ -291,7 +290,7 @@ def _pass(
 def _positions(model: GPT, lengths_B: NDArray[np.int64]) -> torch.Tensor:
     """How many positions the model reads of lines of these lengths, from their first on; (B,)."""
     n_token_B = lengths_B - 1  # the last character is only a target
-    return torch.tensor([model.n_positions(model.config, n) for n in n_token_B.tolist()])
+    return torch.tensor([model.n_positions(n) for n in n_token_B.tolist()])
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from datagen.splits import Split
 
 SEED = 0  # of the windows, and of the sampling: the training's own would not be the same for all

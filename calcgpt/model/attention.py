@@ -1,25 +1,12 @@
-"""The key/value cache of decoding: preallocated, so that a step copies only its own token.
+"""Causal self-attention, its key/value cache, and which part of the past each query sees.
 
-The interface that all attention schemes share; on its own, full causal attention.
-
-Shapes: B batch, T new tokens (queries), S all tokens (keys), H heads, C n_embd.
-
-Sliding-window attention (Longformer; Beltagy et al. 2020, section 3.1. Mistral 7B; Jiang et al.
-2023, section 2).
-
-Landmark attention (Mohtashami & Jaggi 2023, section 3.1).
-
-Causal self-attention: multi-head, grouped-query and multi-query in one.
-
-Shapes: B batch, T new tokens, S all tokens (cached and new), C n_embd, H query heads,
+Shapes: B batch, T new tokens (queries), S all tokens (cached and new), C n_embd, H query heads,
 G key/value heads, D head width.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -28,14 +15,16 @@ from torch.nn import functional as F
 from calcgpt.config import ModelConfig
 from calcgpt.model.layers import NORMS, Linear, dropout
 from calcgpt.model.positions import PositionalScheme
-from calcgpt.model.sizes import Sizes
+
+MINUS_INF = float("-inf")
 
 
 class KVCache:
-    """Keys and values of every layer, each (B, n_kv_head, capacity, head_dim), and the tokens
-    themselves, (B, capacity), from which some positional schemes read where they are.
+    """The keys and values of every layer, each (B, G, capacity, D), and the tokens themselves,
+    (B, capacity), from which some positional schemes compute positions.
 
-    `length` is the number of tokens all layers hold; the model advances it after a forward pass.
+    All is allocated at once, so a decoding step copies only its own token. `length` is the number
+    of tokens that every layer holds. The model advances it after a forward pass.
     """
 
     def __init__(
@@ -54,96 +43,100 @@ class KVCache:
         self.length = 0
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
-        """Store the new tokens; return all tokens so far, (B,S)."""
+        """Stores the new tokens. Returns all tokens so far, (B, S)."""
         return _append(self.tokens, tokens_BT, self.length, dim=1)
 
     def append(
         self, layer: int, k_BGTD: torch.Tensor, v_BGTD: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Store the new tokens of one layer; return all of its keys and values so far."""
+        """Stores the new keys and values of a layer. Returns all of its keys and values so far,
+        each (B, G, S, D)."""
         k_BGSD = _append(self.k[layer], k_BGTD, self.length, dim=2)
         v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
         return k_BGSD, v_BGSD
 
     def select(self, rows: torch.Tensor) -> None:
-        """Keep only these rows of the batch, rows: (B',) indices, which may repeat."""
+        """Keeps only these rows of the batch: indices of any number, which may repeat."""
         self.k = [_select(k, rows, self.length, dim=2) for k in self.k]
         self.v = [_select(v, rows, self.length, dim=2) for v in self.v]
         self.tokens = _select(self.tokens, rows, self.length, dim=1)
 
 
 def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> torch.Tensor:
-    """Write `new` behind the first `length` of `store` along `dim`; return all there is now."""
+    """Writes `new` behind the first `length` entries of `store` along `dim`. Returns the filled
+    part of `store`."""
     n_new = new.size(dim)
     store.narrow(dim, length, n_new).copy_(new)
     return store.narrow(dim, 0, length + n_new)
 
 
 def _select(store: torch.Tensor, rows: torch.Tensor, length: int, dim: int) -> torch.Tensor:
-    """These rows of `store`, of which only the first `length` along `dim` are filled."""
+    """Returns these rows of `store`. Only the first `length` entries along `dim` are copied."""
     selected = store.new_empty((len(rows), *store.shape[1:]))
     selected.narrow(dim, 0, length).copy_(store.narrow(dim, 0, length)[rows])
     return selected
 
 
 class AttentionScheme:
-    """Which keys a query sees, and how scores become weights. One instance serves all layers.
+    """Which keys a query sees, and how scores become weights. This class is full attention.
 
-    The last query stands at the last key. A scheme may also put tokens of its own between those of
-    the text, which then have positions like all others.
+    One instance serves all layers. The last query is at the position of the last key. A scheme may
+    insert tokens of its own into the text. They take positions like all others.
     """
 
-    softmax = True  # weights are the softmax of the scores: a fused kernel may compute them
+    softmax = True  # the weights are the softmax of the scores: a fused kernel may compute them
     n_token = 0  # tokens of its own, whose ids follow those of the vocabulary
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         pass
 
-    @classmethod
-    def n_positions(cls, config: ModelConfig, n_token: int) -> int:
-        """How many positions `n_token` tokens of text take."""
+    def n_positions(self, n_token: int) -> int:
+        """Returns how many positions `n_token` tokens of text take."""
         return n_token
 
     def insert(self, tokens_BT: torch.Tensor, start: int) -> torch.Tensor:
-        """Tokens of the text, after `start` positions -> the same with the scheme's own."""
+        """Returns the tokens of the text with the scheme's own between them. `start` positions
+        come before them."""
         return tokens_BT
 
     def remove(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
-        """The inverse of `insert`, on what the blocks made of the tokens."""
+        """Drops the positions that `insert` added from the output of the blocks."""
         return x_BTC
 
     def visible(self, n_query: int, n_key: int, device: torch.device) -> torch.Tensor | None:
-        """(T, S), True where a query may look; None means all of the past."""
+        """Returns a mask (T, S), True where a query sees a key, or None for all of the past."""
         return None
 
     def weights(self, scores_BHTS: torch.Tensor) -> torch.Tensor:
-        """Scores, minus infinity where nothing is to be seen -> weights that sum to 1."""
+        """Returns weights that sum to 1 over S. Scores of hidden keys are minus infinity."""
         return scores_BHTS.softmax(dim=-1)
 
 
-def causal(n_query: int, n_key: int, device: torch.device) -> torch.Tensor:
-    """(T, S), True where a query may look: at itself and at what came before."""
-    every = torch.ones(n_query, n_key, dtype=torch.bool, device=device)
-    return every.tril(n_key - n_query)
+def causal_mask(n_query: int, n_key: int, device: torch.device) -> torch.Tensor:
+    """Returns a mask (T, S), True at the query's own position and before it."""
+    ones = torch.ones(n_query, n_key, dtype=torch.bool, device=device)
+    return ones.tril(n_key - n_query)
 
 
 class WindowAttention(AttentionScheme):
-    """A query sees the last `window` tokens, itself included."""
+    """A query sees the last `window` tokens, its own included (Longformer; Beltagy et al. 2020,
+    section 3.1. Mistral 7B; Jiang et al. 2023, section 2)."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         self.window = config.window
 
     def visible(self, n_query: int, n_key: int, device: torch.device) -> torch.Tensor | None:
-        past = causal(n_query, n_key, device)
-        return past.triu(n_key - n_query - self.window + 1)
+        past_TS = causal_mask(n_query, n_key, device)
+        return past_TS.triu(n_key - n_query - self.window + 1)
 
 
 class LandmarkAttention(AttentionScheme):
-    """After every `landmark_block` tokens stands a landmark, which stands for its block.
+    """A landmark token follows every `landmark_block` tokens and represents their block (Mohtashami
+    & Jaggi 2023, section 3.1).
 
-    A query weighs the tokens of its own block against the landmarks of earlier blocks, and what a
-    landmark gets is shared among the tokens of its block: eqs. 1 to 4, the grouped softmax. The
-    landmarks themselves get nothing: only their keys count.
+    A query weighs the tokens of its own block against the landmarks of earlier blocks. The weight
+    of a landmark is then shared among the tokens of its block: the grouped softmax of eqs. 1 to 4.
+    Landmarks themselves get no weight, so their values are never read.
     """
 
     softmax = False
@@ -153,14 +146,16 @@ class LandmarkAttention(AttentionScheme):
         self.block = config.landmark_block
         self.landmark = vocab_size  # the id after those of the vocabulary
 
-    @classmethod
-    def n_positions(cls, config: ModelConfig, n_token: int) -> int:
-        return n_token + n_token // config.landmark_block
+    def n_positions(self, n_token: int) -> int:
+        return n_token + n_token // self.block
 
     def insert(self, tokens_BT: torch.Tensor, start: int) -> torch.Tensor:
-        is_text = self._is_text(tokens_BT.size(1), start, tokens_BT.device)
-        with_landmarks = tokens_BT.new_full((tokens_BT.size(0), len(is_text)), self.landmark)
-        with_landmarks[:, is_text] = tokens_BT
+        device = tokens_BT.device
+        n_before = start % (self.block + 1)  # tokens already in the open block
+        n_landmark = (n_before + tokens_BT.size(1)) // self.block
+        positions = start + torch.arange(tokens_BT.size(1) + n_landmark, device=device)
+        with_landmarks = tokens_BT.new_full((tokens_BT.size(0), len(positions)), self.landmark)
+        with_landmarks[:, ~self._is_landmark(positions)] = tokens_BT
         return with_landmarks
 
     def remove(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
@@ -174,72 +169,66 @@ class LandmarkAttention(AttentionScheme):
         own_TS = key_S[S - T :, None] // size == key_S // size  # keys in the query's block
         landmark_S = self._is_landmark(key_S)
         # The query's own group: the tokens of its block and the landmarks of the others.
-        minus_inf = float("-inf")
-        top_BHTS = scores_BHTS.masked_fill(own_TS == landmark_S, minus_inf).softmax(dim=-1)
-        # The other groups: a block each, the last one filled up; its landmark is in no group.
+        top_BHTS = scores_BHTS.masked_fill(own_TS == landmark_S, MINUS_INF).softmax(dim=-1)
+        # One group for each other block. The last block is padded. Its landmark is in no group.
         n_block = -(-S // size)
-        shape, fill = (B, H, T, n_block, size), (0, n_block * size - S)
-        inside = F.pad(scores_BHTS, fill, value=minus_inf).view(shape)[..., : self.block]
-        # A block in the future is minus infinity throughout, which has no softmax.
-        hidden = inside.amax(dim=-1, keepdim=True) == minus_inf
-        inside = inside.masked_fill(hidden, 0.0).softmax(dim=-1)
-        gates = F.pad(top_BHTS, fill).view(shape)[..., self.block :]  # what each landmark got
-        others_BHTS = F.pad(inside * gates, (0, 1)).flatten(-2)[..., :S]
+        shape, padding = (B, H, T, n_block, size), (0, n_block * size - S)
+        blocks = F.pad(scores_BHTS, padding, value=MINUS_INF).view(shape)[..., : self.block]
+        # A block in the future is all minus infinity, which has no softmax.
+        hidden = blocks.amax(dim=-1, keepdim=True) == MINUS_INF
+        shares = blocks.masked_fill(hidden, 0.0).softmax(dim=-1)  # (B, H, T, n_block, block)
+        gates = F.pad(top_BHTS, padding).view(shape)[..., self.block :]  # weights of the landmarks
+        others_BHTS = F.pad(shares * gates, (0, 1)).flatten(-2)[..., :S]
         return torch.where(own_TS, top_BHTS, others_BHTS)
 
     def _is_landmark(self, position: torch.Tensor) -> torch.Tensor:
         return position % (self.block + 1) == self.block
 
-    def _is_text(self, n_token: int, start: int, device: torch.device) -> torch.Tensor:
-        """For the positions that `n_token` tokens take after `start`: True at the tokens."""
-        before = start % (self.block + 1)  # tokens already in the block that is open
-        n_landmark = (before + n_token) // self.block
-        return ~self._is_landmark(start + torch.arange(n_token + n_landmark, device=device))
+
+ATTENTIONS: dict[str, type[AttentionScheme]] = {
+    "full": AttentionScheme,
+    "window": WindowAttention,
+    "landmark": LandmarkAttention,
+}
 
 
-@dataclass(frozen=True)
 class Context:
-    """What all layers share in one forward pass of T new tokens after `start` others."""
+    """What all layers share in one forward pass of `n_query` tokens after those in the cache.
 
-    positions: PositionalScheme
-    scheme: AttentionScheme
-    start: int
-    cache: KVCache | None
-    # (T, S), True where a query may look, or (H or 1, T, S), what the positions add to the scores,
-    # minus infinity where it may not. None: all of the past, to which nothing is added, and either
-    # T is 1 or there is nothing in the cache.
-    mask: torch.Tensor | None
+    `start` is the number of tokens in the cache. `mask` is one of three: (T, S), True where a query
+    sees a key; (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
+    a query does not see a key; or None for all of the past with nothing added. It is None only if
+    T is 1 or the cache is empty, so that torch's own causal mask is right.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         positions: PositionalScheme,
         scheme: AttentionScheme,
         n_query: int,
         cache: KVCache | None,
         device: torch.device,
-    ) -> Context:
-        """The context of `n_query` tokens after those in the cache."""
-        start = cache.length if cache else 0
-        n_key = start + n_query
+    ) -> None:
+        self.positions = positions
+        self.scheme = scheme
+        self.cache = cache
+        self.start = cache.length if cache else 0
+        n_key = self.start + n_query
         visible_TS = scheme.visible(n_query, n_key, device)
-        bias_HTS = positions.bias(n_query, start)
-        simple = n_query in (1, n_key) and bias_HTS is None
-        if visible_TS is None and not simple:
-            visible_TS = causal(n_query, n_key, device)
-        if visible_TS is None or bias_HTS is None:
-            mask = visible_TS
-        else:
-            mask = bias_HTS.masked_fill(~visible_TS, float("-inf"))
-        return cls(positions, scheme, start, cache, mask)
+        bias_HTS = positions.bias(n_query, self.start)
+        if visible_TS is None and (bias_HTS is not None or n_query not in (1, n_key)):
+            visible_TS = causal_mask(n_query, n_key, device)
+        self.mask = visible_TS
+        if visible_TS is not None and bias_HTS is not None:
+            self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)
 
 
 class CausalSelfAttention(nn.Module):
     """Scaled dot-product attention over the past (Vaswani et al. 2017, section 3.2).
 
     With n_kv_head < n_head, each key/value head serves a group of n_head / n_kv_head query heads
-    (Ainslie et al. 2023); with one, all of them (Shazeer 2019). What the positional scheme does,
-    and what the attention scheme lets be seen, is their own business.
+    (grouped-query attention; Ainslie et al. 2023). With one, it serves all of them (multi-query;
+    Shazeer 2019).
     """
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
@@ -256,92 +245,80 @@ class CausalSelfAttention(nn.Module):
         self.weights_dropout = dropout(config.dropout)
         self.out_dropout = dropout(config.dropout)
         self.qk_norm = config.qk_norm
-        if config.qk_norm:  # over the head's width, before the rotation (Henry et al. 2020)
+        if config.qk_norm:  # over the head width, before the rotation (Henry et al. 2020)
             self.q_norm = NORMS[config.norm](self.head_dim, config.norm_bias)
             self.k_norm = NORMS[config.norm](self.head_dim, config.norm_bias)
 
-    @staticmethod
-    def count(config: ModelConfig, s: Sizes) -> Any:
-        """Parameters of one layer."""
-        n_wide = (s.H + 2 * s.G) * s.D
-        n_bias = (n_wide if config.qkv_bias else 0) + (s.C if config.attn_out_bias else 0)
-        n_norm = 2 * NORMS[config.norm].count(s.D, config.norm_bias) if config.qk_norm else 0
-        return s.C * n_wide + s.C * s.C + n_bias + n_norm
-
     def forward(self, x_BTC: torch.Tensor, context: Context) -> torch.Tensor:
         B, T, C = x_BTC.shape
-        positions, start = context.positions, context.start
-        heads_BHTD = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
         H, G = self.n_head, self.n_kv_head
-        qk, v = heads_BHTD.split_with_sizes((H + G, G), dim=1)
+        positions, start = context.positions, context.start
+        # Queries and keys stay in one tensor, (B, H + G, T, D), until they are rotated: that takes
+        # half as many operations.
+        qkv = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
+        qk, v_BGTD = qkv.split_with_sizes((H + G, G), dim=1)
         if self.qk_norm:
-            q, k = qk.split_with_sizes((H, G), dim=1)
-            qk = torch.cat((self.q_norm(q), self.k_norm(k)), dim=1)
-        # Queries and keys are turned alike: together, in half as many operations.
-        q, k = positions.rotate(qk, start).split_with_sizes((H, G), dim=1)
-        k = positions.keys(k, start, self.layer)
+            q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
+            qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
+        q_BHTD, k_BGTD = positions.rotate(qk, start).split_with_sizes((H, G), dim=1)
+        k_BGSD, v_BGSD = positions.keys(k_BGTD, start, self.layer), v_BGTD
         if context.cache is not None:
-            k, v = context.cache.append(self.layer, k, v)  # (B,G,S,D)
+            k_BGSD, v_BGSD = context.cache.append(self.layer, k_BGSD, v_BGSD)
         mask = context.mask
-        if (scores := positions.scores(q, start, self.layer)) is not None:
-            mask = add_scores(scores, mask)
+        if (scores_BHTS := positions.scores(q_BHTD, start, self.layer)) is not None:
+            mask = apply_mask(scores_BHTS, mask)
         attend = self._fused if self.fused and context.scheme.softmax else self._plain
-        y_BHTD = attend(q, k, v, mask, context.scheme)
+        y_BHTD = attend(q_BHTD, k_BGSD, v_BGSD, mask, context.scheme)
         y_BTC: torch.Tensor = self.out_dropout(self.out(y_BHTD.transpose(1, 2).reshape(B, T, C)))
         return y_BTC
 
     def _fused(
         self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
+        q_BHTD: torch.Tensor,
+        k_BGSD: torch.Tensor,
+        v_BGSD: torch.Tensor,
         mask: torch.Tensor | None,
         scheme: AttentionScheme,
     ) -> torch.Tensor:
-        """Through torch's kernel: a flash kernel where nothing is added to the scores."""
+        """Attention through torch's kernel: a flash kernel where nothing is added to the scores."""
         if mask is not None and mask.is_floating_point():
-            mask = mask.to(q.dtype)
+            mask = mask.to(q_BHTD.dtype)
         return F.scaled_dot_product_attention(
-            q,
-            k,
-            v,
+            q_BHTD,
+            k_BGSD,
+            v_BGSD,
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
-            # One query sees all there is; more than one, without a mask, begin at the first key.
-            is_causal=mask is None and q.size(2) > 1,
-            enable_gqa=k.size(1) != q.size(1),
+            # One query sees all keys. Several queries without a mask start at the first key.
+            is_causal=mask is None and q_BHTD.size(2) > 1,
+            enable_gqa=k_BGSD.size(1) != q_BHTD.size(1),
         )
 
     def _plain(
         self,
-        q: torch.Tensor,
-        k: torch.Tensor,
-        v: torch.Tensor,
+        q_BHTD: torch.Tensor,
+        k_BGSD: torch.Tensor,
+        v_BGSD: torch.Tensor,
         mask: torch.Tensor | None,
         scheme: AttentionScheme,
     ) -> torch.Tensor:
-        """The formula, step by step: what the fused kernel is compared with, what draws the
-        attention maps, and the way of schemes whose weights are no plain softmax."""
-        group = q.size(1) // k.size(1)
+        """Attention by the formula, step by step. Tests compare the fused kernel with it, attention
+        maps are drawn from it, and schemes whose weights are no plain softmax need it."""
+        group = q_BHTD.size(1) // k_BGSD.size(1)
+        k_BHSD, v_BHSD = k_BGSD, v_BGSD
         if group > 1:
-            k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))  # (B,H,S,D)
-        scores_BHTS = add_scores(q @ k.transpose(2, 3) / math.sqrt(self.head_dim), mask)
-        weights_BHTS = self.weights_dropout(scheme.weights(scores_BHTS))
-        y_BHTD: torch.Tensor = weights_BHTS.to(v.dtype) @ v
+            k_BHSD, v_BHSD = (x.repeat_interleave(group, dim=1) for x in (k_BGSD, v_BGSD))
+        scores_BHTS = q_BHTD @ k_BHSD.transpose(2, 3) / math.sqrt(self.head_dim)
+        weights_BHTS = self.weights_dropout(scheme.weights(apply_mask(scores_BHTS, mask)))
+        y_BHTD: torch.Tensor = weights_BHTS.to(v_BHSD.dtype) @ v_BHSD
         return y_BHTD
 
 
-def add_scores(scores_BHTS: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """The scores with a context's mask, minus infinity where a query may not look."""
+def apply_mask(scores_BHTS: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Returns the scores with the mask of a `Context` applied: minus infinity where a query does
+    not see a key."""
     if mask is None:
-        mask = causal(scores_BHTS.size(2), scores_BHTS.size(3), scores_BHTS.device)
+        mask = causal_mask(scores_BHTS.size(2), scores_BHTS.size(3), scores_BHTS.device)
     if mask.dtype == torch.bool:
-        return scores_BHTS.masked_fill(~mask, float("-inf"))
+        return scores_BHTS.masked_fill(~mask, MINUS_INF)
     return scores_BHTS + mask
-
-
-ATTENTIONS: dict[str, type[AttentionScheme]] = {
-    "full": AttentionScheme,
-    "window": WindowAttention,
-    "landmark": LandmarkAttention,
-}

@@ -1,22 +1,12 @@
-"""Dropout that costs nothing where there is none.
+"""The layers of a block that act on each token alone: linear maps, normalisation, feed-forward.
 
-Linear layers whose products go through oneDNN on a CPU.
-
-torch gives float32 products to MKL, which on processors that are not Intel's uses half of what they
-can do; oneDNN, which comes with torch as well, uses it all (docs/LOG.md). All else is torch's own.
-
-Normalisation layers, by name. Each is built from the width it normalises and from whether it may
-have a bias.
-
-Feed-forward networks, by name. All map (B, T, C) -> (B, T, C).
-
-Shapes: B batch, T tokens, C n_embd, F hidden.
+Shapes: B batch, T tokens, C n_embd, F hidden width of the feed-forward network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,51 +14,48 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.sizes import Sizes
 
-
-def dropout(p: float) -> nn.Module:
-    """Dropout (Srivastava et al. 2014) with probability `p`; with none, no operation at all: one
-    that does nothing still takes microseconds, several times a layer and token."""
-    return nn.Dropout(p) if p else nn.Identity()
-
-
-# The operator that torch's own compiler writes for a product on a CPU, where torch has oneDNN.
-AVAILABLE = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-MIN_PRODUCTS = 2**22  # of two numbers; with fewer, a call costs more than what it saves
+# torch multiplies float32 matrices with MKL. On processors that are not Intel's, MKL reaches half
+# of the speed of oneDNN, which comes with torch as well (docs/LOG.md). This is the operator that
+# torch's own compiler emits for a product on a CPU.
+HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Linear(nn.Linear):
-    """y = x W^T + b, (..., in) -> (..., out)."""
+    """y = x W^T + b, (..., in) -> (..., out). Large float32 products on a CPU use oneDNN."""
+
+    min_products = 2**22  # of two numbers; below, a call costs more than it saves
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not _goes_by_onednn(x, self.weight):
+        if not self.uses_onednn(x):
             return F.linear(x, self.weight, self.bias)
         if torch.is_grad_enabled():
-            y: torch.Tensor = _Product.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            y: torch.Tensor = _LinearFunction.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
             return y
-        return by_onednn(x.contiguous(), self.weight, self.bias)
+        return onednn_linear(x.contiguous(), self.weight, self.bias)
+
+    def uses_onednn(self, x: torch.Tensor) -> bool:
+        """Whether `forward` computes the product with x through oneDNN."""
+        return (
+            HAS_ONEDNN
+            and not torch.compiler.is_compiling()  # nor exporting: sizes are symbols there
+            and x.numel() * self.weight.size(0) >= self.min_products
+            and x.device.type == "cpu"
+            and x.dtype == self.weight.dtype == torch.float32
+            and not torch.is_autocast_enabled("cpu")
+        )
 
 
-def _goes_by_onednn(x: torch.Tensor, weight: torch.Tensor) -> bool:
-    return (
-        AVAILABLE
-        and not torch.compiler.is_compiling()  # nor exported: sizes are symbols then
-        and x.numel() * weight.size(0) >= MIN_PRODUCTS
-        and x.device.type == "cpu"
-        and x.dtype == weight.dtype == torch.float32
-        and not torch.is_autocast_enabled("cpu")
-    )
-
-
-def by_onednn(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    """x W^T + b, for x without gaps; a matrix may be a transposed one."""
+def onednn_linear(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Returns x W^T + b. `x` must be contiguous; `weight` may be a transposed view."""
     y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return y
 
 
-class _Product(torch.autograd.Function):
-    """The three products of a linear layer in training: forward, and both of backward."""
+class _LinearFunction(torch.autograd.Function):
+    """A linear layer whose forward and backward products all use oneDNN."""
 
     @staticmethod
     def forward(
@@ -76,111 +63,80 @@ class _Product(torch.autograd.Function):
     ) -> torch.Tensor:
         x = x.contiguous()
         ctx.save_for_backward(x, weight)
-        return by_onednn(x, weight, bias)
+        return onednn_linear(x, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        grad = grad.contiguous()  # a sum's gradient is one number, expanded
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+        grad = grad.contiguous()  # the gradient of a sum is one number, expanded
+        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
         rows = grad.flatten(0, -2)
         return (
-            by_onednn(grad, weight.t(), None) if of_x else None,
-            by_onednn(rows.t(), x.flatten(0, -2).t(), None) if of_weight else None,
-            rows.sum(dim=0) if of_bias else None,
+            onednn_linear(grad, weight.t()) if needs_x else None,
+            onednn_linear(rows.t(), x.flatten(0, -2).t()) if needs_weight else None,
+            rows.sum(dim=0) if needs_bias else None,
         )
 
 
-class NormType(Protocol):
-    """A class of modules that map (..., width) -> (..., width)."""
+def dropout(p: float) -> nn.Module:
+    """Returns dropout (Srivastava et al. 2014) with probability `p`, or the identity if p is 0.
 
-    def __call__(self, width: int, bias: bool) -> nn.Module: ...
-
-    def count(self, width: Any, bias: bool) -> Any:
-        """Parameters; `width` may be a symbol."""
-
-
-class LayerNorm(nn.LayerNorm):
-    """Layer normalisation with gain and, unless switched off, bias (Ba et al. 2016)."""
-
-    def __init__(self, width: int, bias: bool = True) -> None:
-        super().__init__(width, bias=bias)
-
-    @staticmethod
-    def count(width: Any, bias: bool) -> Any:
-        return 2 * width if bias else width
+    A dropout that drops nothing still takes microseconds, several times per layer and token.
+    """
+    return nn.Dropout(p) if p else nn.Identity()
 
 
 class RMSNorm(nn.Module):
-    """Root-mean-square normalisation with a gain, never a bias (Zhang & Sennrich 2019, eq. 4)."""
+    """Root-mean-square normalisation with a gain, without a bias (Zhang & Sennrich 2019, eq. 4).
 
-    def __init__(self, width: int, bias: bool = False, eps: float = 1e-6) -> None:
+    Computes in float32 at least.
+    """
+
+    def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(width))
 
-    @staticmethod
-    def count(width: Any, bias: bool) -> Any:
-        return width
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Computed in float32 at least, whatever the input's type."""
-        exact = x if x.dtype == torch.float64 else x.float()
-        return nn.functional.rms_norm(
-            exact, self.weight.shape, self.weight.to(exact.dtype), self.eps
-        ).type_as(x)
+        wide = x if x.dtype == torch.float64 else x.float()
+        weight = self.weight.to(wide.dtype)
+        return F.rms_norm(wide, self.weight.shape, weight, self.eps).type_as(x)
+
+
+# Name -> (width, whether it may have a bias) -> module that maps (..., width) -> (..., width).
+NORMS: dict[str, Callable[[int, bool], nn.Module]] = {
+    "layernorm": lambda width, bias: nn.LayerNorm(width, bias=bias),  # Ba et al. 2016
+    "rmsnorm": lambda width, bias: RMSNorm(width),
+}
 
 
 class FeedForward(nn.Module):
-    """f(x W1) W2, hidden width 4 n_embd by default (Vaswani et al. 2017, section 3.3)."""
+    """f(x W1) W2, (B, T, C) -> (B, T, C) (Vaswani et al. 2017, section 3.3)."""
 
     def __init__(self, config: ModelConfig, activation: nn.Module) -> None:
         super().__init__()
-        hidden = self.hidden(config)
-        self.up = Linear(config.n_embd, hidden, bias=config.ff_bias)
+        self.up = Linear(config.n_embd, config.ff_width, bias=config.ff_bias)
         self.activation = activation
-        self.down = Linear(hidden, config.n_embd, bias=config.ff_bias)
+        self.down = Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
-
-    @staticmethod
-    def hidden(config: ModelConfig) -> int:
-        """The hidden width, F."""
-        return config.ff_hidden or 4 * config.n_embd
-
-    @staticmethod
-    def count(config: ModelConfig, s: Sizes) -> Any:
-        """Parameters of one layer."""
-        return 2 * s.C * s.F + (s.F + s.C if config.ff_bias else 0)
 
     def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:
         y_BTC: torch.Tensor = self.dropout(self.down(self.activation(self.up(x_BTC))))
         return y_BTC
 
 
-class GatedFeedForward(FeedForward):
-    """(f(x W) * x V) W2: the gated linear unit and its variants (Shazeer 2020, eqs. 5 and 6).
-
-    Three matrices instead of two: the hidden width is 2/3 of 4 n_embd by default, so that the
-    parameters match those of the plain network (ibid., section 2).
-    """
+class GatedFeedForward(nn.Module):
+    """(f(x W) * x V) W2, (B, T, C) -> (B, T, C): the gated linear unit and its variants
+    (Shazeer 2020, eqs. 5 and 6)."""
 
     def __init__(self, config: ModelConfig, activation: nn.Module) -> None:
-        nn.Module.__init__(self)
-        hidden = self.hidden(config)
-        # W and V in one matrix: one larger product is faster than two.
-        self.gate_up = Linear(config.n_embd, 2 * hidden, bias=config.ff_bias)
+        super().__init__()
+        # W and V in one matrix: one large product is faster than two.
+        self.gate_up = Linear(config.n_embd, 2 * config.ff_width, bias=config.ff_bias)
         self.activation = activation
-        self.down = Linear(hidden, config.n_embd, bias=config.ff_bias)
+        self.down = Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
-
-    @staticmethod
-    def hidden(config: ModelConfig) -> int:
-        return config.ff_hidden or 4 * int(2 * config.n_embd / 3)
-
-    @staticmethod
-    def count(config: ModelConfig, s: Sizes) -> Any:
-        return 3 * s.C * s.F + (2 * s.F + s.C if config.ff_bias else 0)
 
     def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:
         gate_BTF, up_BTF = self.gate_up(x_BTC).chunk(2, dim=-1)
@@ -195,27 +151,20 @@ class SquaredReLU(nn.Module):
         return x.relu().square()
 
 
-def feed_forward(config: ModelConfig) -> FeedForward:
-    """The network that the config names."""
-    network, activation = FEEDFORWARDS[config.feedforward]
-    return network(config, activation())
-
-
-NORMS: dict[str, NormType] = {
-    "layernorm": LayerNorm,
-    "rmsnorm": RMSNorm,
-}
-
-
-# name -> (the network around the nonlinearity, the nonlinearity)
-FEEDFORWARDS: dict[str, tuple[type[FeedForward], Callable[[], nn.Module]]] = {
+# Name -> (network, activation).
+FEEDFORWARDS: dict[str, tuple[type[FeedForward | GatedFeedForward], Callable[[], nn.Module]]] = {
     "relu": (FeedForward, nn.ReLU),
     "relu2": (FeedForward, SquaredReLU),
-    # Hendrycks & Gimpel 2016; `gelu-tanh` is their approximation, section 2, which GPT-2 uses.
-    "gelu": (FeedForward, nn.GELU),
-    "gelu-tanh": (FeedForward, lambda: nn.GELU("tanh")),
+    "gelu": (FeedForward, nn.GELU),  # Hendrycks & Gimpel 2016
+    "gelu-tanh": (FeedForward, lambda: nn.GELU("tanh")),  # ibid., section 2: GPT-2's
     "silu": (FeedForward, nn.SiLU),  # Swish; Ramachandran et al. 2017
     "glu": (GatedFeedForward, nn.Sigmoid),  # Dauphin et al. 2017
     "geglu": (GatedFeedForward, nn.GELU),
     "swiglu": (GatedFeedForward, nn.SiLU),
 }
+
+
+def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:
+    """Returns the network that `config.feedforward` names."""
+    network, activation = FEEDFORWARDS[config.feedforward]
+    return network(config, activation())

@@ -1,45 +1,99 @@
-"""How many parameters a model has: by part, as closed formulas, without building it."""
+"""How many parameters a model has: by part, as closed formulas, without building it.
+
+The formulas are arithmetic over the letters of `SIZES`. With numbers they give the counts, with
+sympy symbols the formulas that `calcgpt info` prints.
+"""
 
 from __future__ import annotations
 
-import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.gpt import MODELS
-from calcgpt.model.layers import FEEDFORWARDS
-from calcgpt.model.sizes import Sizes
+
+SIZES = {
+    "V": "vocabulary",
+    "C": "n_embd, width of the residual stream",
+    "L": "n_layer",
+    "H": "n_head, query heads",
+    "G": "n_kv_head, key/value heads",
+    "D": "width of a head",
+    "F": "hidden width of the feed-forward network",
+    "N": "positions: block_size, and the tokens that attention inserts",
+    "P": "n_place, places of coupled positions",
+    "R": "rows of coupled positions: row_marks, and one for none",
+    "K": "n_bucket, buckets of distances",
+    "M": "distances that have an embedding of their own",
+}
 
 
-def sizes(config: ModelConfig, vocab_size: int) -> Sizes:
-    """The numbers that the formulas are over."""
-    n_positions = MODELS[config.architecture].n_positions(config, config.block_size)
-    network, _ = FEEDFORWARDS[config.feedforward]
-    return Sizes(
-        V=vocab_size,
-        C=config.n_embd,
-        L=config.n_layer,
-        H=config.n_head,
-        G=config.kv_heads,
-        D=config.head_dim,
-        F=network.hidden(config),
-        N=n_positions,
-        P=config.n_place,
-        R=len(config.row_marks) + 1,
-        K=config.n_bucket,
-        M=min(config.max_distance + 1, n_positions),
-    )
+def _parts(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
+    """Returns part -> its parameters, over the sizes `s`, which are numbers or symbols."""
+    if c.architecture == "bigram":
+        return {"table of logits": s.V * s.V}
+    n_inserted = {"full": 0, "window": 0, "landmark": 1}[c.attention]
+    positions = {
+        "none": 0,
+        "sinusoidal": 0,
+        "rope": 0,
+        "alibi": 0,
+        "learned": s.N * s.C,
+        "learned+rope": s.N * s.C,
+        "coupled": (s.P + s.R) * s.C,
+        "coupled+rope": (s.P + s.R) * s.C,
+        "integrated": s.L * s.N * s.D,
+        "integrated-per-head": s.L * s.G * s.N * s.D,
+        "shaw": s.L * s.M * s.D,
+        "t5": s.H * s.N,
+        "t5-buckets": s.H * s.K,
+    }
+    norm = 2 if c.norm == "layernorm" and c.norm_bias else 1  # vectors of one norm
+    qkv_width = (s.H + 2 * s.G) * s.D
+    attention = s.C * qkv_width + s.C * s.C
+    attention += (qkv_width if c.qkv_bias else 0) + (s.C if c.attn_out_bias else 0)
+    attention += 2 * norm * s.D if c.qk_norm else 0
+    n_up = 2 if c.gated else 1  # matrices from C to F
+    feedforward = (n_up + 1) * s.C * s.F + (n_up * s.F + s.C if c.ff_bias else 0)
+    final_norm = {"pre": norm * s.C, "post": 0}[c.norm_position]
+    return {
+        "token embedding": (s.V + n_inserted) * s.C,
+        "positions": positions[c.position],
+        "attention": s.L * attention,
+        "feed-forward": s.L * feedforward,
+        "norms": s.L * 2 * norm * s.C + final_norm,
+        "head": (0 if c.tie_embeddings else s.C * s.V) + (s.V if c.head_bias else 0),
+    }
+
+
+def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
+    """Returns the numbers that the letters of `SIZES` stand for."""
+    n_positions = config.block_size
+    if config.architecture == "gpt" and config.attention == "landmark":
+        n_positions += config.block_size // config.landmark_block
+    return {
+        "V": vocab_size,
+        "C": config.n_embd,
+        "L": config.n_layer,
+        "H": config.n_head,
+        "G": config.kv_heads,
+        "D": config.head_dim,
+        "F": config.ff_width,
+        "N": n_positions,
+        "P": config.n_place,
+        "R": len(config.row_marks) + 1,
+        "K": config.n_bucket,
+        "M": min(config.max_distance + 1, n_positions),
+    }
 
 
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
-    """Part -> its parameters. What a part shares with an earlier one is not counted again."""
-    return MODELS[config.architecture].count(config, sizes(config, vocab_size))
+    """Returns part -> its parameters. What a part shares with an earlier one is not counted."""
+    return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 
 def formulas(config: ModelConfig) -> dict[str, Any]:
-    """Part -> its parameters as a sympy expression over the names in `Sizes`."""
-    import sympy  # torch needs it, so it is there; its import takes a moment
+    """Returns part -> its parameters, a sympy expression over the letters of `SIZES`."""
+    import sympy  # torch needs it, so it is installed; its import takes a moment
 
-    symbols = Sizes(**{f.name: sympy.Symbol(f.name) for f in dataclasses.fields(Sizes)})
-    parts = MODELS[config.architecture].count(config, symbols)
-    return {part: sympy.sympify(expression) for part, expression in parts.items()}
+    symbols = SimpleNamespace(**{letter: sympy.Symbol(letter) for letter in SIZES})
+    return {part: sympy.sympify(formula) for part, formula in _parts(config, symbols).items()}

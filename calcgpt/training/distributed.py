@@ -22,8 +22,7 @@ from torch import nn
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import Batch, micro_batches
 from calcgpt.errors import ConfigError, TrainingError, UserError
-from calcgpt.model import LanguageModel, build_model
-from calcgpt.model.gpt import Block
+from calcgpt.model.gpt import Block, LanguageModel, build_model
 from calcgpt.training.interruption import Interrupted
 
 # What gloo says of a process that is no longer there.

@@ -26,7 +26,7 @@ from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.metrics import cut_rows, read_scores, validation_row
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.training.distributed import World, processes
 from calcgpt.training.environment import record_start
 from calcgpt.training.interruption import Interrupted, stop_requests

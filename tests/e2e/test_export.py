@@ -17,7 +17,7 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.model import build_model
+from calcgpt.model.gpt import build_model
 
 REPOSITORY = Path(__file__).parents[2]
 OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -14,7 +14,10 @@ from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.report import comparison_table
 from calcgpt.export import EXPORTERS
-from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, MODELS, NORMS, POSITIONS
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, MODELS
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import preset_names, recipe_names
 
 ROOT = Path(__file__).parents[2]

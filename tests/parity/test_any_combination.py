@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from parity import naive
 from parity.variants import VOCAB, build, like, random_tokens, small
 
-from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, NORMS, POSITIONS
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.parameters import count
+from calcgpt.model.positions import POSITIONS
 
 choices = st.fixed_dictionaries(
     {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -11,7 +10,7 @@ from parity.variants import VOCAB, build, every_variant, like, random_tokens
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model import LanguageModel
+from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.parameters import count, formulas, sizes
 
 Compare = Callable[..., None]
@@ -22,7 +21,7 @@ def decode(model: LanguageModel, tokens: torch.Tensor, chunks: list[int]) -> tor
     """Logits of the tokens given in pieces, through a cache that has room for no more."""
     cache = model.new_cache(*tokens.shape)
     logits = torch.cat([model(piece, cache) for piece in tokens.split(chunks, dim=1)], dim=1)
-    assert cache.length == model.n_positions(model.config, tokens.size(1))
+    assert cache.length == model.n_positions(tokens.size(1))
     return logits
 
 
@@ -132,7 +131,7 @@ class TestEveryVariant:
     def test_parameters_are_counted_without_building(self, config: ModelConfig) -> None:
         expected = build(config).n_parameters()
         assert sum(count(config, VOCAB).values()) == expected
-        numbers = dataclasses.asdict(sizes(config, VOCAB))
+        numbers = sizes(config, VOCAB)
         assert sum(part.subs(numbers) for part in formulas(config).values()) == expected
 
     @torch.no_grad()

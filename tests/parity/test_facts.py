@@ -11,8 +11,10 @@ from parity.variants import VOCAB, build, like, random_tokens, small
 from torch import nn
 
 from calcgpt.config import ModelConfig
-from calcgpt.model import ATTENTIONS, GPT, MODELS, NORMS, POSITIONS, LanguageModel, build_model
-from calcgpt.model.attention import CausalSelfAttention, Context
+from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context
+from calcgpt.model.gpt import GPT, MODELS, LanguageModel, build_model
+from calcgpt.model.layers import NORMS
+from calcgpt.model.positions import POSITIONS
 
 Compare = Callable[..., None]
 EXACT = 1e-9
@@ -89,7 +91,7 @@ def test_the_bias_of_t5_reaches_every_layer() -> None:
         x_BTC = torch.randn(1, 9, 24, dtype=torch.float64)
         outputs = []
         for _ in range(2):
-            context = Context.of(model.positions, model.scheme, 9, None, x_BTC.device)
+            context = Context(model.positions, model.scheme, 9, None, x_BTC.device)
             outputs.append([block.attn(x_BTC, context) for block in model.blocks])
             model.positions.table += torch.randn_like(model.positions.table)
         for before, after in zip(*outputs, strict=True):

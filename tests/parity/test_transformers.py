@@ -14,7 +14,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of
 from calcgpt.inference.generate import generate
-from calcgpt.model import LanguageModel
+from calcgpt.model.gpt import LanguageModel
 from calcgpt.recipe import load_preset
 
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 32, "n_head": 4, "block_size": 40}

@@ -15,8 +15,8 @@ from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi
 from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 from calcgpt.config import ModelConfig
-from calcgpt.model import LanguageModel
 from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
+from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS, t5_buckets
 from calcgpt.recipe import load_preset
 
@@ -65,10 +65,8 @@ def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
     )
     x_BTC = torch.randn(2, LENGTH, C, dtype=torch.float64)
     future = torch.full((LENGTH, LENGTH), -1e9, dtype=torch.float64).triu(1)
-    context = Context.of(
-        POSITIONS["alibi"](config, LENGTH), AttentionScheme(config, VOCAB), LENGTH, None,
-        torch.device("cpu"),
-    )  # fmt: skip
+    positions, scheme = POSITIONS["alibi"](config, LENGTH), AttentionScheme(config, VOCAB)
+    context = Context(positions, scheme, LENGTH, None, torch.device("cpu"))
     with torch.no_grad():
         expected, _ = theirs.eval()(
             x_BTC, torch.zeros_like(x_BTC), alibi_of_bloom(n_head).repeat(2, 1, 1), future

@@ -12,17 +12,10 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.model import (
-    ATTENTIONS,
-    BLOCKS,
-    FEEDFORWARDS,
-    INITS,
-    MODELS,
-    NORMS,
-    POSITIONS,
-    LanguageModel,
-    build_model,
-)
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, INITS, MODELS, LanguageModel, build_model
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset, preset_names
 
 VOCAB = 21

@@ -19,7 +19,7 @@ from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 from datagen.files import sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"

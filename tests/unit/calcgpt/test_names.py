@@ -10,7 +10,10 @@ import pytest
 from calcgpt import config
 from calcgpt.data.batches import BATCHES
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, INITS, MODELS, NORMS, POSITIONS
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, INITS, MODELS
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.training.distributed import PARALLEL
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats, steps

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 from calcgpt.recipe import differences, load_recipe, recipe_names, recipe_toml
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH

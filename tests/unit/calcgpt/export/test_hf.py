@@ -28,7 +28,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf, new_export
 from calcgpt.export.hf import PROBLEM, backend, stop_id
 from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of, difference, final_bias
-from calcgpt.model import build_model
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 24, "n_head": 2, "block_size": 64}

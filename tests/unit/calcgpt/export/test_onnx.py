@@ -18,7 +18,7 @@ from calcgpt.data.tokenizer import Tokenizer, byte_pair_tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.export import EXPORTERS
 from calcgpt.inference.generate import generate
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 32, "n_head": 4, "block_size": 24}
 

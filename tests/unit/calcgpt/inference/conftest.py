@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 
 
 @pytest.fixture

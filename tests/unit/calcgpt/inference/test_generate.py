@@ -4,7 +4,7 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.generate import Sampling, choose, generate
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 
 VOCAB = 21
 

@@ -14,7 +14,10 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.inference.onnx_graph import input_output_names, new_session, to_onnx
-from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, NORMS, POSITIONS, build_model
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, build_model
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 
 VOCAB = 21
 BLOCK_SIZE = 24

@@ -13,7 +13,7 @@ from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
 from calcgpt.lab.info import choices, parameter_table, training
-from calcgpt.model import build_model
+from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import formulas
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start

@@ -32,7 +32,7 @@ from calcgpt.lab.inspection import (
     hooked,
     inspect,
 )
-from calcgpt.model import GPT, build_model
+from calcgpt.model.gpt import GPT, build_model
 from datagen.notation import parse
 from datagen.steps import STEPS_ALPHABET
 
@@ -85,7 +85,7 @@ def test_weights_sum_to_1_and_look_at_no_future(name: str) -> None:
     model = build(**VARIANTS[name])
     maps = attention_maps(model, arithmetic_tokenizer(), TEXT)
     n = len(maps.labels)
-    assert n == model.n_positions(model.config, len(TEXT))
+    assert n == model.n_positions(len(TEXT))
     assert maps.weights_LHSS.shape == (2, 2, n, n)
     torch.testing.assert_close(maps.weights_LHSS.sum(dim=-1), torch.ones(2, 2, n))
     assert (maps.weights_LHSS >= 0).all()

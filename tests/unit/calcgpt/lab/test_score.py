@@ -13,7 +13,8 @@ from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.lab.score import lengthened, mean_loss, score
 from calcgpt.lab.suite import Scoring
-from calcgpt.model import POSITIONS, build_model
+from calcgpt.model.gpt import build_model
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
 from datagen.splits import Split

@@ -9,7 +9,10 @@ from calcgpt.cli.experiments import ablate
 from calcgpt.errors import ConfigError
 from calcgpt.lab.ablate import chosen
 from calcgpt.lab.suite import Suite, load_suite, suite_names
-from calcgpt.model import ATTENTIONS, FEEDFORWARDS, POSITIONS, build_model
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import build_model
+from calcgpt.model.layers import FEEDFORWARDS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import build, load_recipe
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from calcgpt.errors import ConfigError
-from calcgpt.model import ATTENTIONS, BLOCKS, FEEDFORWARDS, INITS, MODELS, NORMS, POSITIONS
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, INITS, MODELS
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_recipe, preset_names
 
 TABLES = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.model import build_model
-from calcgpt.model.parameters import count, formulas, sizes
-from calcgpt.model.sizes import Sizes
+from calcgpt.model.gpt import build_model
+from calcgpt.model.parameters import SIZES, count, formulas, sizes
 from calcgpt.recipe import load_preset
 
 VOCAB = 21
@@ -49,7 +46,7 @@ def test_every_part_is_counted_as_it_is_built(config: ModelConfig) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
 def test_the_formulas_are_the_counts(config: ModelConfig) -> None:
-    numbers = dataclasses.asdict(sizes(config, VOCAB))
+    numbers = sizes(config, VOCAB)
     for part, formula in formulas(config).items():
         assert {symbol.name for symbol in formula.free_symbols} <= set(numbers)
         assert formula.subs(numbers) == count(config, VOCAB)[part], part
@@ -112,5 +109,6 @@ def test_presets_in_their_published_sizes_have_the_published_parameters(
         assert build_model(config, vocab_size).n_parameters() == published
 
 
-def test_all_sizes_have_a_name_of_one_letter() -> None:
-    assert all(len(field.name) == 1 for field in dataclasses.fields(Sizes))
+def test_every_size_has_a_name_of_one_letter_and_a_meaning() -> None:
+    assert list(sizes(ModelConfig(), VOCAB)) == list(SIZES)
+    assert all(len(letter) == 1 for letter in SIZES)

@@ -9,7 +9,7 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.model import build_model
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, load_recipe, preset_names, recipe_names
 
 

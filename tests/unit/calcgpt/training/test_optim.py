@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig, TrainConfig
-from calcgpt.model import GPT
+from calcgpt.model.gpt import GPT
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES, lr_factor
 
 MODEL = ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=16)
