@@ -1,8 +1,8 @@
 """Making a data set on disk: `train.txt`, `val.txt`, `test.txt` and `manifest.json` in a folder.
 
-One process writes. It appends block after block to a file with a provisional name and notes in a
-journal how far it has got; whatever kills it, the same call takes up from there and ends with the
-same bytes. A file gets its final name when it is whole, the manifest is written when all are.
+One process writes. It appends blocks to a file with a temporary name and records its progress in a
+journal. A file gets its final name when it is whole. The manifest is written when all files are.
+After any interruption the same call continues, and ends with the same bytes.
 """
 
 import sys
@@ -30,8 +30,7 @@ from datagen.manifest import (
 )
 from datagen.plan import BLOCK, GENERATOR, DatasetPlan, Shard, held_out_shard, train_shard
 from datagen.splits import Split
-from datagen.workers import Compute
-from datagen.workers import engine as compute_engine
+from datagen.workers import Compute, make_engine
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
@@ -47,32 +46,35 @@ def generate(
     force: bool = False,
     progress: bool = True,
 ) -> Manifest:
-    """Make the data set of a plan in the folder `out`, or finish it, or find that it is there.
+    """Makes the data set of a plan in the folder `out`, or continues it. Returns its manifest.
 
-    The bytes depend on the plan alone: neither on who computes (`engine`, with
-    `workers` processes and `ray_address`, as `datagen.workers` explains them; the default is this
-    process) nor on `shard_size` (problems between two entries in the journal, in whole blocks).
-    An `out` that holds anything but this data set or its beginning is left as it is, and
-    DataError raised, unless `force`. All that goes wrong is a DataError of one line; what was
-    written by then stays for the next call. `progress` shows a bar on stderr.
+    The bytes depend on the plan alone, not on the arguments `engine`, `workers` and `ray_address`
+    (see `datagen.workers`; by default this process computes), nor on `shard_size`, the number of
+    problems between two entries in the journal. `progress` shows a bar on stderr. `force` replaces
+    another data set in `out`.
+
+    Raises DataError for any failure; the next call continues with the files that are written. Also
+    raises it, and changes nothing, if `out` holds another data set and `force` is False.
     """
-    compute = compute_engine(engine, workers, ray_address)
+    compute = make_engine(engine, workers, ray_address)
     if shard_size < 1:
         raise DataError(f"shard_size must be at least 1, not {shard_size}")
     try:
         with writing(out):
-            found = _find_or_clear(out, plan, force)
-            if isinstance(found, Journal):
-                return _complete(found, compute, shard_size, progress)
+            state = _load_or_clear(out, plan, force)
+            if isinstance(state, Journal):
+                return _complete(state, compute, shard_size, progress)
             if progress:
                 tqdm.write(f"{out} is already complete", file=sys.stderr)
-            return found
+            return state
     except BrokenProcessPool as error:
-        raise DataError("a worker process died (no memory?): the same call continues") from error
+        raise DataError(
+            "a worker process died, perhaps for lack of memory: the same command continues"
+        ) from error
 
 
 def _complete(journal: Journal, compute: Compute, shard_size: int, progress: bool) -> Manifest:
-    """Write what is missing: the held-out files first, which fail if the distribution is small."""
+    """Writes what is missing. The held-out files come first: a small distribution fails there."""
     plan, folder = journal.plan, journal.folder
     journal.save()
     total = sum(plan.counts.values())
@@ -87,7 +89,7 @@ def _complete(journal: Journal, compute: Compute, shard_size: int, progress: boo
             ):
                 for shard in shards:
                     file.append(shard)
-    manifest = Manifest(plan, {split: journal.files[split] for split in Split})
+    manifest = Manifest.from_files(plan, journal.files)
     manifest.save(folder)
     journal.remove()
     return manifest
@@ -96,7 +98,7 @@ def _complete(journal: Journal, compute: Compute, shard_size: int, progress: boo
 def _shards(
     plan: DatasetPlan, split: Split, done: int, compute: Compute
 ) -> Generator[Shard, None, None]:
-    """What a split's file still lacks, in order, when it has its first `done` problems."""
+    """Yields the rest of a split's file, in order, after its first `done` problems."""
     if done == plan.counts[split]:
         return
     if split != Split.TRAIN:
@@ -107,9 +109,9 @@ def _shards(
         yield from shards
 
 
-def _find_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Journal:
+def _load_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Journal:
     try:
-        return _find(out, plan)
+        return _load(out, plan)
     except DataError as error:
         if not force:
             raise DataError(f"{error} (--force replaces it)") from error
@@ -117,8 +119,8 @@ def _find_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Jour
         return Journal(out, plan)
 
 
-def _find(out: Path, plan: DatasetPlan) -> Manifest | Journal:
-    """What `out` has of the plan's data set. DataError if it has something else; no change."""
+def _load(out: Path, plan: DatasetPlan) -> Manifest | Journal:
+    """Returns the manifest or the journal in `out`. Raises DataError if it is of another plan."""
     if (out / MANIFEST).exists():
         manifest = load_manifest(out)
         if manifest.plan != plan or manifest.generator != GENERATOR:
@@ -143,5 +145,5 @@ def _find(out: Path, plan: DatasetPlan) -> Manifest | Journal:
 def _check_intact(path: Path, record: FileRecord) -> None:
     if not path.exists():
         raise DataError(f"{path} is missing")
-    if not is_intact(path, record):
+    if not is_intact(path, record.bytes, record.sha256):
         raise DataError(f"{path} is damaged: its SHA-256 is not the recorded one")

@@ -1,8 +1,6 @@
-"""What is on disk: the manifest of finished problems, the journal of unfinished ones.
+"""A data set's folder: the manifest of a finished data set, the journal and files of an unfinished.
 
-The file of one split while it is being written.
-
-The folder that a data set is made in: one process at a time, one data set at a time.
+One process writes to a folder at a time. The journal says how much of each file is on the disk.
 """
 
 import hashlib
@@ -13,136 +11,32 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
-from datagen import splits
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+
 from datagen.arithmetic import OPERATIONS
 from datagen.errors import DataError
-from datagen.files import locked, read_json, write_json
+from datagen.files import locked, read_json, sha256, write_json
 from datagen.plan import GENERATOR, DatasetPlan, Shard
-from datagen.splits import Split
+from datagen.splits import DESCRIPTION, Split
 
 MANIFEST = "manifest.json"
 JOURNAL = "journal.json"
 SOURCE = "source.json"  # of a text
 
-_EMPTY_SHA256 = hashlib.sha256().hexdigest()
-_READ = 1 << 20
+_READ_BYTES = 1 << 20
 
-
-@dataclass(frozen=True)
-class FileRecord:
-    """What a file (or the part of it written so far) holds."""
-
-    problems: int = 0
-    bytes: int = 0
-    sha256: str = _EMPTY_SHA256
-    operations: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OPERATIONS, 0))
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A finished data set: its plan, and what each split's file holds."""
-
-    plan: DatasetPlan
-    files: dict[Split, FileRecord]
-    generator: int = GENERATOR
-    package_version: str = field(default_factory=lambda: _package_version())
-
-    def save(self, folder: Path) -> None:
-        """Write `manifest.json`, atomically."""
-        entries = {
-            "seed": self.plan.seed,
-            "distribution": self.plan.distribution,
-            "format": self.plan.format,
-            **({} if self.plan.digits is None else {"digits": self.plan.digits}),
-            "counts": {split: record.problems for split, record in self.files.items()},
-            "operations": {split: record.operations for split, record in self.files.items()},
-            "bytes": {split: record.bytes for split, record in self.files.items()},
-            "sha256": {split: record.sha256 for split, record in self.files.items()},
-            "splits": splits.DESCRIPTION,
-            "generator": self.generator,
-            "package_version": self.package_version,
-        }
-        write_json(folder / MANIFEST, entries)
-
-
-def load_manifest(folder: Path) -> Manifest:
-    """The manifest of a finished data set; DataError if it is missing or not readable."""
-    path = folder / MANIFEST
-    entries = read_json(path)
-    try:
-        counts = {split: entries["counts"][split] for split in Split}
-        files = {
-            split: FileRecord(
-                problems=counts[split],
-                bytes=entries["bytes"][split],
-                sha256=entries["sha256"][split],
-                operations=entries["operations"][split],
-            )
-            for split in Split
-        }
-        names = {str(split): count for split, count in counts.items()}
-        choices = {name: entries[name] for name in ("seed", "distribution", "format")}
-        plan = DatasetPlan(**names, **choices, digits=entries.get("digits"))
-        return Manifest(plan, files, entries["generator"], entries["package_version"])
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{path}: not a manifest: {error}") from error
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from error
-
-
-@dataclass
-class Journal:
-    """How far an unfinished data set has got: for each split begun, what its file holds."""
-
-    folder: Path
-    plan: DatasetPlan
-    files: dict[Split, FileRecord] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, folder: Path, plan: DatasetPlan) -> Self | None:
-        """The journal of that plan in the folder, if any; DataError if it is of another."""
-        path = folder / JOURNAL
-        if not path.exists():
-            return None
-        entries = read_json(path)
-        if entries.get("plan") != _identity(plan):
-            raise DataError(f"{folder} holds the beginning of a different data set")
-        try:
-            files = {Split(name): FileRecord(**record) for name, record in entries["files"].items()}
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: not a journal: {error}") from error
-        return cls(folder, plan, files)
-
-    def save(self) -> None:
-        """Write the journal, atomically."""
-        files = {split: asdict(record) for split, record in self.files.items()}
-        write_json(self.folder / JOURNAL, {"plan": _identity(self.plan), "files": files})
-
-    def remove(self) -> None:
-        """Remove the journal: the data set is finished."""
-        (self.folder / JOURNAL).unlink(missing_ok=True)
-
-
-def hash_prefix(path: Path, length: int) -> "hashlib._Hash":
-    """A SHA-256 that has read the first `length` bytes of a file (or all, if it is shorter)."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while length > 0 and (data := file.read(min(length, _READ))):
-            digest.update(data)
-            length -= len(data)
-    return digest
-
-
-def is_intact(path: Path, record: FileRecord) -> bool:
-    """Whether a file is exactly what its record says."""
-    size = path.stat().st_size
-    return size == record.bytes and hash_prefix(path, size).hexdigest() == record.sha256
-
-
-def _identity(plan: DatasetPlan) -> dict[str, Any]:
-    return {**asdict(plan), "generator": GENERATOR}
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def _package_version() -> str:
@@ -152,21 +46,181 @@ def _package_version() -> str:
         return "unknown"
 
 
+def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
+    if missing := [split for split in Split if split not in value]:
+        raise ValueError(f"{missing[0]} is missing")
+    return value
+
+
+BySplit = Annotated[dict[Split, T], AfterValidator(_require_each_split)]
+
+
+class FileRecord(BaseModel):
+    """The content of a file, or of the part that is written so far."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    problems: StrictInt = 0
+    bytes: StrictInt = 0
+    sha256: StrictStr = hashlib.sha256().hexdigest()
+    operations: dict[StrictStr, StrictInt] = dict.fromkeys(OPERATIONS, 0)
+
+
+class Manifest(BaseModel):
+    """`manifest.json` of a finished data set: its plan, and the content of each file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: StrictInt
+    distribution: StrictStr
+    format: StrictStr
+    digits: StrictInt | None = None
+    counts: BySplit[StrictInt]
+    operations: BySplit[dict[StrictStr, StrictInt]]
+    bytes: BySplit[StrictInt]
+    sha256: BySplit[StrictStr]
+    splits: StrictStr = DESCRIPTION
+    generator: StrictInt
+    package_version: StrictStr
+
+    @classmethod
+    def from_files(cls, plan: DatasetPlan, files: dict[Split, FileRecord]) -> Self:
+        """Returns the manifest of a data set that this version has written."""
+        return cls(
+            seed=plan.seed,
+            distribution=plan.distribution,
+            format=plan.format,
+            digits=plan.digits,
+            counts={split: files[split].problems for split in Split},
+            operations={split: files[split].operations for split in Split},
+            bytes={split: files[split].bytes for split in Split},
+            sha256={split: files[split].sha256 for split in Split},
+            generator=GENERATOR,
+            package_version=_package_version(),
+        )
+
+    @property
+    def plan(self) -> DatasetPlan:
+        """The plan that the data set was made from."""
+        counts = {str(split): count for split, count in self.counts.items()}
+        return DatasetPlan(
+            **counts,
+            seed=self.seed,
+            distribution=self.distribution,
+            format=self.format,
+            digits=self.digits,
+        )
+
+    @property
+    def files(self) -> dict[Split, FileRecord]:
+        """The content of each file."""
+        return {
+            split: FileRecord(
+                problems=self.counts[split],
+                bytes=self.bytes[split],
+                sha256=self.sha256[split],
+                operations=self.operations[split],
+            )
+            for split in Split
+        }
+
+    @model_validator(mode="after")
+    def _has_a_plan(self) -> Self:
+        _ = self.plan  # raises DataError
+        return self
+
+    def save(self, folder: Path) -> None:
+        """Writes `manifest.json`."""
+        write_json(folder / MANIFEST, self.model_dump(exclude_none=True))
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Raises DataError if the manifest of a finished data set is missing or damaged."""
+    return load(Manifest, folder / MANIFEST, "a manifest")
+
+
+def load(model: type[Model], path: Path, description: str) -> Model:
+    """Reads a JSON file as `model`. Raises DataError if it is missing, or not `description`."""
+    content = read_json(path)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        location = ".".join(map(str, first["loc"]))
+        raise DataError(f"{path}: not {description}: {location}: {first['msg']}") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+class _JournalFile(BaseModel):
+    plan: dict[str, Any]
+    files: dict[Split, FileRecord]
+
+
+@dataclass
+class Journal:
+    """`journal.json` of an unfinished data set: what the file of each split holds so far."""
+
+    folder: Path
+    plan: DatasetPlan
+    files: dict[Split, FileRecord] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, folder: Path, plan: DatasetPlan) -> Self | None:
+        """Returns the journal in `folder`, if any. Raises DataError if it is of another plan."""
+        path = folder / JOURNAL
+        if not path.exists():
+            return None
+        content = load(_JournalFile, path, "a journal")
+        if content.plan != _identity(plan):
+            raise DataError(f"{folder} holds the beginning of a different data set")
+        return cls(folder, plan, content.files)
+
+    def save(self) -> None:
+        """Writes the journal."""
+        content = _JournalFile(plan=_identity(self.plan), files=self.files)
+        write_json(self.folder / JOURNAL, content.model_dump())
+
+    def remove(self) -> None:
+        """Removes the journal of a data set that is finished."""
+        (self.folder / JOURNAL).unlink(missing_ok=True)
+
+
+def _identity(plan: DatasetPlan) -> dict[str, Any]:
+    return {**asdict(plan), "generator": GENERATOR}
+
+
+def is_intact(path: Path, n_bytes: int, digest: str) -> bool:
+    """Whether the file exists and has this size and this SHA-256."""
+    return path.is_file() and path.stat().st_size == n_bytes and sha256(path) == digest
+
+
+def _hash_start(path: Path, length: int) -> "hashlib._Hash":
+    """Returns the SHA-256 of the first `length` bytes of a file, or of all if it is shorter."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while length > 0 and (data := file.read(min(length, _READ_BYTES))):
+            digest.update(data)
+            length -= len(data)
+    return digest
+
+
 def final_path(folder: Path, split: Split) -> Path:
-    """Where a split's file is once it is whole."""
+    """The path of a finished file."""
     return folder / f"{split}.txt"
 
 
 def partial_path(folder: Path, split: Split) -> Path:
-    """Where a split's file is until then."""
+    """The path of an unfinished file."""
     return folder / f"{split}.txt.partial"
 
 
 class SplitFile:
-    """Takes a split's file up where the journal says, and renames it when it is left whole.
+    """Writes the file of a split, from where the journal says, and renames it when it is whole.
 
-    A context manager. `record` says what the file holds; `advance` is told of each problem that it
-    holds at first or receives; the journal is saved each time `interval` problems have come.
+    A context manager: the file is whole if the block ends without an error. `record` says what the
+    file holds. `advance` is called with the number of problems that it holds at first, and with
+    that of each shard. The journal is saved after every `interval` problems.
     """
 
     def __init__(
@@ -179,19 +233,19 @@ class SplitFile:
 
     def __enter__(self) -> Self:
         self._partial.touch()
-        self._digest = hash_prefix(self._partial, self.record.bytes)
-        if self._digest.hexdigest() != self.record.sha256:  # lost in a power failure, say
+        self._digest = _hash_start(self._partial, self.record.bytes)
+        if self._digest.hexdigest() != self.record.sha256:  # for example after a power failure
             self.record = FileRecord()
-            self._digest = hash_prefix(self._partial, 0)
+            self._digest = hashlib.sha256()
         os.truncate(self._partial, self.record.bytes)
-        # Unbuffered: what a failed write has left is not written when the file is closed.
+        # Unbuffered: closing the file after a failed write must not write the rest.
         self._file = self._partial.open("ab", buffering=0)
         self._journaled = self.record.problems
         self._advance(self.record.problems)
         return self
 
     def append(self, shard: Shard) -> None:
-        """Write the lines of a shard."""
+        """Writes the lines of a shard."""
         for text in shard.text:
             rest = memoryview(text)
             while rest:
@@ -206,7 +260,7 @@ class SplitFile:
         )
         self._advance(shard.problems)
         if self.record.problems - self._journaled >= self._interval:
-            self._note()
+            self._save_journal()
 
     def __exit__(
         self,
@@ -217,11 +271,11 @@ class SplitFile:
         with self._file:
             if kind is not None:
                 return
-            self._note()
+            self._save_journal()
         self._partial.replace(final_path(self._journal.folder, self._split))
 
-    def _note(self) -> None:
-        """Vouch for what is in the file, once it is on the disk."""
+    def _save_journal(self) -> None:
+        """Saves the journal once the file's content is on the disk."""
         os.fsync(self._file.fileno())
         self._journal.files[self._split] = self.record
         self._journal.save()
@@ -242,7 +296,7 @@ def writing(out: Path) -> Iterator[None]:
 
 
 def clear(out: Path) -> None:
-    """Remove whatever data set `out` holds, what vouches for it first."""
+    """Removes the data set in `out`, the manifest first and the journal last."""
     finals = [final_path(out, split) for split in Split]
     partials = [partial_path(out, split) for split in Split]
     for file in (out / MANIFEST, out / SOURCE, *finals, *partials, out / JOURNAL):

@@ -1,6 +1,6 @@
-"""Ray: a cluster that runs, or one that is begun on this machine for the time being.
+"""The only place that starts Ray: on this machine for a while, or connected to a running cluster.
 
-Ray is the extra `ray`; it is imported where it is asked for. Nothing is reported to its makers.
+Ray is the extra `ray`; it is imported when it is needed. It reports nothing to its makers.
 """
 
 import logging
@@ -15,34 +15,34 @@ from urllib.parse import urlsplit
 
 from datagen.errors import UserError
 
-_PATIENCE = 10.0  # seconds for a cluster's machine to answer; Ray itself takes minutes
+_CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
 
 
 def prepare(address: str | None) -> None:
-    """Set what Ray reads when it is imported, and import it. What is begun here, where there is no
-    `address`, is for this process alone: on the loopback, behind a token.
+    """Sets the environment that Ray reads when it is imported, and imports it.
 
-    Raises UserError where the extra is missing, or nobody listens at the address.
+    Without an `address`, Ray will listen on the loopback alone and require a token. Raises
+    UserError if Ray is not installed, or if nothing listens at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:
-        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # it listens on the loopback alone
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # listen on the loopback alone
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:
-        _knock(address)
+        _check_address(address)
     try:
         import ray  # noqa: F401
     except ImportError:
         raise UserError("Ray is not installed: pip install 'calcgpt[ray]'") from None
 
 
-def _knock(address: str) -> None:
-    """Raise UserError where nobody listens at HOST:PORT."""
+def _check_address(address: str) -> None:
+    """Raises UserError if nothing listens at HOST:PORT."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
-        if parts.port:  # others are `auto`, or not addresses, which Ray says at once
-            socket.create_connection((parts.hostname or "", parts.port), _PATIENCE).close()
+        if parts.port:  # the others are `auto`, or no addresses, which Ray itself says at once
+            socket.create_connection((parts.hostname or "", parts.port), _CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UserError(f"no Ray at {address}: {error}") from None
 
@@ -51,11 +51,11 @@ def _knock(address: str) -> None:
 def connected(
     address: str | None, cpus: int | None = None, *, local: Any = None, **options: Any
 ) -> Iterator[ModuleType]:
-    """Ray, connected to the cluster at `address`, or begun on this machine alone with `cpus` CPUs,
-    or all, and ended afterwards. As it is, where this process has it already.
+    """Yields the module `ray`, connected to the cluster at `address`.
 
-    `options` go to `ray.init`, those of `local` where Ray is begun here. Raises UserError, one
-    line, where that fails.
+    Without an address, Ray is started on this machine with `cpus` CPUs, or all, and ended after the
+    block. A Ray that this process has already started is used as it is. `options` are arguments of
+    `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if that fails.
     """
     prepare(address)
     import ray
@@ -68,7 +68,7 @@ def connected(
     quiet: Any = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     try:
         ray.init(address or "local", **quiet, **options)
-    except Exception as error:  # of no narrower class, some of them
+    except Exception as error:  # some have no narrower class
         where = address or "this machine"
         raise UserError(f"no Ray at {where}: {first_line(error)}") from error
     try:
@@ -78,5 +78,5 @@ def connected(
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Returns the first line of an error's message, or its class if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

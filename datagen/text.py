@@ -1,9 +1,7 @@
-"""A file from the network, whole, into memory.
+"""Plain text to train on: `train.txt`, `val.txt` and `source.json` in a folder.
 
-Plain text to train on: `train.txt`, `val.txt` and `source.json` in a folder.
-
-The text is cut once, so that the validation part is what follows the training part, and otherwise
-left as it is, byte for byte. `source.json` says where it came from, and vouches for the files.
+The text is cut once, so that the validation part follows the training part. Its bytes
+do not change. `source.json` says where the text is from, and has the SHA-256 of both files.
 """
 
 import hashlib
@@ -11,102 +9,37 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
-from typing import Self
+from typing import NamedTuple, Self
 from urllib import request
 from urllib.parse import SplitResult, urlsplit
 
+from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
 from tqdm import tqdm
 
 from datagen.errors import DataError
-from datagen.files import read_json, write_bytes, write_json
-from datagen.files import sha256 as file_sha256
-from datagen.manifest import JOURNAL, MANIFEST, SOURCE, clear, final_path, writing
+from datagen.files import write_bytes, write_json
+from datagen.manifest import (
+    JOURNAL,
+    MANIFEST,
+    SOURCE,
+    clear,
+    final_path,
+    is_intact,
+    load,
+    writing,
+)
 from datagen.splits import Split
 
-MAX_BYTES = 1 << 30
-_SILENCE = 30.0  # seconds that a server may say nothing
-_PATIENCE = 3600.0  # seconds that the whole may take
-_READ = 1 << 20
-
-
-def is_url(source: str) -> bool:
-    """Whether a source is to be fetched, rather than a file's path."""
-    return "://" in source
-
-
-def split_url(url: str) -> SplitResult:
-    """The parts of an address; DataError unless it is one of http or https."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        parts = SplitResult("", "", "", "", "")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise DataError(f"{url}: not an address of http or https")
-    if "@" in parts.netloc:
-        raise DataError("an address with a password in it is not taken: it would be noted")
-    return parts
-
-
-def fetch(url: str, *, progress: bool = False) -> bytes:
-    """What an address of http or https holds, redirected by these alone.
-
-    DataError, one line, where there is nothing to be had, it does not come whole, is larger
-    than MAX_BYTES, or too slow. `progress` shows a bar on stderr.
-    """
-    split_url(url)
-    try:
-        asked = request.Request(url, headers={"User-Agent": "calcgpt"})
-        with _opener().open(asked, timeout=_SILENCE) as response:
-            return b"".join(_chunks(response, progress))
-    except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed address
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"cannot fetch {url}: {reason}") from error
-
-
-def _opener() -> request.OpenerDirector:
-    """What follows redirections to http and https, and cannot so much as open a file or ftp."""
-    opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPErrorProcessor,
-        request.HTTPDefaultErrorHandler,
-        request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
-    return opener
-
-
-def _chunks(response: HTTPResponse, progress: bool) -> Iterator[bytes]:
-    """The body, as it comes. OSError where it is not what was announced, or too much."""
-    total, received, begun = response.length, 0, time.monotonic()  # the total: None if not said
-    with tqdm(total=total, unit="B", unit_scale=True, disable=not progress, file=sys.stderr) as bar:
-        while (total or 0) <= MAX_BYTES and (chunk := response.read1(_READ)):
-            received += len(chunk)
-            if received > MAX_BYTES:
-                break
-            if time.monotonic() - begun > _PATIENCE:
-                raise OSError(f"it takes more than {_PATIENCE:.0f} seconds")
-            bar.update(len(chunk))
-            yield chunk
-    if max(total or 0, received) > MAX_BYTES:
-        raise OSError(f"it is larger than {MAX_BYTES:,} bytes")
-    if total is not None and received != total:
-        raise OSError(f"it broke off after {received:,} of {total:,} bytes")
-
-
 PARTS = (Split.TRAIN, Split.VAL)
+_READ_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class KnownText:
-    """A public text: where it is, and what it must be."""
+class KnownText(NamedTuple):
+    """The address of a public text, and its SHA-256."""
 
     url: str
     sha256: str
@@ -121,48 +54,55 @@ KNOWN = {
 
 
 @dataclass(frozen=True)
-class TextPart:
-    """What one of the two files holds."""
+class Limits:
+    """The largest text, and how long a server may be silent and may take in all, in seconds."""
 
-    characters: int
-    bytes: int
-    sha256: str
+    max_bytes: int = 1 << 30
+    silence: float = 30.0
+    total: float = 3600.0
 
 
-@dataclass(frozen=True)
-class TextRecord:
-    """What `source.json` says: where the text came from, what it was, what the files hold."""
+class TextPart(BaseModel):
+    """The content of one of the two files."""
 
-    source: str
-    bytes: int
-    sha256: str
-    val_share: float
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    characters: StrictInt
+    bytes: StrictInt
+    sha256: StrictStr
+
+    def is_intact(self, path: Path) -> bool:
+        """Whether `path` has this content."""
+        return is_intact(path, self.bytes, self.sha256)
+
+
+class TextRecord(BaseModel):
+    """`source.json`: the source of a text, and the content of its two files."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: StrictStr
+    bytes: StrictInt
+    sha256: StrictStr
+    val_share: StrictFloat
     files: dict[Split, TextPart]
+    split: StrictStr = "the first characters are train.txt, the others val.txt"
 
-    def save(self, folder: Path) -> None:
-        """Write `source.json`, atomically."""
-        split = "the first characters are train.txt, the others val.txt"
-        write_json(folder / SOURCE, {**asdict(self), "split": split})
+    @field_validator("files")
+    @classmethod
+    def _has_both_files(cls, files: dict[Split, TextPart]) -> dict[Split, TextPart]:
+        if set(files) != set(PARTS):
+            raise ValueError("needs train and val")
+        return files
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises DataError where there is no `source.json`, or it is damaged."""
-        entries = read_json(folder / SOURCE)
-        try:
-            files = {part: TextPart(**entries["files"][part]) for part in PARTS}
-            names = ("source", "bytes", "sha256", "val_share")
-            return cls(**{name: entries[name] for name in names}, files=files)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{folder / SOURCE}: not a record of a text: {error}") from error
+        """Raises DataError if `source.json` is missing or damaged."""
+        return load(cls, folder / SOURCE, "the record of a text")
 
-
-def default_folder(source: str) -> Path:
-    """`data/` and the source's name, or that of its file without the ending: `data/input` for
-    `https://example.org/hamlet/input.txt`. DataError where it has none."""
-    stem = PurePosixPath(split_url(source).path if is_url(source) else source).stem
-    if not stem.strip("."):
-        raise DataError(f"{source} does not name a file: say which folder to write to")
-    return Path("data", stem)
+    def save(self, folder: Path) -> None:
+        """Writes `source.json`."""
+        write_json(folder / SOURCE, self.model_dump())
 
 
 def prepare_text(
@@ -173,14 +113,17 @@ def prepare_text(
     val_share: float = 0.1,
     force: bool = False,
     progress: bool = True,
+    limits: Limits = Limits(),  # frozen
 ) -> TextRecord:
-    """Make the data set of a text in the folder `out`, or finish it, or find that it is there.
+    """Makes the data set of a text in the folder `out`, or continues it. Returns its record.
 
-    `source` is a name in KNOWN, an address of http or https, or a file. `train.txt` is the first
-    `1 - val_share` of its characters, rounded down, `val.txt` the rest. Where the source has not
-    the SHA-256 that is given, or that KNOWN gives, nothing is kept. An `out` that holds anything
-    but this data set or a part of it is left as it is, and DataError raised, unless `force`.
-    All that goes wrong is a DataError of one line. `progress` shows a download on stderr.
+    `source` is a name in KNOWN, an http or https URL, or a file. `train.txt` gets the first
+    `1 - val_share` of its characters, rounded down, `val.txt` the rest. `sha256` is the expected
+    SHA-256 of the source; a name in KNOWN has one. `force` replaces another data set in `out`.
+    `progress` shows a download on stderr.
+
+    Raises DataError for any failure. Nothing is written if the SHA-256 is another one, or if `out`
+    holds another data set and `force` is False.
     """
     if not 0 < val_share < 1:
         raise DataError(f"the validation share must be between 0 and 1, not {val_share}")
@@ -190,52 +133,131 @@ def prepare_text(
     if known := KNOWN.get(source):
         source, expected = known.url, expected or known.sha256
     with writing(out):
-        found = _find(out, val_share)
-        if found and is_url(source) and found.source == source:
-            expected = expected or found.sha256  # what was fetched once is not fetched again
-        if not found or found.sha256 != expected:
-            content = fetch(source, progress=progress) if is_url(source) else _read(Path(source))
+        present = _present_text(out, val_share)
+        if present and is_url(source) and present.source == source:
+            expected = expected or present.sha256  # do not download it again
+        if not present or present.sha256 != expected:
+            content = fetch(source, limits, progress) if is_url(source) else _read(source, limits)
             record, texts = _cut(content, source, expected, val_share)
-            if not found or found.files != record.files:
+            if not present or present.files != record.files:
                 _store(out, record, texts, force)
                 return record
         if progress:
             tqdm.write(f"{out} is already complete", file=sys.stderr)
-        return found
+        return present
 
 
-def _find(out: Path, val_share: float) -> TextRecord | None:
-    """The record of the text in `out`, if there is one that is cut like this, and intact."""
+def default_folder(source: str) -> Path:
+    """Returns `data/NAME`, where NAME is the source's name, or its file name without the suffix.
+
+    `https://example.org/hamlet/input.txt` gives `data/input`. Raises DataError for a source without
+    a file name.
+    """
+    stem = PurePosixPath(_split_url(source).path if is_url(source) else source).stem
+    if not stem.strip("."):
+        raise DataError(f"{source} does not name a file: say which folder to write to")
+    return Path("data", stem)
+
+
+def is_url(source: str) -> bool:
+    """Whether a source is a URL, and not a file."""
+    return "://" in source
+
+
+def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
+    """Downloads an http or https URL. Redirections may lead to these only.
+
+    Raises DataError if the download fails, is incomplete, or exceeds a limit.
+    """
+    _split_url(url)
+    try:
+        message = request.Request(url, headers={"User-Agent": "calcgpt"})
+        with _opener().open(message, timeout=limits.silence) as response:
+            return b"".join(_chunks(response, limits, progress))
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"cannot fetch {url}: {reason}") from error
+
+
+def _split_url(url: str) -> SplitResult:
+    """Raises DataError unless it is an http or https URL without a password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = SplitResult("", "", "", "", "")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise DataError(f"{url}: not an http or https URL")
+    if "@" in parts.netloc:
+        raise DataError("a URL with a password is refused: source.json would show it")
+    return parts
+
+
+def _opener() -> request.OpenerDirector:
+    """Returns an opener without handlers for files, ftp and data, which redirections could name."""
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler,
+        request.HTTPHandler,
+        request.HTTPSHandler,
+        request.HTTPRedirectHandler,
+        request.HTTPErrorProcessor,
+        request.HTTPDefaultErrorHandler,
+        request.UnknownHandler,
+    ):
+        opener.add_handler(handler())
+    return opener
+
+
+def _chunks(response: HTTPResponse, limits: Limits, progress: bool) -> Iterator[bytes]:
+    """Yields the body as it arrives. Raises OSError if it is incomplete or exceeds a limit."""
+    length, received, start = response.length, 0, time.monotonic()  # length: None if not announced
+    with tqdm(
+        total=length, unit="B", unit_scale=True, disable=not progress, file=sys.stderr
+    ) as bar:
+        while max(length or 0, received) <= limits.max_bytes:
+            # At most one read from the socket: a server that sends byte by byte is still timed.
+            chunk = response.read1(_READ_BYTES)
+            if not chunk:
+                break
+            if time.monotonic() - start > limits.total:
+                raise OSError(f"it takes more than {limits.total:.0f} seconds")
+            received += len(chunk)
+            bar.update(len(chunk))
+            yield chunk
+    if max(length or 0, received) > limits.max_bytes:
+        raise OSError(f"it is larger than {limits.max_bytes:,} bytes")
+    if length is not None and received != length:
+        raise OSError(f"it broke off after {received:,} of {length:,} bytes")
+
+
+def _read(path: str, limits: Limits) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(limits.max_bytes + 1)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > limits.max_bytes:
+        raise DataError(f"{path} is larger than {limits.max_bytes:,} bytes")
+    return content
+
+
+def _present_text(out: Path, val_share: float) -> TextRecord | None:
+    """Returns the record of the text in `out`, if it is intact and has this validation share."""
     try:
         record = TextRecord.load(out)
     except DataError:
         return None
-    intact = all(_is_intact(final_path(out, part), record.files[part]) for part in PARTS)
+    intact = all(record.files[part].is_intact(final_path(out, part)) for part in PARTS)
     return record if intact and record.val_share == val_share else None
-
-
-def _is_intact(path: Path, part: TextPart) -> bool:
-    return path.is_file() and path.stat().st_size == part.bytes and file_sha256(path) == part.sha256
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    if len(content) > MAX_BYTES:
-        raise DataError(f"{path} is larger than {MAX_BYTES:,} bytes")
-    return content
 
 
 def _cut(
     content: bytes, source: str, expected: str | None, val_share: float
 ) -> tuple[TextRecord, dict[Split, bytes]]:
-    """The two parts of a text, and its record. DataError if it is not what it should be."""
-    found = hashlib.sha256(content).hexdigest()
-    if expected not in (None, found):
-        raise DataError(f"{source} is not what it should be: SHA-256 {found}, not {expected}")
+    """Returns the record of a text and its two parts. Raises DataError if it is not as expected."""
+    digest = hashlib.sha256(content).hexdigest()
+    if expected not in (None, digest):
+        raise DataError(f"{source} has the SHA-256 {digest}, not {expected}")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -247,23 +269,30 @@ def _cut(
     texts = {Split.TRAIN: content[:n_bytes], Split.VAL: content[n_bytes:]}
     characters = {Split.TRAIN: n_train, Split.VAL: len(text) - n_train}
     files = {
-        part: TextPart(characters[part], len(texts[part]), hashlib.sha256(texts[part]).hexdigest())
-        for part in PARTS
+        part: TextPart(
+            characters=characters[part],
+            bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+        )
+        for part, data in texts.items()
     }
-    return TextRecord(source, len(content), found, val_share, files), texts
+    record = TextRecord(
+        source=source, bytes=len(content), sha256=digest, val_share=val_share, files=files
+    )
+    return record, texts
 
 
 def _store(out: Path, record: TextRecord, texts: dict[Split, bytes], force: bool) -> None:
-    """Write the files, the record last; no two texts are ever mixed."""
+    """Writes the files, then the record. Files of two texts are never mixed."""
     if force:
         clear(out)
     for split in Split:
         path, part = final_path(out, split), record.files.get(split)
-        if path.exists() and not (part and _is_intact(path, part)):
+        if path.exists() and not (part and part.is_intact(path)):
             raise DataError(f"{out} holds another {path.name} (--force replaces it)")
     for name in (MANIFEST, JOURNAL):
         if (out / name).exists():
             raise DataError(f"{out} holds a data set of problems (--force replaces it)")
-    for part_, text in texts.items():
-        write_bytes(final_path(out, part_), text)
+    for split, text in texts.items():
+        write_bytes(final_path(out, split), text)
     record.save(out)

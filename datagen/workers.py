@@ -1,78 +1,101 @@
-"""Results computed ahead of their use, in order, by a thread or by several processes.
+"""Engines that compute results in order: a thread, several processes, or a Ray cluster.
 
-Results computed ahead of their use, in order, by the tasks of a Ray cluster.
-
-Who computes the blocks of a training file: engines by name.
+An engine works a few results ahead of its caller, so that the caller can write meanwhile.
 """
 
 import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import redirect_stdout
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import datagen
 from datagen.errors import DataError
-from datagen.plan import Shard
 from datagen.ray_cluster import connected, first_line
 
+MAX_WORKERS = 256
 _AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
 
-Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 
 
-def in_order(
-    function: Callable[[Argument], Result], arguments: Iterable[Argument], workers: int
-) -> Generator[Result, None, None]:
-    """`function` of each argument, in their order, at most a few results ahead of the caller.
+class Compute(Protocol):
+    """Yields `function` of each number, in their order. Close the generator if you leave it early.
 
-    It runs in `workers` processes, or, if that is 1, in a thread of this one: NumPy lets that go
-    on while the caller is writing. To be closed if not exhausted. BrokenProcessPool if a process
-    dies.
+    Raises what `function` raises, and an error if the workers die.
     """
+
+    def __call__(
+        self, function: Callable[[int], Result], numbers: range, /
+    ) -> Generator[Result, None, None]: ...
+
+
+def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Compute:
+    """Returns the engine of that name: `local` or `ray`.
+
+    `workers` is the number of processes of `local`, by default a thread of this process, or of CPUs
+    of a Ray that is started on this machine, by default all. `address` is that of a running Ray
+    cluster. Raises DataError for options that do not fit.
+    """
+    if name not in ENGINES:
+        names = ", ".join(sorted(ENGINES))
+        raise DataError(f"unknown engine {name!r}: choose one of {names}")
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
+    return ENGINES[name](workers, address)
+
+
+def _local(workers: int | None, address: str | None) -> Compute:
+    if address is not None:
+        raise DataError("the engine 'local' has no address: that is for 'ray'")
+    return partial(_compute_locally, workers=workers or 1)
+
+
+def _ray(workers: int | None, address: str | None) -> Compute:
+    if workers is not None and address is not None:
+        raise DataError("no workers with an address: a running Ray cluster has its own")
+    return partial(_compute_on_ray, workers=workers, address=address)
+
+
+ENGINES: dict[str, Callable[[int | None, str | None], Compute]] = {"local": _local, "ray": _ray}
+
+
+def _compute_locally(
+    function: Callable[[int], Result], numbers: range, *, workers: int
+) -> Generator[Result, None, None]:
+    """Computes in `workers` processes, or in a thread if that is 1: NumPy releases the GIL.
+
+    Raises BrokenProcessPool if a process dies.
+    """
+    workers = min(workers, len(numbers))
     with _executor(workers) as executor:
         try:
-            yield from ahead(lambda of: executor.submit(function, of).result, arguments, workers)
+            yield from _prefetch(lambda i: executor.submit(function, i).result, numbers, workers)
         finally:
             executor.shutdown(cancel_futures=True)
-
-
-def ahead(
-    start: Callable[[Argument], Callable[[], Result]], arguments: Iterable[Argument], workers: int
-) -> Generator[Result, None, None]:
-    """The results for the arguments, in their order: `start` begins to compute one, and returns
-    what waits for it. Begun are as many as there are workers, and a few."""
-    pending: deque[Callable[[], Result]] = deque()
-    for argument in arguments:
-        pending.append(start(argument))
-        if len(pending) > workers + _AHEAD:
-            yield pending.popleft()()
-    while pending:
-        yield pending.popleft()()
 
 
 def _executor(workers: int) -> Executor:
     if workers == 1:
         return ThreadPoolExecutor(1)
-    # Forked processes would inherit our threads' locks; spawned ones start clean.
+    # Forked processes would inherit the locks of our threads; spawned ones start clean.
     return ProcessPoolExecutor(workers, get_context("spawn"), _prepare_process)
 
 
 def _prepare_process() -> None:
-    """Leave interrupts to the parent, and end with it."""
+    """Leaves interrupts to the parent, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
 
 
 def end_with_parent() -> None:
-    """Send this process SIGTERM once its parent has ended, even if the parent was killed.
+    """Sends this process SIGTERM once its parent has ended, even if the parent was killed.
 
     Call it in a process that `multiprocessing` has started. In any other it does nothing.
     """
@@ -87,66 +110,40 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def in_order_on_ray(
-    function: Callable[[Argument], Result],
-    arguments: Iterable[Argument],
-    address: str | None,
-    cpus: int | None,
+def _compute_on_ray(
+    function: Callable[[int], Result], numbers: range, *, workers: int | None, address: str | None
 ) -> Generator[Result, None, None]:
-    """`function` of each argument, in their order, at most a few results ahead of the caller.
+    """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
 
-    It runs on the cluster at `address`, or on this machine alone, on `cpus` CPUs, or all. Ray
-    computes anew what is lost, a few times; after that it is a DataError. UserError where there
-    is no Ray. To be closed if not exhausted. Nothing may be printed meanwhile.
+    Ray repeats a task that is lost a few times. After that, DataError is raised. Nothing may be
+    printed meanwhile.
     """
     with (
-        # Ray prints, whatever one asks of it, its thoughts about processes that die.
-        Path(os.devnull).open("w") as nowhere,
-        redirect_stdout(nowhere),
-        # Its processes work with this very package, whatever a machine has installed: the bytes are
-        # the same everywhere.
-        connected(address, cpus, runtime_env={"py_modules": [datagen]}) as ray,
+        # Ray prints about processes that die, whatever its options say.
+        Path(os.devnull).open("w") as devnull,
+        redirect_stdout(devnull),
+        # The cluster gets this very package, so that the bytes are the same everywhere.
+        connected(address, workers, runtime_env={"py_modules": [datagen]}) as ray,
     ):
-        workers = int(ray.cluster_resources().get("CPU", 1))
-        task = ray.remote(lambda of: function(of))  # it takes no partial functions
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        task = ray.remote(lambda i: function(i))  # it takes no partial functions
         try:
-            yield from ahead(lambda of: partial(ray.get, task.remote(of)), arguments, workers)
+            yield from _prefetch(lambda i: partial(ray.get, task.remote(i)), numbers, cpus)
         except ray.exceptions.RayTaskError as error:
-            raise error.cause from None  # what the function raised
+            raise error.cause from None  # the error that the function raised
         except ray.exceptions.RayError as error:
             reason = first_line(error)
-            raise DataError(f"Ray failed: {reason} The same call continues") from error
+            raise DataError(f"Ray failed: {reason} The same command continues") from error
 
 
-MAX_WORKERS = 256
-
-# What makes a shard of a block's number, and the numbers -> the shards, in that order.
-Compute = Callable[[Callable[[int], Shard], range], Generator[Shard, None, None]]
-
-
-def engine(name: str, workers: int | None = None, address: str | None = None) -> Compute:
-    """What computes with that engine. DataError, in one line, for what it cannot be given."""
-    if name not in ENGINES:
-        known = ", ".join(sorted(ENGINES))
-        raise DataError(f"unknown engine {name!r}: choose one of {known}")
-    if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
-    return ENGINES[name](workers, address)
-
-
-def local(workers: int | None, address: str | None) -> Compute:
-    """This process alone, or so many others."""
-    if address is not None:
-        raise DataError("the engine 'local' has no address: that is for 'ray'")
-    return lambda function, blocks: in_order(function, blocks, min(workers or 1, len(blocks)))
-
-
-def ray(workers: int | None, address: str | None) -> Compute:
-    """The Ray cluster at an address, or one for this alone, with so many CPUs of this machine."""
-    if workers is not None and address is not None:
-        raise DataError("how many work on a Ray cluster is the cluster's affair: no workers")
-    return partial(in_order_on_ray, address=address, cpus=workers)
-
-
-# By name: (workers, address), each None where it is not given -> what computes with them.
-ENGINES: dict[str, Callable[[int | None, str | None], Compute]] = {"local": local, "ray": ray}
+def _prefetch(
+    start: Callable[[int], Callable[[], Result]], numbers: range, workers: int
+) -> Generator[Result, None, None]:
+    """Yields the results in order. `start` begins to compute one and returns what waits for it."""
+    pending: deque[Callable[[], Result]] = deque()
+    for number in numbers:
+        pending.append(start(number))
+        if len(pending) > workers + _AHEAD:
+            yield pending.popleft()()
+    while pending:
+        yield pending.popleft()()

@@ -191,8 +191,8 @@ def as_nobody(folder: Path) -> str:
     """Code that makes a process respect permissions, which root may ignore."""
     if os.geteuid():
         return "pass"
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)
+    for private in [path for path in (folder, *folder.parents) if not path.stat().st_mode & 0o077]:
+        private.chmod(0o755)
     return "os.setgroups([]); os.setgid(65534); os.setuid(65534)"
 
 

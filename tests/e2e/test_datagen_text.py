@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from datagen import text as text_module
-from datagen.text import KNOWN, KnownText
+from datagen.errors import DataError
+from datagen.text import KNOWN, KnownText, Limits, prepare_text
 
 TEXT = "To be, or not to be: ÷\r\n".encode() * 5_000
 SHA256 = hashlib.sha256(TEXT).hexdigest()
@@ -187,19 +187,23 @@ def test_the_folder_is_named_after_the_source(
     ],
 )
 def test_what_a_server_does_wrong_is_one_line(
-    run_cli: Run, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch,
-    path: str, complaint: str,
-) -> None:  # fmt: skip
-    monkeypatch.setattr(text_module, "MAX_BYTES", 1_000_000)
-    monkeypatch.setattr(text_module, "_SILENCE", 1.0)
-    monkeypatch.setattr(text_module, "_PATIENCE", 1.0)
+    tmp_path: Path, address: str, path: str, complaint: str
+) -> None:
+    limits = Limits(max_bytes=1_000_000, silence=1.0, total=1.0)
     out = tmp_path / "out"
-    ended = run_cli("datagen", "text", out, "--source", f"{address}/{path}", "--quiet")
-    assert ended.code == 2
-    (line,) = ended.err.splitlines()
-    assert line.startswith("error: ")
+    with pytest.raises(DataError) as caught:
+        prepare_text(out, f"{address}/{path}", limits=limits, progress=False)
+    (line,) = str(caught.value).splitlines()
     assert complaint in line
     assert files(out) == []
+
+
+def test_the_command_shows_what_a_server_does_wrong(
+    run_cli: Run, tmp_path: Path, address: str
+) -> None:
+    ended = run_cli("datagen", "text", tmp_path / "out", "--source", f"{address}/absent")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"error: cannot fetch {address}/absent: HTTP Error 404: Not Found\n"
 
 
 def test_a_wrong_sum_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -> None:

@@ -12,7 +12,7 @@ from datagen import text as text_module
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import DataError
 from datagen.splits import Split
-from datagen.text import KNOWN, KnownText, TextRecord, default_folder, prepare_text
+from datagen.text import KNOWN, KnownText, Limits, TextRecord, default_folder, prepare_text
 
 CONTENT = "Ærlig talt:\r\n\u2028 to be, or nøt to be\n\r🎭\ufeff fin".encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -204,11 +204,10 @@ def test_a_wrong_sum_keeps_nothing(tmp_path: Path, source: str) -> None:
     assert not contents(tmp_path / "out")
 
 
-def test_a_large_file(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_module, "MAX_BYTES", len(CONTENT))
-    prepare_text(tmp_path / "out", source)
-    monkeypatch.setattr(text_module, "MAX_BYTES", len(CONTENT) - 1)
-    assert "larger than" in refusal(tmp_path / "other", source)
+def test_a_large_file(tmp_path: Path, source: str) -> None:
+    prepare_text(tmp_path / "out", source, limits=Limits(max_bytes=len(CONTENT)))
+    limits = Limits(max_bytes=len(CONTENT) - 1)
+    assert "larger than" in refusal(tmp_path / "other", source, limits=limits)
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
