@@ -144,21 +144,19 @@ def sweep(
     continues after an interruption. Spaces: blog, nano.
     """
     from calcgpt.lab.space import load_space
-    from calcgpt.lab.sweep import Resources, prepare
+    from calcgpt.lab.sweep import sweep as run
+    from calcgpt.lab.sweep_report import MAX_ROWS, summary, table
+    from calcgpt.lab.trials import Resources
 
     loaded = load_space(space, trials=trials, seed=seed)
-    prepare(address)  # sets what Ray reads when it is imported
-    from calcgpt.lab.sweep import sweep as run
-    from calcgpt.lab.sweep_report import MOST_ROWS, counts, how, table
-
     resources = Resources(cpus_per_trial, gpus_per_trial, concurrent)
     try:
         result = run(loaded, out, data, resources, address=address, progress=not quiet)
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + (stop.args[0] if stop.args else signal.SIGINT))
-    click.echo(f"{counts(result.trials)}. {how(loaded, result.algorithm)}")
-    click.echo(table(loaded, result.trials, MOST_ROWS))
+    click.echo(summary(loaded, result.trials, result.algorithm))
+    click.echo(table(loaded, result.trials, MAX_ROWS))
     for file in result.files:
         click.echo(str(file))
 

@@ -1,128 +1,156 @@
-"""Search algorithms: what proposes the values of the next trial.
+"""The search with Ray Tune: algorithms propose values, schedulers stop trials early.
 
-Schedulers: what ends trials early. All count rounds, the validations of a trial from 1.
+Importing this module imports Ray, so call `calcgpt.lab.sweep.prepare` first. Schedulers count
+rounds: the validations of a trial, from 1.
+
+Ray's own way to resume reads pickles and is not used. A resumed search first proposes the trials in
+the sweep's folder again, and each of them reports what its folder holds: see `calcgpt.lab.trials`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import logging
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
-from ray.tune import schedulers
+import numpy as np
+from ray import tune
+from ray.tune import Callback, schedulers
 from ray.tune.search import Searcher
+from tqdm import tqdm
 
-from calcgpt.errors import ConfigError, look_up
-from calcgpt.lab.space import Drawn, Space
-from calcgpt.lab.trials import ROUND, Params, Status, SweepFolder, Trial
+from calcgpt.errors import ConfigError
+from calcgpt.lab.space import Space
+from calcgpt.lab.trials import (
+    ROUND,
+    Params,
+    Resources,
+    Status,
+    SweepFolder,
+    Trial,
+    TrialConfig,
+    run_trial,
+)
+from calcgpt.training.environment import usable_cores
+from datagen.ray_cluster import connected
 
-Domains = dict[str, Any]
-Points = list[dict[str, Drawn]]
+Domains = dict[str, Any]  # Ray Tune's, by hyperparameter
+OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
+RETRIES = 3  # of a trial whose worker or machine died
 
 
-@dataclass(frozen=True)
-class Task:
-    """What an algorithm is made from: the points are to be proposed first, in order."""
-
-    domains: Domains
-    metric: str
-    mode: str
-    points: Points
-    seed: int
+# Search algorithms. `task` is the metric, its mode, and `points_to_evaluate`, which are proposed
+# first.
 
 
-def optuna(task: Task) -> Searcher:
-    """The tree-structured Parzen estimator (Bergstra et al. 2011) of Optuna; the first ten trials
-    are random."""
+def optuna(domains: Domains, seed: int, **task: Any) -> Searcher:
+    """The tree-structured Parzen estimator (Bergstra et al. 2011) of Optuna.
+
+    The first ten trials are random.
+    """
     from optuna.samplers import TPESampler
 
-    return _optuna(task, TPESampler(seed=task.seed))
+    return _optuna_search(domains, TPESampler(seed=seed), **task)
 
 
-def random(task: Task) -> Searcher:
+def random(domains: Domains, seed: int, **task: Any) -> Searcher:
     """Random search (Bergstra & Bengio 2012)."""
     from optuna.samplers import RandomSampler
 
-    return _optuna(task, RandomSampler(seed=task.seed))
+    return _optuna_search(domains, RandomSampler(seed=seed), **task)
 
 
-def _optuna(task: Task, sampler: Any) -> Searcher:
+def _optuna_search(domains: Domains, sampler: Any, **task: Any) -> Searcher:
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return OptunaSearch(
-        OptunaSearch.convert_search_space(task.domains),
-        metric=task.metric, mode=task.mode, points_to_evaluate=task.points, sampler=sampler,
-    )  # fmt: skip
+    return OptunaSearch(OptunaSearch.convert_search_space(domains), sampler=sampler, **task)
 
 
-def hyperopt(task: Task) -> Searcher:
+def hyperopt(domains: Domains, seed: int, *, points_to_evaluate: Any, **task: Any) -> Searcher:
     """The tree-structured Parzen estimator of HyperOpt; the first twenty trials are random."""
     if find_spec("hyperopt") is None:
-        raise ConfigError("algorithm 'hyperopt' needs the package: pip install 'calcgpt[ray]'")
+        raise ConfigError("algorithm 'hyperopt' needs its package: pip install 'calcgpt[ray]'")
     from ray.tune.search.hyperopt import HyperOptSearch
 
     return HyperOptSearch(
-        HyperOptSearch.convert_search_space(task.domains),
-        metric=task.metric, mode=task.mode, points_to_evaluate=task.points or None,
-        random_state_seed=task.seed,
-    )  # fmt: skip
+        HyperOptSearch.convert_search_space(domains),
+        points_to_evaluate=points_to_evaluate or None,
+        random_state_seed=seed,
+        **task,
+    )
+
+
+def bohb(domains: Domains, seed: int, **task: Any) -> Searcher:
+    """The model of BOHB (Falkner et al. 2018): kernel densities over the results at the largest
+    budget that has enough of them. Needs hpbandster and ConfigSpace."""
+    from ray.tune.search.bohb import TuneBOHB
+
+    np.random.seed(seed)  # hpbandster draws from the global generator
+    return TuneBOHB(TuneBOHB.convert_search_space(domains), seed=seed, **task)
+
+
+ALGORITHMS: dict[str, Callable[..., Searcher]] = {
+    "optuna": optuna,
+    "random": random,
+    "hyperopt": hyperopt,
+}
 
 
 def has_bohb() -> bool:
-    """Whether what Ray's BOHB needs is installed, and still runs."""
+    """Returns whether the packages that Ray's BOHB needs are installed and work."""
     try:
         import_module("ConfigSpace")
         import_module("hpbandster.optimizers.config_generators.bohb")
-    except Exception:  # whatever an old package may raise
+    except Exception:  # an old package can raise anything
         return False
     return True
 
 
-def bohb(task: Task) -> Searcher:
-    """The model of BOHB (Falkner et al. 2018): kernel densities over the results at the largest
-    budget that has enough of them. Needs hpbandster and ConfigSpace."""
-    import numpy as np
-    from ray.tune.search.bohb import TuneBOHB
-
-    np.random.seed(task.seed)  # hpbandster draws from the global generator
-    return TuneBOHB(
-        TuneBOHB.convert_search_space(task.domains),
-        metric=task.metric, mode=task.mode, points_to_evaluate=task.points, seed=task.seed,
-    )  # fmt: skip
-
-
 def algorithm_name(space: Space) -> str:
-    """What proposes values; raises ConfigError for an unknown name, or one that does not fit."""
-    name = space.search.algorithm
+    """Returns the name of the algorithm that proposes values.
+
+    Raises ConfigError if the algorithm and the scheduler do not fit together.
+    """
+    algorithm = space.search.algorithm
     if space.search.scheduler == "bohb":
-        if name is not None:
+        if algorithm is not None:
             raise ConfigError("scheduler 'bohb' has its own search: leave out the algorithm")
         return "bohb" if has_bohb() else "optuna"
-    name = name or "optuna"
-    look_up(ALGORITHMS, name, "search algorithm")
-    return name
+    return algorithm or "optuna"
 
 
 def make_search(space: Space, known: Sequence[Trial], seed: int) -> Searcher:
-    """The space's search, which proposes the known trials first."""
+    """Returns the space's search algorithm, which proposes the known trials first, in order."""
     name = algorithm_name(space)
-    task = Task(
+    return (bohb if name == "bohb" else ALGORITHMS[name])(
         {name: axis.domain() for name, axis in space.space.items()},
-        space.search.metric,
-        space.search.mode,
-        [dict(trial.params.drawn) for trial in known],  # copies: HyperOpt changes them
         seed,
+        metric=space.search.metric,
+        mode=space.search.mode,
+        points_to_evaluate=[dict(trial.params.drawn) for trial in known],  # HyperOpt changes them
     )
-    return bohb(task) if name == "bohb" else ALGORITHMS[name](task)
+
+
+def search_seed(seed: int, n_known: int) -> int:
+    """Returns the seed of a search that starts with `n_known` trials.
+
+    It depends on their number, so that a resumed search does not draw the same values again.
+    """
+    return int(np.random.SeedSequence([seed, n_known]).generate_state(1)[0] >> 1)
 
 
 class RecordedSearch(Searcher):
-    """A search that keeps every proposal in the sweep's folder before its trial begins, and
-    proposes those that stand there first."""
+    """A search that writes each proposal to the sweep's folder before its trial starts, and
+    proposes the trials in the folder first."""
 
     def __init__(
         self,
@@ -135,48 +163,50 @@ class RecordedSearch(Searcher):
         super().__init__(metric=space.search.metric, mode=space.search.mode)
         self._inner, self._space, self._folder = inner, space, folder
         self._trials, self._config_of = list(known), config_of
-        self._index = 0
+        self._n_proposed = 0
         self._by_id: dict[str, Trial] = {}
-        self._last: dict[str, dict[str, Any]] = {}
+        self._last_result: dict[str, dict[str, Any]] = {}
 
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        return True  # all is known
+        return True  # __init__ has set them
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The next trial's config for `run_trial`."""
-        drawn = self._inner.suggest(trial_id)
-        if not isinstance(drawn, dict):
-            return drawn  # not now, or never again
-        if self._index == len(self._trials):
+        """Returns the next trial's config for `run_trial`."""
+        draws = self._inner.suggest(trial_id)
+        if not isinstance(draws, dict):
+            return draws  # none yet, or none any more
+        if self._n_proposed == len(self._trials):
             axes = self._space.space
             params = Params(
-                values={name: axis.value(drawn[name]) for name, axis in axes.items()},
-                drawn={name: plain(drawn[name]) for name in axes},
+                values={name: axis.value(draws[name]) for name, axis in axes.items()},
+                drawn={name: np.asarray(draws[name]).item() for name in axes},
             )
-            self._trials.append(self._folder.new_trial(self._index, params))
-        trial = self._by_id[trial_id] = self._trials[self._index]
-        self._index += 1
+            self._trials.append(self._folder.new_trial(self._n_proposed, params))
+        trial = self._by_id[trial_id] = self._trials[self._n_proposed]
+        self._n_proposed += 1
         return self._config_of(trial)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """What a trial tells again after a pause is not news."""
-        if trial_id not in self._last or result[ROUND] > self._last[trial_id][ROUND]:
-            self._last[trial_id] = result
+        """Passes on a result, unless the trial repeats it after a pause."""
+        last = self._last_result.get(trial_id)
+        if last is None or result[ROUND] > last[ROUND]:
+            self._last_result[trial_id] = result
             self._inner.on_trial_result(trial_id, result)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Ray has no result for a trial that it ends while it is paused: its last one counts."""
+        """Passes on the end of a trial. If Ray ends a paused trial, it gives no result: then the
+        last one counts."""
         status = self._by_id[trial_id].ending.status
-        result = result if result and self.metric in result else self._last.get(trial_id)
+        result = result if result and self.metric in result else self._last_result.get(trial_id)
         failed = error or not result or status in (Status.FAILED, Status.DIVERGED)
         self._inner.on_trial_complete(trial_id, None if failed else result, failed)
 
     def on_pause(self, trial_id: str) -> None:
-        """Asked by the scheduler of `hyperband` and `bohb`, whose own search wants to know."""
+        """Called by the scheduler of `hyperband` and `bohb`; the model of BOHB uses it."""
         if hasattr(self._inner, "on_pause"):
             self._inner.on_pause(trial_id)
 
@@ -186,58 +216,201 @@ class RecordedSearch(Searcher):
             self._inner.on_unpause(trial_id)
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the folder has it all."""
+        """Saves nothing: the sweep's folder holds the state."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: the folder has it all."""
+        """Restores nothing: the sweep's folder holds the state."""
 
 
-def plain(drawn: Any) -> Drawn:
-    """A Python number for a NumPy one."""
-    number: Drawn = drawn.item() if hasattr(drawn, "item") else drawn
-    return number
+# Schedulers.
 
 
-@dataclass(frozen=True)
-class Scheduler:
-    """How to make one, and what to know of it."""
-
-    make: Callable[[Space], Any]
-    pauses: bool  # trials wait for others, while these use the machine
-
-
-def _asha(space: Space) -> Any:
+def asha(space: Space) -> Any:
     """Asynchronous successive halving (Li et al. 2020)."""
     return schedulers.ASHAScheduler(
-        time_attr=ROUND, metric=space.search.metric, mode=space.search.mode,
-        max_t=space.rounds, grace_period=1, reduction_factor=space.search.reduction_factor,
-    )  # fmt: skip
+        **_objective(space),
+        grace_period=1,
+        max_t=space.rounds,
+        reduction_factor=space.search.reduction_factor,
+    )
 
 
-def _hyperband(space: Space) -> Any:
-    """HyperBand (Li et al. 2018) as BOHB has it: the largest bracket first, which is filled before
-    it is halved. Ray's other one halves what happens to run."""
+def hyperband(space: Space) -> Any:
+    """HyperBand (Li et al. 2018) in the form of BOHB: the largest bracket comes first and is filled
+    before it is halved. Ray's other HyperBand halves the trials that happen to run."""
     return schedulers.HyperBandForBOHB(
-        time_attr=ROUND, metric=space.search.metric, mode=space.search.mode,
-        max_t=space.rounds, reduction_factor=space.search.reduction_factor,
-    )  # fmt: skip
+        **_objective(space),
+        max_t=space.rounds,
+        reduction_factor=space.search.reduction_factor,
+    )
 
 
-def _none(space: Space) -> Any:
-    """Every trial does all its steps."""
+def no_scheduler(space: Space) -> Any:
+    """Trains every trial to its end."""
     return schedulers.FIFOScheduler()  # type: ignore[no-untyped-call]
 
 
-ALGORITHMS: dict[str, Callable[[Task], Searcher]] = {
-    "optuna": optuna,
-    "random": random,
-    "hyperopt": hyperopt,
-}
+def _objective(space: Space) -> dict[str, Any]:
+    return {"time_attr": ROUND, "metric": space.search.metric, "mode": space.search.mode}
 
 
-SCHEDULERS: dict[str, Scheduler] = {
-    "asha": Scheduler(_asha, pauses=False),
-    "hyperband": Scheduler(_hyperband, pauses=True),
-    "bohb": Scheduler(_hyperband, pauses=True),
-    "none": Scheduler(_none, pauses=False),
+SCHEDULERS: dict[str, Callable[[Space], Any]] = {
+    "asha": asha,
+    "hyperband": hyperband,
+    "bohb": hyperband,
+    "none": no_scheduler,
 }
+PAUSING = ("hyperband", "bohb")  # pause trials until others have caught up
+
+
+# The run.
+
+
+def run_search(
+    space: Space,
+    folder: SweepFolder,
+    known: Sequence[Trial],
+    data: Path | None,
+    resources: Resources,
+    *,
+    address: str | None,
+    seed: int,
+    progress: bool,
+) -> None:
+    """Has Ray Tune train the trials on the cluster at `address`, or on this machine alone.
+
+    Raises ConfigError if no machine has the resources for a trial, UserError if there is no
+    cluster, and KeyboardInterrupt on SIGTERM as well as SIGINT.
+    """
+    scheduler = space.search.scheduler
+    for trial in known:
+        if trial.ending.status is Status.FAILED:
+            trial.reopen()
+
+    def config_of(trial: Trial) -> dict[str, Any]:
+        config = TrialConfig(
+            folder=str(trial.path.resolve()),
+            recipe=space.trial_recipe(trial.params.values).model_dump(),
+            data=str(data.resolve()) if data else None,
+            metric=space.search.metric,
+            grace_steps=space.search.grace_steps,
+            threads=resources.cpus,
+            device="auto" if resources.gpus else "cpu",
+        )
+        return {**config}
+
+    algorithm = make_search(space, known, seed)
+    shutil.rmtree(folder.ray, ignore_errors=True)
+    with cluster(resources, address), closing(Progress(space, show=progress)) as reporter:
+        tune.Tuner(
+            tune.with_resources(run_trial, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune_config=tune.TuneConfig(
+                search_alg=RecordedSearch(algorithm, space, folder, known, config_of),
+                scheduler=SCHEDULERS[scheduler](space),
+                num_samples=space.search.trials,
+                # On this machine alone, Ray has only as many CPUs as these trials need.
+                max_concurrent_trials=resources.concurrent if address else None,
+                # The process of a paused trial would lock its folder while it trains another.
+                reuse_actors=scheduler not in PAUSING,
+                trial_name_creator=lambda trial: str(trial.trial_id),
+                trial_dirname_creator=lambda trial: str(trial.trial_id),
+            ),
+            run_config=tune.RunConfig(
+                name="tune",
+                storage_path=str(folder.ray.resolve()),
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                callbacks=[reporter],
+                verbose=0,
+            ),
+        ).fit()
+    shutil.rmtree(folder.ray, ignore_errors=True)
+
+
+@contextmanager
+def cluster(resources: Resources, address: str | None) -> Iterator[None]:
+    """Connects to the cluster at `address`, or starts one on this machine that has room for
+    `resources.concurrent` trials and that others cannot reach. Errors as `run_search`."""
+    for name in ("ray", "ray.tune", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    concurrent = resources.concurrent or max(1, usable_cores() // resources.cpus)
+    local = {"object_store_memory": OBJECT_STORE}
+    with connected(address, concurrent * resources.cpus, local=local) as ray, _interruptible():
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(
+            machine.get("CPU", 0) >= resources.cpus and machine.get("GPU", 0) >= resources.gpus
+            for machine in machines
+        ):
+            raise ConfigError(f"no machine has {resources} for a trial")
+        yield
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Makes SIGTERM raise KeyboardInterrupt with its number as the argument."""
+    received: list[int] = []
+
+    def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+        received.append(signum)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)  # Ray's own handler would abort the process
+    try:
+        yield
+    except KeyboardInterrupt:  # Ray replaces the exception by one without arguments
+        raise KeyboardInterrupt(*received) from None
+
+
+class Progress(Callback):
+    """Records how trials end, and shows one line of progress.
+
+    Ray Tune calls it in the command's process.
+    """
+
+    def __init__(self, space: Space, show: bool) -> None:
+        self._space = space
+        self._best: tuple[float, str] | None = None
+        self._bar = tqdm(total=space.search.trials, unit="trial", disable=not show)
+
+    def close(self) -> None:
+        self._bar.close()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Shows the best result so far."""
+        search = self._space.search
+        value = float(result[search.metric])
+        better = min if search.mode == "min" else max
+        if self._best is None or better(value, self._best[0]) != self._best[0]:
+            self._best = (value, _trial(trial).name)
+        n_running = sum(other.status == "RUNNING" for other in trials)
+        best, name = self._best
+        self._bar.set_postfix_str(f"{n_running} running, best {search.metric} {best:.4f} ({name})")
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Records a trial that has ended by itself or was stopped by the scheduler."""
+        ended = _trial(trial)
+        if ended.ending.status is Status.RUNNING:
+            completed = ended.last_step() >= self._space.max_steps
+            ended.end(Status.COMPLETED if completed else Status.STOPPED)
+        self._bar.update()
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Records a trial that Ray has given up."""
+        failed = _trial(trial)
+        if not failed.ending.status.final:
+            failed.end(Status.FAILED, _last_line(trial.error_file))
+        self._bar.update()
+
+
+def _trial(ray_trial: Any) -> Trial:
+    return Trial.load(Path(ray_trial.config["folder"]))
+
+
+def _last_line(file: str | None) -> str:
+    """Returns the last line of Ray's file about an error."""
+    try:
+        text = Path(file or "").read_text("utf-8", errors="replace")
+    except OSError:
+        text = ""
+    return text.strip().rpartition("\n")[2] or "unknown"

@@ -1,11 +1,11 @@
-"""Hyperparameters: what a search draws, and the value of a recipe that it stands for.
+"""The space of a sweep: which hyperparameters are searched and how, as a TOML file.
 
-A search draws numbers only: a real number, or an index. So every algorithm knows every kind, none
-rounds as it likes, and what was drawn is JSON.
+The recipe of a trial is the space's recipe, overlaid with its `fixed` table, overlaid with the
+trial's values.
 
-Spaces: what a sweep searches, and how, as a TOML file.
-
-A space lays a table over a recipe, and over that the values of each trial.
+A search draws numbers only: a real number, or an index that stands for a value. So every search
+algorithm supports every type of hyperparameter, and each draw can be written as JSON and proposed
+again exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
@@ -27,29 +27,48 @@ from calcgpt.errors import ConfigError, look_up
 from calcgpt.recipe import build, load_recipe, names_in, read_toml
 
 Value = bool | int | float | str
-Drawn = int | float
-MANY = 100  # values of a range that are all tried when a space is checked
+Draw = int | float
+
+# Names in alphabetical order; tests hold them equal to `ALGORITHMS` and `SCHEDULERS` in
+# `calcgpt.lab.search`, and to `METRICS`.
+Algorithm = Literal["hyperopt", "optuna", "random"]
+Scheduler = Literal["asha", "bohb", "hyperband", "none"]
+Metric = Literal["val_char_accuracy", "val_exact_match", "val_loss"]
+METRICS: dict[Metric, Literal["min", "max"]] = {
+    "val_loss": "min",
+    "val_char_accuracy": "max",
+    "val_exact_match": "max",
+}
+
+SPACES = resources.files("calcgpt") / "sweeps"
+MAX_EXAMPLES = 100  # values of one hyperparameter that are checked
+MAX_COMBINATIONS = 1_000  # recipes that are checked before anything runs
+# Fields that have one value in all trials, because trials could not be compared otherwise.
+SHARED_FIELDS = {
+    f"train.{field}"
+    for field in ("steps", "eval_interval", "eval_batches", "eval_problems", "checkpoint_interval")
+}
 
 
 class Hyperparameter(Section):
-    """One axis of a space."""
-
-    scale: ClassVar[str] = "linear"  # of its axis in a plot: linear, log or choice
+    """One dimension of a space."""
 
     @abstractmethod
     def domain(self) -> Any:
-        """What is drawn, as Ray Tune has it."""
+        """Returns the domain from which Ray Tune draws."""
 
     @abstractmethod
-    def value(self, drawn: Any) -> Value:
-        """The recipe's value; `drawn` may be a NumPy scalar."""
+    def value(self, draw: Any) -> Value:
+        """Returns the recipe's value for a draw, which may be a NumPy scalar."""
 
     @abstractmethod
     def examples(self) -> list[Value]:
-        """All values, or, of many, the outermost."""
+        """Returns all values in order, or the smallest and the largest if there are many."""
 
 
-class _Range(Hyperparameter):
+class Range(Hyperparameter):
+    """Numbers from low to high."""
+
     low: float
     high: float
 
@@ -59,8 +78,11 @@ class _Range(Hyperparameter):
             raise ValueError(f"low {self.low!r} is not below high {self.high!r}")
         return self
 
+    def examples(self) -> list[Value]:
+        return [self.low, self.high]
 
-class Uniform(_Range):
+
+class Uniform(Range):
     """A number from low to high."""
 
     type: Literal["uniform"]
@@ -70,17 +92,13 @@ class Uniform(_Range):
 
         return tune.uniform(self.low, self.high)
 
-    def value(self, drawn: Any) -> Value:
-        return float(drawn)
-
-    def examples(self) -> list[Value]:
-        return [self.low, self.high]
+    def value(self, draw: Any) -> Value:
+        return float(draw)
 
 
-class LogUniform(_Range):
-    """A number from low to high, its logarithm uniform."""
+class LogUniform(Range):
+    """A number from low to high whose logarithm is uniform."""
 
-    scale: ClassVar[str] = "log"
     type: Literal["loguniform"]
     low: Annotated[float, Field(gt=0)]
 
@@ -89,21 +107,18 @@ class LogUniform(_Range):
 
         return tune.loguniform(self.low, self.high)
 
-    def value(self, drawn: Any) -> Value:
-        # exp(log(x)) may miss x by the last bit, and so a bound.
-        return min(max(float(drawn), self.low), self.high)
-
-    def examples(self) -> list[Value]:
-        return [self.low, self.high]
+    def value(self, draw: Any) -> Value:
+        # exp(log(x)) can differ from x in the last bit, and so exceed a bound.
+        return min(max(float(draw), self.low), self.high)
 
 
-class _Indexed(Hyperparameter):
-    """Evenly spaced values, by their index."""
+class Indexed(Hyperparameter):
+    """Several values, drawn by their index."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
 
     def domain(self) -> Any:
         from ray import tune
@@ -111,11 +126,11 @@ class _Indexed(Hyperparameter):
         return tune.randint(0, self.count)
 
     def examples(self) -> list[Value]:
-        few = self.count <= MANY
-        return [self.value(index) for index in (range(self.count) if few else (0, self.count - 1))]
+        many = self.count > MAX_EXAMPLES
+        return [self.value(index) for index in ((0, self.count - 1) if many else range(self.count))]
 
 
-class QUniform(_Indexed, _Range):
+class QUniform(Indexed, Range):
     """low, low + q, low + 2q ... up to high."""
 
     type: Literal["quniform"]
@@ -124,7 +139,7 @@ class QUniform(_Indexed, _Range):
     @model_validator(mode="after")
     def _has_steps(self) -> Self:
         if self.count < 2:
-            raise ValueError(f"q {self.q!r} is more than what lies between low and high")
+            raise ValueError(f"q {self.q!r} is larger than the distance from low to high")
         return self
 
     @property
@@ -132,21 +147,19 @@ class QUniform(_Indexed, _Range):
         low, high, q = (Decimal(repr(number)) for number in (self.low, self.high, self.q))
         return int((high - low) // q) + 1
 
-    def value(self, drawn: Any) -> Value:
-        return float(Decimal(repr(self.low)) + int(drawn) * Decimal(repr(self.q)))
+    def value(self, draw: Any) -> Value:
+        return float(Decimal(repr(self.low)) + int(draw) * Decimal(repr(self.q)))
 
 
-class Int(_Indexed):
-    """A whole number from low to high, both included."""
+class Int(Indexed, Range):
+    """An integer from low to high, both included."""
 
     type: Literal["int"]
     low: int
     high: int
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low >= self.high:
-            raise ValueError(f"low {self.low} is not below high {self.high}")
+    def _drawable(self) -> Self:
         if self.count > 2**31:
             raise ValueError("low and high are too far apart")
         return self
@@ -155,89 +168,81 @@ class Int(_Indexed):
     def count(self) -> int:
         return self.high - self.low + 1
 
-    def value(self, drawn: Any) -> Value:
-        return self.low + int(drawn)
+    def value(self, draw: Any) -> Value:
+        return self.low + int(draw)
 
 
-class Choice(Hyperparameter):
-    """One of several values, in no order."""
+class Choice(Indexed):
+    """One of several values without an order."""
 
-    scale: ClassVar[str] = "choice"
     type: Literal["choice"]
     values: Annotated[list[Value], Field(min_length=2, max_length=1_000)]
 
     @field_validator("values")
     @classmethod
-    def _each_once(cls, given: list[Value]) -> list[Value]:
-        if len({repr(value) for value in given}) < len(given):
-            raise ValueError("a value is named twice")
-        return given
+    def _distinct(cls, values: list[Value]) -> list[Value]:
+        if len(set(map(repr, values))) < len(values):
+            raise ValueError("a value is listed twice")
+        return values
+
+    @property
+    def count(self) -> int:
+        return len(self.values)
 
     def domain(self) -> Any:
         from ray import tune
 
-        return tune.choice(list(range(len(self.values))))
+        return tune.choice(list(range(self.count)))
 
-    def value(self, drawn: Any) -> Value:
-        return self.values[int(drawn)]
+    def value(self, draw: Any) -> Value:
+        return self.values[int(draw)]
 
     def examples(self) -> list[Value]:
         return self.values
 
 
-SWEEPS = resources.files("calcgpt") / "sweeps"
-CHECKED = 1_000  # combinations of values that are tried before anything runs
-METRICS: dict[str, Literal["min", "max"]] = {
-    "val_loss": "min",
-    "val_char_accuracy": "max",
-    "val_exact_match": "max",
-}
-# What all trials must have in common to be compared, and what [search] says.
-_OF_THE_SWEEP = {
-    f"train.{field}"
-    for field in ("steps", "eval_interval", "eval_batches", "eval_problems", "checkpoint_interval")
+HYPERPARAMETERS: dict[str, type[Hyperparameter]] = {
+    "uniform": Uniform,
+    "loguniform": LogUniform,
+    "quniform": QUniform,
+    "int": Int,
+    "choice": Choice,
 }
 
 
 class Search(Section):
     """How the space is searched."""
 
-    algorithm: str | None = Field(None, description="proposes values; null: optuna, or bohb's own")
-    scheduler: str = Field("asha", description="ends trials early")
-    metric: str = Field("val_loss", description="what is to become small or, of scores, large")
+    algorithm: Algorithm | None = Field(
+        None, description="proposes values; null: optuna, or the model of bohb"
+    )
+    scheduler: Scheduler = Field("asha", description="stops trials early")
+    metric: Metric = Field("val_loss", description="a loss to minimize or a score to maximize")
     trials: int = Field(ge=1, le=100_000)
-    max_steps: int | None = Field(None, ge=1, description="of a trial; null: as the recipe")
-    grace_steps: int = Field(ge=1, description="steps between validations: the least of a trial")
-    reduction_factor: int = Field(3, ge=2, description="one in so many goes on after each rung")
+    max_steps: int | None = Field(None, ge=1, description="steps of a trial; null: the recipe's")
+    grace_steps: int = Field(ge=1, description="steps between validations; a trial's minimum")
+    reduction_factor: int = Field(3, ge=2, description="one in so many trials passes each rung")
     seed: int = Field(0, ge=0, lt=2**31)
-
-    @field_validator("metric")
-    @classmethod
-    def _known(cls, given: str) -> str:
-        if given not in METRICS:
-            raise ValueError(f"unknown metric {given!r}; valid names: {', '.join(METRICS)}")
-        return given
 
     @property
     def mode(self) -> Literal["min", "max"]:
-        """Whether the metric is to become small or large."""
+        """Whether the metric is minimized or maximized."""
         return METRICS[self.metric]
 
 
 class Space(Section):
-    """A sweep: a file in `calcgpt/sweeps/`, or one's own."""
+    """A sweep's space: a file in `calcgpt/sweeps/` or a user's own."""
 
     description: str = ""
-    recipe: str = Field(description="what all trials are laid over")
-    fixed: dict[str, Any] = Field({}, description="tables of a recipe, laid over it first")
+    recipe: str = Field(description="the recipe below all trials")
+    fixed: dict[str, Any] = Field({}, description="a recipe's tables that overlay it in all trials")
     search: Search
     space: Annotated[dict[str, SerializeAsAny[Hyperparameter]], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _searchable(self) -> Self:
-        for name in self.space:
-            if name in _OF_THE_SWEEP:
-                raise ValueError(f"{name} is the same in all trials: no hyperparameter")
+        if shared := sorted(SHARED_FIELDS & self.space.keys()):
+            raise ValueError(f"{shared[0]} is the same in all trials: it cannot be searched")
         steps, grace = self.max_steps, self.search.grace_steps
         if steps % grace:
             raise ValueError(f"grace_steps {grace} does not divide max_steps {steps}")
@@ -246,61 +251,66 @@ class Space(Section):
 
     @property
     def max_steps(self) -> int:
-        """The longest training of a trial."""
-        return self.search.max_steps or self.base().train.steps
+        """Training steps of a trial that is not stopped early."""
+        return self.search.max_steps or self.base_recipe().train.steps
 
     @property
     def rounds(self) -> int:
-        """Validations of a trial that is not ended early."""
+        """Validations of a trial that is not stopped early."""
         return self.max_steps // self.search.grace_steps
 
-    def base(self) -> Recipe:
-        """The recipe with the fixed table, and no hyperparameter."""
+    def base_recipe(self) -> Recipe:
+        """Returns the recipe with the fixed table and without any hyperparameter."""
         return load_recipe(self.recipe, overlays=[self.fixed])
 
-    def recipe_of(self, values: Mapping[str, Value]) -> Recipe:
-        """The recipe with the values of some or all hyperparameters, as a person would train it;
-        raises ConfigError where they are none of a recipe."""
+    def recipe_with(self, values: Mapping[str, Value]) -> Recipe:
+        """Returns the recipe with values of some or all hyperparameters, to train it normally.
+
+        Raises ConfigError if the recipe is invalid.
+        """
         try:
             return load_recipe(self.recipe, overlays=[self.fixed, *map(_overlay, values.items())])
         except ConfigError as error:
-            said = ", ".join(f"{name} = {value!r}" for name, value in values.items())
-            raise ConfigError(f"with {said}: {error}") from None
+            settings = ", ".join(f"{name} = {value!r}" for name, value in values.items())
+            raise ConfigError(f"with {settings}: {error}") from None
 
     def trial_recipe(self, values: Mapping[str, Value]) -> Recipe:
-        """That recipe for a trial: as long as the sweep says, and saved at every validation."""
-        recipe, grace = self.recipe_of(values), self.search.grace_steps
+        """Returns that recipe for a trial: `max_steps` long, with a checkpoint at each round."""
+        recipe, grace = self.recipe_with(values), self.search.grace_steps
         train = recipe.train.model_copy(
             update={
                 "steps": self.max_steps,
                 "eval_interval": grace,
                 "checkpoint_interval": grace,
-                # A round is told with the next row after its checkpoint; see `calcgpt.lab.trials`.
+                # A round is reported with the row after its checkpoint: see `RoundReporter`.
                 "log_interval": min(recipe.train.log_interval, max(1, grace // 20)),
             }
         )
         return recipe.model_copy(update={"train": train})
 
     def _check_combinations(self) -> None:
-        """Refuse a space that holds what is no recipe. All combinations are tried where they are
-        few; else as many random ones, every value that was listed among them."""
-        examples = {name: each.examples() for name, each in self.space.items()}
-        if math.prod(map(len, examples.values())) <= CHECKED:
+        """Raises ConfigError if a combination of values is an invalid recipe.
+
+        Checks all combinations, or MAX_COMBINATIONS random ones, which include each example of
+        each hyperparameter.
+        """
+        examples = {name: axis.examples() for name, axis in self.space.items()}
+        if math.prod(map(len, examples.values())) <= MAX_COMBINATIONS:
             rows = list(itertools.product(*examples.values()))
         else:
             shuffle = random.Random(0)
-            columns = (
-                [value for _ in range(0, CHECKED, len(values))
-                 for value in shuffle.sample(values, len(values))][:CHECKED]
-                for values in examples.values()
-            )  # fmt: skip
+            columns = []
+            for values in examples.values():
+                repeats = math.ceil(MAX_COMBINATIONS / len(values))
+                column = [v for _ in range(repeats) for v in shuffle.sample(values, len(values))]
+                columns.append(column[:MAX_COMBINATIONS])
             rows = list(zip(*columns, strict=True))
         for row in rows:
-            self.recipe_of(dict(zip(examples, row, strict=True)))
+            self.recipe_with(dict(zip(examples, row, strict=True)))
 
 
 def _overlay(item: tuple[str, Value]) -> dict[str, Any]:
-    """`section.field` and its value as a recipe's TOML has it; raises ConfigError for no field."""
+    """Returns `section.field` and its value as a recipe's table; raises ConfigError."""
     name, value = item
     section, _, field = name.rpartition(".")
     if section in ("model", "train", "data"):
@@ -308,34 +318,31 @@ def _overlay(item: tuple[str, Value]) -> dict[str, Any]:
     if name in ("tokenizer", "vocab_size"):
         return {name: value}
     raise ConfigError(
-        f"{name!r} is no field of a recipe: a hyperparameter is a table such as "
+        f"{name!r} is not a field of a recipe: a hyperparameter is a table such as "
         f'[space."train.lr"], and `calcgpt recipes NAME` lists the fields'
     )
 
 
 def space_names() -> list[str]:
-    """Names of the spaces in the package."""
-    return names_in(SWEEPS)
+    """Returns the names of the package's spaces."""
+    return names_in(SPACES)
 
 
 def load_space(name: str, *, trials: int | None = None, seed: int | None = None) -> Space:
-    """The space `name` (of the package, or a path to a TOML file), with other numbers in place of
-    its own. A recipe that it names by a path is found from the file's own folder.
+    """Returns the space `name`: one of the package, or the path of a TOML file.
 
-    Raises ConfigError, one line, for whatever is wrong with it: no combination of values that it
-    allows may be an invalid recipe.
+    `trials` and `seed` replace the file's values. A recipe given by its path is relative to the
+    file's folder. Raises ConfigError, one line, if the space allows any invalid recipe.
     """
-    table = read_toml(name, SWEEPS, "space")
+    table = read_toml(name, SPACES, "space")
     source = f"space {name!r}"
-    search = table.get("search")
-    if isinstance(search, dict):
-        given = {"trials": trials, "seed": seed}
-        search |= {key: value for key, value in given.items() if value is not None}
+    if isinstance(search := table.get("search"), dict):
+        overrides = {"trials": trials, "seed": seed}
+        search |= {key: value for key, value in overrides.items() if value is not None}
     recipe = table.get("recipe")
     if isinstance(recipe, str) and recipe.endswith(".toml") and name.endswith(".toml"):
         table["recipe"] = str(Path(name).parent / recipe)
-    axes = table.get("space")
-    if isinstance(axes, dict):
+    if isinstance(axes := table.get("space"), dict):
         table["space"] = {key: _hyperparameter(axes[key], f"{source}: {key}") for key in axes}
     return build(Space, table, source)
 
@@ -347,16 +354,7 @@ def _hyperparameter(table: Any, source: str) -> Hyperparameter:
             f"types: {', '.join(sorted(HYPERPARAMETERS))}"
         )
     try:
-        kind = look_up(HYPERPARAMETERS, table["type"], "type of hyperparameter")
+        cls = look_up(HYPERPARAMETERS, table["type"], "type of hyperparameter")
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
-    return build(kind, table, source)
-
-
-HYPERPARAMETERS: dict[str, type[Hyperparameter]] = {
-    "uniform": Uniform,
-    "loguniform": LogUniform,
-    "quniform": QUniform,
-    "int": Int,
-    "choice": Choice,
-}
+    return build(cls, table, source)

@@ -1,31 +1,38 @@
-"""Trials by what they reached.
-
-What a sweep found: report.json, report.md, best.toml and plots.
-"""
+"""The report of a sweep: report.json, report.md, best.toml and plots."""
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calcgpt.lab.space import Space
-from calcgpt.lab.sweep_plots import draw_sweep
+import numpy as np
+
+from calcgpt.lab.space import Choice, Hyperparameter, Int, LogUniform, Range, Space
 from calcgpt.lab.trials import Ranked, Status
+from calcgpt.plots import HEAT_MAP, RC_PARAMS, save_figures
 from calcgpt.recipe import recipe_toml
 from calcgpt.tables import markdown_table
 from datagen.files import write_json, write_text
 
-MOST_ROWS = 10  # of the table on a terminal
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+
+MAX_ROWS = 10  # of the table on a terminal
 
 
 def write_report(space: Space, trials: Sequence[Ranked], out: Path, algorithm: str) -> list[Path]:
-    """Write what was found of the trials, which are in order, to `out`; returns the files.
-    `algorithm` is what proposed them."""
+    """Writes the report on `trials`, best first, to the folder `out`; returns the files.
+
+    `algorithm` is the name of the search algorithm that proposed the trials.
+    """
     report, page, best = out / "report.json", out / "report.md", out / "best.toml"
-    pictures = draw_sweep(space, trials, out / "plots")
+    plots = draw_sweep(space, trials, out / "plots")
     write_json(
         report,
         {
@@ -37,73 +44,220 @@ def write_report(space: Space, trials: Sequence[Ranked], out: Path, algorithm: s
             "trials": [asdict(trial) for trial in trials],
         },
     )
-    files = [page, report, *pictures]
+    files = [page, report, *plots]
     if trials and trials[0].best is not None:
         write_text(best, _best_recipe(space, trials[0]))
         files.append(best)
-    pictures = [picture.relative_to(out) for picture in pictures]
-    write_text(page, _page(space, trials, pictures, how(space, algorithm)))
+    plots = [plot.relative_to(out) for plot in plots]
+    write_text(page, _page(space, trials, plots, algorithm))
     return files
 
 
 def _best_recipe(space: Space, best: Ranked) -> str:
-    """The recipe with the best values, to be trained with its own number of steps."""
-    recipe = space.recipe_of(best.values)
-    found = f"{space.search.metric} {best.best:.4f} at step {best.best_step}"
-    description = f"{space.recipe} with the best values of a sweep: trial {best.trial}, {found}."
+    """Returns the recipe with the best values as TOML, with its own number of steps."""
+    recipe = space.recipe_with(best.values)
+    result = f"{space.search.metric} {best.best:.4f} at step {best.best_step}"
+    description = f"{space.recipe} with the best values of a sweep: trial {best.trial}, {result}."
     return recipe_toml(recipe.model_copy(update={"description": description}))
 
 
-def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> str:
-    """The trials as a Markdown table."""
-    names = list(space.space)
-    heads = ["trial", space.search.metric, "at step", "steps", "status", *names]
-    rows = []
-    for each in trials[:limit]:
-        result = ["–", "–"] if each.best is None else [f"{each.best:.4f}", f"{each.best_step}"]
-        cells = [each.trial, *result, f"{each.steps}", each.status]
-        cells += [_cell(each.values[name]) for name in names]
-        rows.append(cells)
-    return markdown_table(heads, rows)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def counts(trials: Sequence[Ranked]) -> str:
-    """How the trials ended, in words."""
-    found = Counter(trial.status for trial in trials)
-    ended = ", ".join(f"{found[status]} {status}" for status in Status if found[status])
-    return f"{len(trials)} trials: {ended}"
-
-
-def how(space: Space, algorithm: str) -> str:
-    """How the space was searched, in a sentence."""
-    scheduler = space.search.scheduler
-    if scheduler != "bohb":
-        return f"Proposed by {algorithm}, ended early by {scheduler}."
-    if algorithm == "bohb":
-        return "BOHB: proposed by its own model, ended early by HyperBand."
-    return (
-        "BOHB without its own model, whose packages hpbandster and ConfigSpace are missing here or "
-        f"do not run: proposed by {algorithm}, ended early by HyperBand."
-    )
-
-
-def _page(space: Space, trials: Sequence[Ranked], pictures: Sequence[Path], how: str) -> str:
+def _page(space: Space, trials: Sequence[Ranked], plots: Sequence[Path], algorithm: str) -> str:
     search = space.search
-    goal = "smallest" if search.mode == "min" else "largest"
+    superlative = "smallest" if search.mode == "min" else "largest"
     parts = [
         "# Hyperparameter search",
         " ".join(space.description.split()),
-        f"{counts(trials)}. {how} A trial has at most {space.max_steps} steps, with a validation "
-        f"every {search.grace_steps}, and counts by the {goal} {search.metric} of all. "
+        f"{summary(space, trials, algorithm)} A trial has at most {space.max_steps} steps, with a "
+        f"validation every {search.grace_steps}. Its result is its {superlative} {search.metric}. "
         f"The seed is {search.seed}.",
         table(space, trials),
         "\n".join(f"- {each.trial} {each.status}: {each.reason}" for each in trials if each.reason),
     ]
     if trials and trials[0].best is not None:
         parts.append("The best values as a recipe: `calcgpt train --recipe best.toml --out RUN`.")
-    parts += [f"![{picture.stem}]({picture.as_posix()})" for picture in pictures]
+    parts += [f"![{plot.stem}]({plot.as_posix()})" for plot in plots]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def summary(space: Space, trials: Sequence[Ranked], algorithm: str) -> str:
+    """Returns how the trials ended and how the space was searched, in two sentences."""
+    counts = Counter(trial.status for trial in trials)
+    ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    scheduler = space.search.scheduler
+    if scheduler != "bohb":
+        how = f"Proposed by {algorithm}, stopped early by {scheduler}."
+    elif algorithm == "bohb":
+        how = "BOHB: proposed by its own model, stopped early by HyperBand."
+    else:
+        how = (
+            "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
+            f"missing or do not work: proposed by {algorithm}, stopped early by HyperBand."
+        )
+    return f"{len(trials)} trials: {ended}. {how}"
+
+
+def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> str:
+    """Returns the first `limit` trials, or all, as a Markdown table."""
+    names = list(space.space)
+    header = ["trial", space.search.metric, "at step", "steps", "status", *names]
+    rows = []
+    for trial in trials[:limit]:
+        result = ["–", "–"] if trial.best is None else [f"{trial.best:.4f}", f"{trial.best_step}"]
+        values = [trial.values[name] for name in names]
+        cells = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
+        rows.append([trial.trial, *result, f"{trial.steps}", trial.status, *cells])
+    return markdown_table(header, rows)
+
+
+def draw_sweep(space: Space, trials: Sequence[Ranked], out: Path) -> list[Path]:
+    """Draws the results into the folder `out`; returns the paths of the plots."""
+    if all(trial.best is None for trial in trials):
+        return []
+
+    def figures() -> Iterator[tuple[str, Figure]]:
+        from matplotlib import RcParams, rc_context
+        from matplotlib import pyplot as plt
+
+        plt.switch_backend("agg")  # needs no display
+        # Optuna's plots choose the style ggplot. Here that name stands for the project's style.
+        ggplot = plt.style.library["ggplot"]
+        plt.style.library["ggplot"] = RcParams(RC_PARAMS)
+        study, metric = make_study(space, trials), space.search.metric
+        try:
+            with warnings.catch_warnings(), rc_context({"savefig.bbox": "tight"}):
+                # Optuna's plots are experimental, and matplotlib widens the axis of a single value.
+                warnings.simplefilter("ignore")
+                for name, draw in PLOTS.items():
+                    figure = draw(study, metric)
+                    yield name, figure
+                    plt.close(figure)
+        finally:
+            plt.style.library["ggplot"] = ggplot
+
+    return save_figures(out, figures())
+
+
+def make_study(space: Space, trials: Sequence[Ranked]) -> Study:
+    """Returns the trials as a study of Optuna, in the order of their numbers.
+
+    A trial's value is its result, even if the scheduler stopped it. Without one it has failed.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    minimize = space.search.mode == "min"
+    study = optuna.create_study(direction="minimize" if minimize else "maximize")
+    distributions = {name: _distribution(axis) for name, axis in space.space.items()}
+    for trial in sorted(trials, key=lambda trial: trial.trial):
+        state = "FAIL" if trial.best is None else "COMPLETE"
+        study.add_trial(
+            optuna.trial.create_trial(
+                state=optuna.trial.TrialState[state],
+                value=trial.best,
+                params=dict(trial.values),
+                distributions=distributions,
+            )
+        )
+    return study
+
+
+def _distribution(axis: Hyperparameter) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(axis, Choice):
+        return CategoricalDistribution(axis.values)
+    if isinstance(axis, Int):
+        return IntDistribution(axis.low, axis.high)
+    assert isinstance(axis, Range)
+    return FloatDistribution(axis.low, axis.high, log=isinstance(axis, LogUniform))
+
+
+def draw_parallel_coordinates(study: Study, metric: str) -> Figure:
+    """One line per trial, coloured by its result, and one axis per hyperparameter."""
+    from matplotlib import rc_context
+    from optuna.visualization.matplotlib import plot_parallel_coordinate
+
+    names = sorted(study.trials[0].params)  # in Optuna's order
+    rc: Any = {
+        "axes.spines.right": True,
+        "figure.constrained_layout.use": True,
+        "figure.figsize": (3 + 1.8 * len(names), 5),
+    }
+    with rc_context(rc):
+        axes = plot_parallel_coordinate(study, target_name=metric)
+    [lines] = axes.collections
+    lines.set_cmap(HEAT_MAP if study.direction.name == "MAXIMIZE" else f"{HEAT_MAP}_r")
+    labels = [metric, *(name.replace(".", "\n") for name in names)]
+    axes.set_xticks(range(len(labels)), labels, rotation=0)
+    axes.set_title("Hyperparameters and result of each trial", pad=14)
+    for name, axis in zip(names, axes.figure.axes[2:], strict=True):  # after the colour bar
+        _integer_ticks(study, name, axis.yaxis)
+        for label in axis.get_yticklabels(which="both"):
+            label.set_bbox({"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.8})
+    return _figure(axes)
+
+
+def draw_history(study: Study, metric: str) -> Figure:
+    """The result of each trial in order, and the best so far."""
+    from matplotlib.ticker import MaxNLocator
+    from optuna.visualization.matplotlib import plot_optimization_history
+
+    axes = plot_optimization_history(study, target_name=metric)
+    axes.set_title("Result of each trial")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.grid()
+    results = [trial.value for trial in study.trials if trial.value is not None]
+    if 0 < 10 * min(results) < max(results):
+        axes.set_yscale("log")
+    return _figure(axes)
+
+
+def draw_slices(study: Study, metric: str) -> Figure:
+    """The result of each trial against each hyperparameter."""
+    from matplotlib import rc_context
+    from optuna.visualization.matplotlib import plot_slice
+
+    with rc_context({"figure.figsize": (5.2, 4)}):
+        panels: Any = np.ravel(np.asarray(plot_slice(study, target_name=metric)))
+    for name, axes in zip(sorted(study.trials[0].params), panels, strict=True):
+        axes.tick_params(axis="x", which="both", rotation=45)
+        axes.grid()
+        _integer_ticks(study, name, axes.xaxis)
+    figure = _figure(panels[0])
+    figure.suptitle("Result against each hyperparameter")
+    return figure
+
+
+def draw_importances(study: Study, metric: str) -> Figure:
+    """How much each hyperparameter matters for a result among the best, by PED-ANOVA (Watanabe et
+    al. 2023)."""
+    from optuna.importance import PedAnovaImportanceEvaluator
+    from optuna.visualization.matplotlib import plot_param_importances
+
+    # The default of Optuna 4 is another evaluator, which needs scikit-learn.
+    axes = plot_param_importances(study, PedAnovaImportanceEvaluator(), target_name=metric)
+    axes.set(xlabel="importance (PED-ANOVA)", ylabel="")
+    axes.set_title("Importance of each hyperparameter", loc="left")
+    axes.legend().remove()
+    return _figure(axes)
+
+
+def _integer_ticks(study: Study, name: str, axis: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+    from optuna.distributions import IntDistribution
+
+    if isinstance(study.trials[0].distributions[name], IntDistribution):
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def _figure(axes: Any) -> Figure:
+    figure: Figure = axes.figure
+    return figure
+
+
+PLOTS = {
+    "parallel-coordinates": draw_parallel_coordinates,
+    "history": draw_history,
+    "slices": draw_slices,
+    "importances": draw_importances,
+}

@@ -1,18 +1,16 @@
-"""The folder of a sweep: all that there is to know of its trials. No file in it is unpickled.
+"""Trials: the folder of a sweep, and how a worker of Ray trains one of its trials.
 
-sweep.json              the space, its recipe, the data, and each start: seed, versions
-trials/0007/            a run's folder, and
-trials/0007/params.json the values of the hyperparameters, and what was drawn for them
-trials/0007/status.json how the trial ended
+sweep.json               the space, its recipe, the data, and each start with its seed and versions
+trials/0007/             the folder of a run, and
+trials/0007/params.json  the values of the hyperparameters, and the draws they stand for
+trials/0007/status.json  how the trial ended
 report.json, report.md, best.toml, plots/
-ray/                    Ray's own files while a sweep runs; never read again
+ray/                     Ray's own files while a sweep runs; never read again
 
-One trial on a worker of Ray: a training whose validations are told to Ray Tune.
-
-All that a trial is lies in its run's folder. Whenever it is started, be it for the first time,
-after a pause, on another machine or by another sweep command, it first tells the validations that
-stand there and then trains on from its last checkpoint. So a scheduler and a search that know
-nothing learn again what the earlier ones knew, and no step is done twice.
+No file is unpickled. The folder of a trial is its whole state: whenever the trial starts, for the
+first time, after a pause, on another machine or under another command, it first reports the
+validations that its folder holds and then continues from its last checkpoint. So a new scheduler
+and a new search learn what the earlier ones knew, and no step is trained twice.
 """
 
 from __future__ import annotations
@@ -26,10 +24,10 @@ from pathlib import Path
 from typing import Any, Self, TypedDict, TypeVar
 
 from pydantic import BaseModel, ConfigDict
-from ray import tune
 
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
-from calcgpt.lab.space import METRICS, Drawn, Space, Value
+from calcgpt.lab.space import METRICS, Draw, Space, Value
 from calcgpt.metrics import step_lines
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
@@ -38,17 +36,17 @@ from datagen.files import locked, read_json, write_json
 
 
 class Status(StrEnum):
-    """How far a trial is."""
+    """The state of a trial."""
 
     RUNNING = "running"  # or waiting, paused, interrupted
-    COMPLETED = "completed"  # all its steps
+    COMPLETED = "completed"  # trained for all its steps
     STOPPED = "stopped"  # by the scheduler
-    DIVERGED = "diverged"  # its loss is no longer a number
-    FAILED = "failed"  # in another way; the same command tries it again
+    DIVERGED = "diverged"  # its loss is not finite
+    FAILED = "failed"  # for another reason; the same command tries it again
 
     @property
     def final(self) -> bool:
-        """Whether it is never trained again."""
+        """Whether the trial is never trained again."""
         return self not in (Status.RUNNING, Status.FAILED)
 
 
@@ -63,7 +61,7 @@ class Params(_File):
     """`params.json`."""
 
     values: dict[str, Value]
-    drawn: dict[str, Drawn]
+    drawn: dict[str, Draw]
 
 
 class Ending(_File):
@@ -75,7 +73,7 @@ class Ending(_File):
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial, by its folder."""
+    """A trial, identified by its folder."""
 
     path: Path
     params: Params
@@ -86,17 +84,17 @@ class Trial:
 
     @property
     def ending(self) -> Ending:
-        """How it ended, so far."""
+        """How the trial ended, or that it is running."""
         path = self.path / "status.json"
         return _read(path, Ending) if path.exists() else Ending(status=Status.RUNNING)
 
     def end(self, status: Status, reason: str = "") -> None:
-        """Keep how it ended."""
+        """Writes how the trial ended."""
         content = Ending(status=status, reason=" ".join(reason.split())[:500])
         write_json(self.path / "status.json", content.model_dump())
 
     def reopen(self) -> None:
-        """It is to be tried again."""
+        """Lets a failed trial be tried again."""
         (self.path / "status.json").unlink(missing_ok=True)
 
     def validations(self) -> list[Row]:
@@ -105,9 +103,13 @@ class Trial:
         lines = step_lines(RunFolder(self.path).metrics_path)
         return [row for _, row in lines if _is_validation(row)]
 
+    def last_step(self) -> int:
+        """Returns the step of its last validation, 0 without one."""
+        return max((row["step"] for row in self.validations()), default=0)
+
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The trial in a folder; raises DataError."""
+        """Returns the trial in a folder; raises ConfigError or DataError if there is none."""
         return cls(path, _read(path / "params.json", Params))
 
 
@@ -118,7 +120,7 @@ def _is_validation(row: Row) -> bool:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """A sweep's files."""
+    """The files of a sweep."""
 
     path: Path
 
@@ -130,35 +132,35 @@ class SweepFolder:
         return self.path / "trials" / f"{index:04d}"
 
     def trials(self) -> list[Trial]:
-        """Those that were begun, in order; raises DataError where a file is not ours."""
-        found: list[Trial] = []
-        while (path := self.trial_path(len(found))).joinpath("params.json").exists():
-            found.append(Trial.load(path))
-        return found
+        """Returns the trials that were started, in order; raises UserError for a bad file."""
+        trials: list[Trial] = []
+        while (path := self.trial_path(len(trials))).joinpath("params.json").exists():
+            trials.append(Trial.load(path))
+        return trials
 
     def new_trial(self, index: int, params: Params) -> Trial:
-        """Keep the values of a trial before it begins."""
+        """Writes the values of a trial before it starts."""
         trial = Trial(self.trial_path(index), params)
         trial.path.mkdir(parents=True, exist_ok=True)
         write_json(trial.path / "params.json", params.model_dump())
         return trial
 
-    def begin(self, what: dict[str, Any], start: dict[str, Any]) -> None:
-        """Add a start to `sweep.json`; raises ConfigError where the folder holds another sweep."""
+    def begin(self, identity: dict[str, Any], start: dict[str, Any]) -> None:
+        """Adds a start to `sweep.json`; raises ConfigError if the folder holds another sweep."""
         path = self.path / "sweep.json"
         starts: Any = []
-        what = json.loads(json.dumps(what))
         if path.exists():
             known = read_json(path)
             starts = known.pop("starts", None)
             if not isinstance(starts, list):
                 raise DataError(f"{path} was not written by a sweep")
-            for field, (value, known_value) in differences(what, known).items():
+            requested = json.loads(json.dumps(identity))
+            for field, (value, known_value) in differences(requested, known).items():
                 raise ConfigError(
-                    f"{self.path} holds another sweep: {field} is {value!r}, it was begun with "
-                    f"{known_value!r}"
+                    f"{self.path} holds another sweep: {field} is {value!r}, but it was started "
+                    f"with {known_value!r}"
                 )
-        write_json(path, {**what, "starts": [*starts, start]})
+        write_json(path, {**identity, "starts": [*starts, start]})
 
 
 def _read(path: Path, kind: type[F]) -> F:
@@ -166,11 +168,23 @@ def _read(path: Path, kind: type[F]) -> F:
 
 
 ROUND = "round"  # what schedulers count: validations, from 1
-PATIENCE = 60.0  # seconds that a process of an earlier start may take to end
+PATIENCE = 60.0  # seconds for a process of an earlier start to end
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a trial may use, and how many trials may run at a time."""
+
+    cpus: int = 1
+    gpus: float = 0.0
+    concurrent: int | None = None  # None: as many as fit
+
+    def __str__(self) -> str:
+        return f"{self.cpus} CPUs and {self.gpus:g} GPUs"
 
 
 class TrialConfig(TypedDict):
-    """What a worker needs to know."""
+    """What a worker needs to train a trial."""
 
     folder: str
     recipe: dict[str, Any]
@@ -182,110 +196,108 @@ class TrialConfig(TypedDict):
 
 
 def run_trial(config: TrialConfig) -> None:
-    """Tell what is known of the trial, then train what is left. How it failed is kept in its
-    folder: Ray learns of errors that are not the recipe's, as those of a machine, and tries again.
+    """Reports the known validations of a trial, then trains the rest of it, on a worker of Ray.
+
+    Errors of the recipe or the data are written to the trial's folder. Other errors, such as those
+    of a machine, reach Ray, which tries the trial again.
     """
     trial = Trial.load(Path(config["folder"]))
-    rounds = Rounds(config["metric"], config["grace_steps"])
+    reporter = RoundReporter(config["metric"], config["grace_steps"])
     for row in trial.validations():
-        rounds.tell(row)
+        reporter.report(row)
     if trial.ending.status is not Status.RUNNING:
         return
     try:
-        _train(trial, config, rounds)
+        _train(trial, config, reporter)
     except TrainingError as error:
         trial.end(Status.DIVERGED, str(error))
     except UserError as error:
         trial.end(Status.FAILED, str(error))
 
 
-def _train(trial: Trial, config: TrialConfig, rounds: Rounds) -> None:
+def _train(trial: Trial, config: TrialConfig, reporter: RoundReporter) -> None:
     import torch
 
-    from calcgpt.config import Recipe
-    from calcgpt.recipe import build
     from calcgpt.training.train import train
 
     torch.set_num_threads(config["threads"])
-    recipe = build(Recipe, config["recipe"], f"trial {trial.name}")
-    data = Path(config["data"]) if config["data"] else None
-    _wait_for(trial.path)
+    with locked(trial.path, "training", timeout=PATIENCE):
+        pass  # a process of an earlier start may need a moment to end
     train(
-        recipe, data, trial.path, resume=True, device=config["device"], progress=False,
-        trackers=[lambda run, recipe: rounds],
-    )  # fmt: skip
+        build(Recipe, config["recipe"], f"trial {trial.name}"),
+        Path(config["data"]) if config["data"] else None,
+        trial.path,
+        resume=True,
+        device=config["device"],
+        progress=False,
+        trackers=[lambda run, recipe: reporter],
+    )
 
 
-class Rounds:
-    """The tracker that tells Ray Tune each validation, once.
+class RoundReporter:
+    """A tracker that reports each round to Ray Tune once.
 
-    Telling blocks, and is where a scheduler pauses or ends a trial. A validation is told with the
-    next row, which comes after the checkpoint of its step was written, or else the training since
-    the checkpoint before would be lost with every pause.
+    Reporting blocks: this is where a scheduler pauses or stops a trial. A validation is reported
+    with the next row, after the checkpoint of its step. Otherwise each pause would lose the
+    training since the previous checkpoint.
     """
 
     def __init__(self, metric: str, grace_steps: int) -> None:
         self._metric, self._grace_steps = metric, grace_steps
-        self._told = 0
-        self._waiting: Row | None = None
+        self._last_round = 0
+        self._pending: Row | None = None
 
     def write(self, row: Row) -> None:
-        """Take one row; raises TrainingError where the metric is no number."""
+        """Takes one row; raises TrainingError if the metric is not finite."""
         self.close()
         if self._metric in row:
             if not math.isfinite(row[self._metric]):
                 raise TrainingError(f"{self._metric} is {row[self._metric]} at step {row['step']}")
-            self._waiting = row
+            self._pending = row
 
     def close(self) -> None:
-        """Tell what waits."""
-        if row := self._waiting:
-            self._waiting = None
-            self.tell(row)
+        """Reports the pending validation."""
+        if row := self._pending:
+            self._pending = None
+            self.report(row)
 
-    def tell(self, row: Row) -> None:
-        """Tell one validation now, unless it is known or between two rounds."""
-        number, between = divmod(row["step"], self._grace_steps)
-        if self._metric in row and not between and number > self._told:
-            self._told = number
+    def report(self, row: Row) -> None:
+        """Reports a validation now, unless it is known or lies between two rounds."""
+        from ray import tune
+
+        number, remainder = divmod(row["step"], self._grace_steps)
+        if self._metric in row and not remainder and number > self._last_round:
+            self._last_round = number
             tune.report({ROUND: number, "step": row["step"], self._metric: row[self._metric]})
-
-
-def _wait_for(folder: Path) -> None:
-    """Until no process trains in `folder`: one that was told to end may take a moment. Raises
-    ConfigError where it does not end."""
-    with locked(folder, "training", timeout=PATIENCE):
-        pass
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A trial by its result: its best validation."""
+    """A trial and its result: the best of its validations."""
 
     trial: str
     values: dict[str, Value]
     status: Status
     reason: str
-    steps: int  # up to its last validation
-    best: float | None  # of the metric; None where there was no validation
+    steps: int  # of its last validation
+    best: float | None  # value of the metric; None without a validation
     best_step: int | None
 
 
 def ranked(trials: Sequence[Trial], space: Space) -> list[Ranked]:
-    """Best first, and last those without a result."""
+    """Returns the trials, the best first and those without a result last."""
     sign = 1 if space.search.mode == "min" else -1
+    return sorted(
+        (_result(trial, space) for trial in trials),
+        key=lambda result: (result.best is None, sign * (result.best or 0.0)),
+    )
 
-    def key(each: Ranked) -> tuple[bool, float]:
-        return (each.best is None, sign * (each.best or 0.0))
 
-    return sorted((_ranked(trial, space) for trial in trials), key=key)
-
-
-def _ranked(trial: Trial, space: Space) -> Ranked:
+def _result(trial: Trial, space: Space) -> Ranked:
     metric = space.search.metric
     rows = [row for row in trial.validations() if metric in row]
     better = min if space.search.mode == "min" else max
-    best = better(rows, key=lambda row: row[metric]) if rows else None
+    best = better(rows, key=lambda row: row[metric], default=None)
     ending = trial.ending
     return Ranked(
         trial.name,

@@ -1,0 +1,37 @@
+"""A small space of a sweep, and trials with metrics that no training wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from calcgpt.lab.trials import Params, SweepFolder, Trial
+
+SPACE = """
+recipe = "nano"
+[search]
+trials = 3
+max_steps = 40
+grace_steps = 10
+[space."train.lr"]
+type = "loguniform"
+low = 1e-4
+high = 1e-2
+[space."train.schedule"]
+type = "choice"
+values = ["linear", "cosine"]
+"""
+
+
+def validation(step: int, loss: float, **scores: float) -> str:
+    """Returns a line of `metrics.jsonl`."""
+    return json.dumps({"step": step, "val_loss": loss, **scores}) + "\n"
+
+
+def new_trial(out: Path, index: int, metrics: str = "", lr: float = 1e-3) -> Trial:
+    """Creates a trial of SPACE with these metrics in the sweep's folder `out`."""
+    values = {"train.lr": lr, "train.schedule": "linear"}
+    params = Params(values=values, drawn={"train.lr": lr, "train.schedule": 0})
+    trial = SweepFolder(out).new_trial(index, params)
+    (trial.path / "metrics.jsonl").write_text(metrics)
+    return trial

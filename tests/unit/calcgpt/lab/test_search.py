@@ -1,0 +1,99 @@
+"""Search algorithms: what they propose, and what they learn from the sweep's folder."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
+pytest.importorskip("optuna")
+from calcgpt.errors import ConfigError
+from calcgpt.lab.search import (
+    ALGORITHMS,
+    RecordedSearch,
+    algorithm_name,
+    has_bohb,
+    make_search,
+    search_seed,
+)
+from calcgpt.lab.space import Space
+from calcgpt.lab.trials import Params, SweepFolder, Trial
+
+
+def with_search(space: Space, **changes: Any) -> Space:
+    search = space.search.model_copy(update=changes)
+    return space.model_copy(update={"search": search})
+
+
+def propose(
+    space: Space, out: Path, count: int, algorithm: str = "optuna", seed: int = 0
+) -> list[Params]:
+    """Returns the parameters of `count` trials that a sweep in `out` proposes; each gets a
+    result."""
+    space = with_search(space, algorithm=algorithm)
+    folder = SweepFolder(out)
+    known = folder.trials()
+    inner = make_search(space, known, search_seed(seed, len(known)))
+    search = RecordedSearch(inner, space, folder, known, lambda t: {"folder": str(t.path)})
+    proposals = []
+    for number in range(count):
+        name = f"ray{number}"
+        config = search.suggest(name)
+        assert config
+        trial = Trial.load(Path(config["folder"]))
+        proposals.append(trial.params)
+        loss = -math.log(float(trial.params.values["train.lr"]))
+        result = {"round": 1, "training_iteration": 1, "val_loss": loss}
+        search.on_trial_result(name, result)
+        search.on_trial_complete(name, result)
+    return proposals
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_resumed_search_proposes_the_known_trials_and_then_new_ones(
+    space: Space, tmp_path: Path, algorithm: str
+) -> None:
+    first = propose(space, tmp_path, 4, algorithm)
+    again = propose(space, tmp_path, 8, algorithm)
+    assert again[:4] == first
+    rates = [params.values["train.lr"] for params in again]
+    assert len(set(rates)) == 8  # the first draws of the seed are not repeated
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_seed_determines_the_search(space: Space, tmp_path: Path, algorithm: str) -> None:
+    one, same, other = (
+        propose(space, tmp_path / name, 4, algorithm, seed)
+        for name, seed in (("a", 3), ("b", 3), ("c", 4))
+    )
+    assert one == same != other
+
+
+def test_known_results_lead_the_search(space: Space, tmp_path: Path) -> None:
+    propose(space, tmp_path, 12)  # optuna's first ten are random
+    later = propose(space, tmp_path, 30)[12:]
+    # Large rates are good here: half of uniform draws would be above the middle, 1e-3.
+    assert sum(params.values["train.lr"] > 1e-3 for params in later) >= 15
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_search_continues_after_trials_without_a_result(
+    space: Space, tmp_path: Path, algorithm: str
+) -> None:
+    space, folder = with_search(space, algorithm=algorithm), SweepFolder(tmp_path)
+    search = RecordedSearch(make_search(space, [], 0), space, folder, [], lambda trial: {})
+    search.suggest("a")
+    search.on_trial_complete("a", {"done": True})
+    search.suggest("b")
+    search.on_trial_complete("b", error=True)
+    assert search.suggest("c") is not None
+    assert len(folder.trials()) == 3
+
+
+def test_the_scheduler_bohb_brings_its_own_algorithm(space: Space) -> None:
+    assert algorithm_name(space) == "optuna"
+    name = algorithm_name(with_search(space, scheduler="bohb"))
+    assert name == ("bohb" if has_bohb() else "optuna")
+    with pytest.raises(ConfigError, match="leave out the algorithm"):
+        algorithm_name(with_search(space, scheduler="bohb", algorithm="optuna"))
