@@ -1,7 +1,9 @@
-"""Text to batches. A batch depends on the seed and the step alone, so a resumed run sees what an
-uninterrupted one would have seen, and nothing about the order needs to be saved.
+"""Text to batches.
 
-Shapes: B sequences, T tokens. Targets are the next tokens; -100 carries no loss.
+A batch depends on the seed and the step only. A resumed run therefore sees the batches of an
+uninterrupted run, and checkpoints do not store the order of the data.
+
+Shapes: B sequences, T tokens. Targets are the next tokens; the target -100 carries no loss.
 """
 
 from __future__ import annotations
@@ -14,23 +16,27 @@ import numpy.typing as npt
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.data.tokenizer import Tokenizer
+from calcgpt.data.tokenizer import Tokenizer, code_points
 from calcgpt.errors import DataError
 
 Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
-NO_LOSS = -100  # what torch's cross-entropy ignores
+NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
 class BatchSource(ABC):
-    """Batches of one split. `batch(step, size)` is a pure function of the seed and these two."""
+    """Batches of one split."""
 
     @abstractmethod
     def batch(self, step: int, size: int) -> Batch:
-        """The batch of step `step` (from 0), `size` sequences."""
+        """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed
+        and the two arguments."""
 
 
 class StreamBatches(BatchSource):
-    """One endless string, random windows of `block_size`, loss on every token (the blog's)."""
+    """Random windows of `block_size` tokens from one long text, with loss on every token.
+
+    These are the batches of the blog. Raises DataError if the text is too short for a window.
+    """
 
     def __init__(
         self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int
@@ -48,60 +54,64 @@ class StreamBatches(BatchSource):
 
 
 class ProblemLines:
-    """Problems, one a line, as tokens; loss after the first `=` only.
+    """Problems, one a line, as tokens, with loss after the first `=` only.
 
-    Raises DataError for a line without an `=`, or one that does not fit in `block_size`.
+    `text` is a string, or ASCII bytes that end in a newline. Raises DataError for a line without
+    `=` or one that does not fit in `block_size`, and if a token may be longer than one character.
     """
 
-    def __init__(self, text: str, tokenizer: Tokenizer, block_size: int) -> None:
-        lines = text.splitlines()
-        self.lengths = np.array([len(line) for line in lines])
-        self.starts = np.concatenate(([0], np.cumsum(self.lengths[:-1])))
-        self.ids = tokenizer.encode("".join(lines))
-        equals = tokenizer.encode("=")[0]
-        is_equals = self.ids == equals
-        if not np.logical_or.reduceat(is_equals, self.starts).all() or not self.lengths.all():
+    def __init__(
+        self, text: str | bytes, tokenizer: Tokenizer, block_size: int | None = None
+    ) -> None:
+        tokenizer = tokenizer.require_characters()
+        if isinstance(text, str):  # line ends of other systems
+            text = "".join(f"{line}\n" for line in text.splitlines())
+        points = code_points(text)
+        is_newline = points == ord("\n")
+        self.lengths = np.diff(np.flatnonzero(is_newline), prepend=-1) - 1
+        self.starts = np.cumsum(self.lengths) - self.lengths  # in `ids`, which has no newlines
+        self.ids = tokenizer.encode_points(points[~is_newline])
+        is_equals = self.ids == tokenizer.encode("=")[0]
+        if not self.lengths.all() or not np.logical_or.reduceat(is_equals, self.starts).all():
             raise DataError("batches 'problems' need one problem a line, each with an '='")
         # Index of the first `=` of each line, relative to the line's start.
-        places = np.flatnonzero(is_equals)
-        self.equals = places[np.searchsorted(places, self.starts)] - self.starts
-        if self.lengths.max() - 1 > block_size:
-            raise DataError(
-                f"a problem of {self.lengths.max()} characters does not fit in {block_size} tokens"
-            )
+        positions = np.flatnonzero(is_equals)
+        self.equals = positions[np.searchsorted(positions, self.starts)] - self.starts
+        n = self.lengths.max()
+        if block_size is not None and n - 1 > block_size:  # the last character is a target only
+            raise DataError(f"a problem of {n} characters does not fit in {block_size} tokens")
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def batch(self, rows: npt.NDArray[np.int64]) -> Batch:
-        """The lines at these indices, in this order."""
+        """Returns the lines at these indices, in this order."""
         lengths = self.lengths[rows, None]
         columns = np.arange(lengths.max())
-        inside = columns < lengths
-        # Past a line's end stands its own last character: never looked at, never a target.
+        # Shorter lines are padded with their own last character, which is never a target.
         ids = self.ids[self.starts[rows, None] + np.minimum(columns, lengths - 1)].astype(np.int64)
-        has_loss = inside & (columns > self.equals[rows, None])
+        has_loss = (columns < lengths) & (columns > self.equals[rows, None])
         targets = np.where(has_loss, ids, NO_LOSS)[:, 1:]
         return torch.from_numpy(ids[:, :-1]), torch.from_numpy(targets)
 
 
 class ProblemBatches(BatchSource):
-    """One problem a row, in an order shuffled anew each epoch."""
+    """One problem a row, shuffled in every epoch.
+
+    Raises DataError for a line without `=`, or one that does not fit in `block_size`.
+    """
 
     def __init__(
-        self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+        self, text: str | bytes, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
         self.lines = ProblemLines(text, tokenizer, block_size)
         self.seed = config.seed
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
     def batch(self, step: int, size: int) -> Batch:
-        drawn = np.arange(step * size, (step + 1) * size)
-        rows = np.empty(size, dtype=np.int64)
-        for epoch in np.unique(drawn // len(self.lines)):
-            here = drawn // len(self.lines) == epoch
-            rows[here] = self._shuffled(int(epoch))[drawn[here] % len(self.lines)]
-        return self.lines.batch(rows)
+        epochs, positions = np.divmod(np.arange(step * size, (step + 1) * size), len(self.lines))
+        rows = [self._shuffled(int(e))[positions[epochs == e]] for e in np.unique(epochs)]
+        return self.lines.batch(np.concatenate(rows))
 
     def _shuffled(self, epoch: int) -> npt.NDArray[np.int64]:
         if epoch != self._epoch:
@@ -111,10 +121,10 @@ class ProblemBatches(BatchSource):
 
 
 def micro_batches(batch: Batch, count: int) -> list[Batch]:
-    """The same rows in `count` parts with equally many rows, each as narrow as its targets allow.
+    """Returns the rows in `count` parts of equally many rows, each as narrow as its targets allow.
 
-    Rows of about one length share a part, the shortest in the first, so that little is padding.
-    One part is the batch itself.
+    Rows of similar length share a part, which saves padding; the first part has the shortest. With
+    a count of 1, returns the batch itself.
     """
     if count == 1:
         return [batch]
@@ -130,11 +140,11 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
 
 
 def _rng(seed: int, index: int) -> np.random.Generator:
-    """A generator for one step or epoch, independent of all others."""
+    """Returns a generator for one step or epoch, independent of all others."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, index))))
 
 
-# (text, tokenizer, config, block size) -> its batches
+# Name in a recipe -> (text, tokenizer, config, block size) -> batches.
 BATCHES: dict[str, Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = {
     "stream": StreamBatches,
     "problems": ProblemBatches,

@@ -1,9 +1,9 @@
-"""Training problems that are drawn as they are needed, without files.
+"""Problems as lines of text, and training problems that are drawn without files.
 
-They come in blocks. A block is a pure function of the config, the seed, its index and its size, so
-a resumed run that begins in the middle of one draws it again as it was. Only problems that a file
-of training problems could hold are drawn (`datagen.splits`): none is a validation or test problem
-of any seed.
+Fresh problems come in blocks. A block depends on the config, the seed, its index and its size only,
+so a resumed run that starts in the middle of a block draws the same block again. Only problems that
+a training file could hold are drawn (`datagen.splits`): never a validation or test problem of any
+seed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from datagen.formats import line_format
 from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes
 
-DRAWING = 1  # to be raised by whatever changes the problems that a config stands for
-BLOCK = 16_384  # problems, about: some hundred batches, made in some 50 ms
-_PROBE = 4 * BLOCK  # problems that are looked at before a run begins
-_ROUND = 16_384  # problems of one distribution drawn at a time
-_PATIENCE = 64  # rounds in a row that may bring nothing
-# Streams of the seed; those before belong to the files of datagen, one for each split.
+DRAWING = 1  # to be raised by every change of the problems that a config stands for
+BLOCK = 16_384  # problems, about: some hundred batches, made in about 50 ms
+PROBE = 4 * BLOCK  # problems that are drawn and checked before a run begins
+_ROUND = 16_384  # problems of one distribution that are drawn at a time
+_MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
+# Streams of the seed. Those before belong to the files of datagen, one for each split.
 _CHOICES = len(Split)
 _FIRST_DISTRIBUTION = _CHOICES + 1
 
 
 @dataclass(frozen=True)
 class Line:
-    """A problem as it stands in a file, cut where the model takes over."""
+    """A problem of a file, split where the model takes over."""
 
     prompt: str  # up to and including the first `=`
     field: str  # the true answer field: after the last `=`, with the closing `$`
@@ -49,7 +49,7 @@ class Line:
 
 
 def split_line(text: str) -> Line:
-    """Cut one problem; raises NotationError where it is none."""
+    """Splits one line. Raises NotationError if it is not a problem."""
     prompt = text[: text.find("=") + 1]
     problem = parse_prompt(prompt or text)
     field = text.rpartition("=")[2]
@@ -64,7 +64,8 @@ def split_line(text: str) -> Line:
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
-    """The problems of a file, one a line; raises DataError naming the first bad line."""
+    """Returns the problems of a file, one a line. Raises DataError, which names the first bad
+    line."""
     lines = []
     for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
         try:
@@ -88,115 +89,113 @@ class FreshProblems:
         )
 
     def block(self, index: int, size: int) -> ProblemArray:
-        """`size` training problems, independent of each other and of every other block.
+        """Returns `size` training problems, independent of each other and of all other blocks.
 
-        Raises DataError where a distribution of the mixture hardly ever has an operation.
+        Raises DataError if a distribution of the mixture hardly ever gives one of the operations.
         """
         choices = bit_generator(self.seed, _CHOICES, index)
-        source = _choose(choices, self._mixture, size)
-        operation = _choose(choices, self._operations, size)
-        kinds = source * len(OPERATIONS) + operation
+        distributions = _choose(choices, self._mixture, size)
+        kinds = distributions * len(OPERATIONS) + _choose(choices, self._operations, size)
         counts = np.bincount(kinds, minlength=len(self.names) * len(OPERATIONS))
-        drawn = [
-            piece
-            for place, wanted in enumerate(counts.reshape(len(self.names), -1))
-            for piece in self._draw(place, index, wanted)
+        parts = [
+            part
+            for number, n_missing in enumerate(counts.reshape(len(self.names), -1))
+            for part in self._draw(number, index, n_missing)
         ]
-        # They are drawn kind by kind; each goes where its kind was chosen.
-        places = np.empty(size, np.intp)
-        places[np.argsort(kinds, kind="stable")] = np.arange(size)
-        return _joined(drawn).take(places)
+        # Problems are drawn kind by kind. Each goes to a row for which its kind was chosen.
+        order = np.empty(size, np.intp)
+        order[np.argsort(kinds, kind="stable")] = np.arange(size)
+        return _concatenate(parts).take(order)
 
-    def _draw(self, place: int, index: int, wanted: NDArray[np.int64]) -> list[ProblemArray]:
-        """Training problems of one distribution, `wanted` of each operation, (4,), in order."""
-        draw = distribution(self.names[place])
-        bits = bit_generator(self.seed, _FIRST_DISTRIBUTION + place, index)
-        found: list[list[ProblemArray]] = [[] for _ in OPERATIONS]
-        missing, idle = wanted.copy(), 0
+    def _draw(self, number: int, index: int, counts: NDArray[np.int64]) -> list[ProblemArray]:
+        """Returns training problems of one distribution, `counts` of each operation, (4,), in
+        order."""
+        name = self.names[number]
+        draw = distribution(name)
+        bits = bit_generator(self.seed, _FIRST_DISTRIBUTION + number, index)
+        drawn: list[list[ProblemArray]] = [[] for _ in OPERATIONS]
+        missing, n_idle = counts.copy(), 0
         while missing.any():
             before = missing.sum()
             for problems in draw(bits, _ROUND):
                 usable = self._usable(problems, Split.TRAIN)
                 for code in np.flatnonzero(missing):
                     rows = np.flatnonzero(usable & (problems.op == code))[: missing[code]]
-                    found[code].append(problems.take(rows))
+                    drawn[code].append(problems.take(rows))
                     missing[code] -= len(rows)
-            idle = idle + 1 if missing.sum() == before else 0
-            if idle == _PATIENCE:
+            n_idle = n_idle + 1 if missing.sum() == before else 0
+            if n_idle == _MAX_IDLE_ROUNDS:
                 operation = OPERATIONS[int(missing.argmax())].value
                 raise DataError(
-                    f"the distribution {self.names[place]!r} has too few training problems "
-                    f"with {operation!r}"
+                    f"the distribution {name!r} has too few training problems with {operation!r}"
                 )
-        return [piece for pieces in found for piece in pieces]
+        return [part for parts in drawn for part in parts]
 
     def held_out(self, count: int) -> ProblemArray:
-        """The first `count` validation problems, none twice; fewer, if the distribution has not so
-        many. Raises DataError if it has none."""
+        """Returns the first `count` validation problems, all different, or all of a distribution
+        that has fewer. Raises DataError if it has none."""
         draw = distribution(self.validation)
         stream = list(Split).index(Split.VAL)
-        kept: dict[int, None] = {}  # hashes of what was taken, for none to come twice
-        found: list[ProblemArray] = []
-        round_, last_new = 0, 0
-        while len(kept) < count and round_ - last_new < _PATIENCE:
-            for problems in draw(bit_generator(self.seed, stream, round_), _ROUND):
+        seen: set[int] = set()  # hashes
+        parts: list[ProblemArray] = []
+        number, last_new = 0, 0
+        while len(seen) < count and number - last_new < _MAX_IDLE_ROUNDS:
+            for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
                 hashes = problem_hashes(problems).tolist()
                 rows = []
                 for row in np.flatnonzero(self._usable(problems, Split.VAL)).tolist():
-                    if hashes[row] not in kept and len(kept) < count:
-                        kept[hashes[row]] = None
+                    if hashes[row] not in seen and len(seen) < count:
+                        seen.add(hashes[row])
                         rows.append(row)
-                found.append(problems.take(np.array(rows, np.intp)))
-                last_new = round_ if rows else last_new
-            round_ += 1
-        if not kept:
+                parts.append(problems.take(np.array(rows, np.intp)))
+                last_new = number if rows else last_new
+            number += 1
+        if not seen:
             raise DataError(f"the distribution {self.validation!r} has no validation problems")
-        return _joined(found)
+        return _concatenate(parts)
 
     def _usable(self, problems: ProblemArray, split: Split) -> NDArray[np.bool_]:
-        """Which of these belong to a split and can be written; (n,)."""
+        """Returns which problems belong to a split and fit the format; (n,)."""
         return belongs(problem_hashes(problems), split) & self.format.fits(problems)
 
-    def text(self, problems: ProblemArray) -> str:
-        """Problems in the config's format, each with its newline."""
-        return self.format.render_lines(problems).decode("ascii")
+    def render(self, problems: ProblemArray) -> bytes:
+        """Returns the problems in the config's format, each line with its newline, in ASCII."""
+        return self.format.render_lines(problems)
 
 
 class FreshBatches(BatchSource):
-    """Fresh problems, one a row; a block of them is kept for the steps that share it.
+    """Fresh problems, one a row. Steps share a block of them.
 
-    Raises DataError where the context is too short for them. A problem so rarely long that none
-    like it was met before the run began is left out: no run ends over it.
+    Raises DataError if one of the first `probe` problems does not fit in `block_size`. Longer
+    problems that come up later are left out: they do not end the run.
     """
 
-    def __init__(self, problems: FreshProblems, tokenizer: Tokenizer, block_size: int) -> None:
+    def __init__(
+        self, problems: FreshProblems, tokenizer: Tokenizer, block_size: int, probe: int = PROBE
+    ) -> None:
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
-        self._key = 0, _PROBE
-        text = problems.text(problems.block(*self._key))
-        self._lines = ProblemLines(text, tokenizer, block_size)
+        ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
+        self._key: tuple[int, int] | None = None  # index and size of the block in memory
 
     def batch(self, step: int, size: int) -> Batch:
-        steps = max(1, BLOCK // size)  # that share a block
-        key = (step // steps, steps * size)
+        n_steps = max(1, BLOCK // size)  # steps that share a block
+        key = step // n_steps, n_steps * size
         if key != self._key:
-            self._lines, self._key = self._block(*key), key
-        return self._lines.batch(np.arange(size) + step % steps * size)
-
-    def _block(self, index: int, size: int) -> ProblemLines:
-        lines = self.problems.text(self.problems.block(index, size)).splitlines()
-        fitting = [line for line in lines if len(line) <= self.block_size + 1]
-        fitting += fitting[: size - len(fitting)]  # in place of those left out
-        return ProblemLines("\n".join(fitting), self.tokenizer, self.block_size)
+            text = self.problems.render(self.problems.block(*key))
+            self._lines = ProblemLines(text, self.tokenizer)
+            fitting = np.flatnonzero(self._lines.lengths <= self.block_size + 1)
+            self._rows = np.resize(fitting, key[1])  # the first ones replace those that do not fit
+            self._key = key
+        return self._lines.batch(self._rows[step % n_steps * size :][:size])
 
 
 def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """`count` indices of `weights`, each with its share of probability; (count,)."""
+    """Returns `count` indices of `weights`, drawn in proportion to them; (count,)."""
     uniform = (bits.random_raw(count) >> np.uint64(11)) * 2.0**-53
     bounds = np.cumsum(weights)
     return np.searchsorted(bounds / bounds[-1], uniform, side="right")
 
 
-def _joined(pieces: Sequence[ProblemArray]) -> ProblemArray:
-    """All problems of `pieces`, in order."""
+def _concatenate(parts: Sequence[ProblemArray]) -> ProblemArray:
     columns = [field.name for field in fields(ProblemArray)]
-    return ProblemArray(*(np.concatenate([getattr(p, name) for p in pieces]) for name in columns))
+    return ProblemArray(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))

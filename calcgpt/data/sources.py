@@ -1,4 +1,4 @@
-"""What a run learns from: a folder of text, or problems that are drawn as they are needed."""
+"""The data of a run: a folder of text, or problems that are drawn as they are needed."""
 
 from __future__ import annotations
 
@@ -24,33 +24,32 @@ from datagen.files import read_text
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 
-VALIDATION_POOL = 2_000  # fresh problems that the validation loss is taken from
+VALIDATION_POOL = 2_000  # fresh problems of which the validation loss is the mean
 
 
 class TrainingData(Protocol):
-    """What the trainer asks of its data."""
+    """Data that a model is trained on."""
 
     @property
     def fingerprint(self) -> str:
-        """A hash that tells this data from other data."""
+        """A hash that differs from that of other data."""
 
     @property
     def train_text(self) -> str:
-        """The whole training text, for a tokenizer to be made from; empty where there is none."""
+        """The whole training text, from which a tokenizer is made; empty without files."""
 
     def batches(
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
-        """Batches of the training or of the validation split."""
+        """Returns batches of the training or the validation split."""
 
     def validation_problems(self, count: int) -> list[Line] | None:
-        """The first `count` validation problems, which can be answered right or wrong; None where
-        the data does not hold problems."""
+        """Returns the first `count` validation problems; None for data that is plain text."""
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder with `train.txt` and `val.txt`; with `manifest.json` it holds problems."""
+    """A folder with `train.txt` and `val.txt`. With a `manifest.json` it holds problems."""
 
     path: Path
     train_text: str
@@ -59,7 +58,7 @@ class DataFolder:
 
     @property
     def holds_problems(self) -> bool:
-        """Whether its lines are arithmetic problems, which can be answered right or wrong."""
+        """Whether its lines are arithmetic problems, not plain text."""
         return self.manifest_sha256 is not None
 
     @property
@@ -68,7 +67,7 @@ class DataFolder:
 
     @classmethod
     def load(cls, path: Path) -> DataFolder:
-        """Raises DataError where a file is missing, empty or not UTF-8."""
+        """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8."""
         manifest = path / "manifest.json"
         return cls(
             path,
@@ -88,7 +87,7 @@ class DataFolder:
 
 
 class FreshData:
-    """Problems drawn as a recipe's [data] section says, from the seed of its training."""
+    """Problems drawn by the [data] section of a recipe, from the seed of its training."""
 
     train_text = ""
 
@@ -105,17 +104,17 @@ class FreshData:
             raise ConfigError("without a data folder, train.batches must be 'problems'")
         if split == Split.TRAIN:
             return FreshBatches(self.problems, tokenizer, block_size)
-        text = self.problems.text(self.problems.held_out(VALIDATION_POOL))
-        return ProblemBatches(text, tokenizer, config, block_size)
+        pool = self.problems.render(self.problems.held_out(VALIDATION_POOL))
+        return ProblemBatches(pool, tokenizer, config, block_size)
 
     def validation_problems(self, count: int) -> list[Line]:
-        text = self.problems.text(self.problems.held_out(count))
-        return [split_line(line) for line in text.splitlines()]
+        lines = self.problems.render(self.problems.held_out(count)).decode().splitlines()
+        return [split_line(line) for line in lines]
 
 
 def training_data(recipe: Recipe, folder: Path | None) -> TrainingData:
-    """The data in `folder` or, without one, of the recipe's own [data] section; raises ConfigError
-    where there is neither."""
+    """Returns the data in `folder`, or without one that of the recipe's [data] section. Raises
+    ConfigError if there is neither."""
     if folder is not None:
         return DataFolder.load(folder)
     if recipe.data is None:

@@ -1,11 +1,7 @@
-"""What every tokenizer can do, and the tables that name them.
+"""Tokenizers: one token a character, or byte-pair encoding (Sennrich et al. 2016) of bytes
+(Radford et al. 2019, section 2.2).
 
-Tokens that are characters.
-
-Tokens that are pieces of words, learned from a text: byte-pair encoding (Sennrich et al. 2016),
-of bytes (Radford et al. 2019, section 2.2).
-
-The package tokenizers, of the extra `text`, is imported where it is used.
+Byte-pair encoding uses the package tokenizers, of the extra `text`, which is imported on first use.
 """
 
 from __future__ import annotations
@@ -31,43 +27,46 @@ if TYPE_CHECKING:
 
 
 Ids = npt.NDArray[np.uint8 | np.uint16]
+CodePoints = npt.NDArray[np.uint8 | np.uint32]
 Make = TypeVar("Make", bound="Callable[[str, int], Tokenizer]")
 
 
 class Tokenizer(ABC):
     """Text to token ids and back. The ids are 0 to `len(tokenizer)` - 1."""
 
-    # Whether each token is one character, so that a place in the ids is one in the text. Problems
-    # need it: the notation counts characters.
+    # Whether each token is one character, so that positions in ids and text are the same. Problems
+    # need this: the notation counts characters.
     one_a_character: ClassVar[bool]
 
     @abstractmethod
     def __len__(self) -> int:
-        """How many tokens there are."""
+        """Returns the number of tokens."""
 
     @abstractmethod
     def encode(self, text: str) -> Ids:
-        """Ids of `text`, (n,), in the smallest type that holds them all. Raises DataError, naming
-        the first character that has none, and its place."""
+        """Returns the ids of `text`, (n,), in the smallest type that holds all ids.
+
+        Raises DataError, which names the first character that has no id, and its position.
+        """
 
     @abstractmethod
     def decode(self, ids: npt.ArrayLike) -> str:
-        """The text of `ids`, (n,)."""
+        """Returns the text of `ids`, (n,)."""
 
     @abstractmethod
     def to_json(self) -> str:
-        """The content of `tokenizer.json`: an object whose `type` is a name in TYPES."""
+        """Returns the content of `tokenizer.json`: an object whose `type` is a name in TYPES."""
 
     @classmethod
     @abstractmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """The tokenizer of that object, which may hold anything; raises ValueError, KeyError or
-        TypeError where it is none."""
+        """Returns the tokenizer of that object. Raises ValueError, KeyError or TypeError if the
+        object is not valid: it may hold any JSON."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The tokenizer, of this class, that `to_json` described; raises CheckpointError, one line,
-        on anything else. Nothing is evaluated."""
+        """Returns the tokenizer of this class that `to_json` described. Raises CheckpointError, one
+        line, for any other text. Nothing in it is evaluated."""
         try:
             content = json.loads(text)
             name = content["type"]
@@ -77,36 +76,46 @@ class Tokenizer(ABC):
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"not a tokenizer: {error}") from None
 
-    def require_characters(self) -> None:
-        """Raise DataError unless each token is one character."""
-        if not self.one_a_character:
-            raise DataError("problems need one token a character: this model's may be longer")
+    def require_characters(self) -> CharTokenizer:
+        """Returns the tokenizer itself. Raises DataError unless each token is one character."""
+        if not isinstance(self, CharTokenizer):
+            raise DataError(
+                "problems need one token a character: tokens of this model may be longer"
+            )
+        return self
 
     @property
     def id_type(self) -> type[np.uint8] | type[np.uint16]:
-        """The smallest type that holds every id."""
+        """The smallest type that holds all ids."""
         return np.uint8 if len(self) <= 256 else np.uint16
 
 
-# The tokenizer, of whatever type, that its `to_json` described; CheckpointError on anything else.
+# Returns the tokenizer of any type that `to_json` described; raises CheckpointError.
 tokenizer_from_json = Tokenizer.from_json
 
 
 @dataclass(frozen=True)
 class Maker:
-    """What the name of a tokenizer in a recipe stands for."""
+    """Makes the tokenizer that a name in a recipe stands for."""
 
-    kind: type[Tokenizer]  # what it makes
+    kind: type[Tokenizer]
     make: Callable[[str, int], Tokenizer]
 
     def __call__(self, text: str, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
-        """A tokenizer for a training text, of at most `vocab_size` tokens where that is a choice.
-        Raises ValueError where the text does not do."""
+        """Returns a tokenizer for a training text, of at most `vocab_size` tokens if its size is a
+        choice. Raises ValueError if no tokenizer can be made from the text."""
         return self.make(text, vocab_size)
 
 
+def code_points(text: str | bytes) -> CodePoints:
+    """Returns the characters of a string, or of ASCII bytes, as numbers; (n,)."""
+    if isinstance(text, str) and not text.isascii():
+        return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    return np.frombuffer(text.encode("ascii") if isinstance(text, str) else text, np.uint8)
+
+
 class CharTokenizer(Tokenizer):
-    """One token a character. Ids are the positions in `vocabulary`, which is sorted."""
+    """One token a character. The ids are the positions in `vocabulary`, a sorted string."""
 
     one_a_character = True
 
@@ -114,7 +123,7 @@ class CharTokenizer(Tokenizer):
         if not vocabulary or "".join(sorted(set(vocabulary))) != vocabulary:
             raise ValueError("a vocabulary is a sorted string of distinct characters")
         self.vocabulary = vocabulary
-        # Code point -> id; -1 is a character that the vocabulary lacks.
+        # Code point -> id, -1 for a character that is not in the vocabulary, such as the last.
         self._ids = np.full(max(map(ord, vocabulary)) + 2, -1, dtype=np.int32)
         self._ids[[ord(c) for c in vocabulary]] = np.arange(len(vocabulary))
 
@@ -122,23 +131,23 @@ class CharTokenizer(Tokenizer):
         return len(self.vocabulary)
 
     def encode(self, text: str) -> Ids:
-        """Ids of `text`, one a character, in the smallest type that holds them.
+        return self.encode_points(code_points(text))
 
-        Raises DataError naming the first character that the vocabulary lacks, and its place.
-        """
-        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-        ids = self._ids[np.minimum(points, len(self._ids) - 1)]
-        if (ids < 0).any():
-            at = int((ids < 0).argmax())
-            raise DataError(f"character {text[at]!r} at position {at} is not in the vocabulary")
+    def encode_points(self, points: CodePoints) -> Ids:
+        """Returns the ids of characters. Raises what `encode` raises."""
+        ids = self._ids.take(points, mode="clip")
+        if (unknown := ids < 0).any():
+            position = int(unknown.argmax())
+            character = chr(points[position])
+            raise DataError(
+                f"character {character!r} at position {position} is not in the vocabulary"
+            )
         return ids.astype(self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """The text of `ids`."""
         return "".join(self.vocabulary[i] for i in np.asarray(ids).tolist())
 
     def to_json(self) -> str:
-        """The content of `tokenizer.json`."""
         return json.dumps({"type": "chars", "vocabulary": self.vocabulary}, indent=2) + "\n"
 
     @classmethod
@@ -147,41 +156,41 @@ class CharTokenizer(Tokenizer):
 
 
 def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
-    """The 21 characters of the notation, whatever the text holds."""
+    """Returns a tokenizer of the 21 characters of the notation, for any text."""
     return CharTokenizer(ALPHABET)
 
 
 def steps_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
-    """The characters of the notation with worked steps, whatever the text holds."""
+    """Returns a tokenizer of the characters of the notation with worked steps, for any text."""
     return CharTokenizer(STEPS_ALPHABET)
 
 
 def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
-    """The characters of the text itself, sorted."""
+    """Returns a tokenizer of the characters of the text."""
     return CharTokenizer("".join(sorted(set(text))))
 
 
 N_BYTES = 256
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
-# Where GPT-2's pattern ends a piece whatever stands around it: at the start of a line, unless white
-# space is near. ASCII, for what is white space elsewhere differs from one library to the next.
-_CUT = re.compile(r"(?<=[!-~]\n)(?=[!-~])")
+# A place at which GPT-2's pattern always splits: the start of a line, unless white space is near.
+# ASCII only: libraries differ in what else is white space.
+_LINE_START = re.compile(r"(?<=[!-~]\n)(?=[!-~])")
 
 
 class BytePairTokenizer(Tokenizer):
-    """Text is cut into words, numbers, signs and white space by GPT-2's pattern; within each, the
-    bytes are joined by the merges, the earliest first. Every text has an encoding, and is what it
-    decodes to.
+    """Byte-pair encoding. GPT-2's pattern splits the text into words, numbers, signs and white
+    space. In each of them the merges join bytes, the earliest merge first. Every text can be
+    encoded, and decodes to itself.
 
-    A token is written as GPT-2 writes it, each byte as one visible character (`Ġ` is a space).
-    `vocabulary` are the tokens by id: the bytes, sorted by that character, and what each merge
-    makes. `merges` are pairs of tokens that exist before theirs.
+    Tokens are written as by GPT-2, each byte as one visible character (`Ġ` is a space).
+    `vocabulary` lists the tokens by id: the bytes, sorted by that character, then the result of
+    each merge. `merges` are pairs of tokens with lower ids than their result.
     """
 
     one_a_character = False
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]) -> None:
-        ids = {token: place for place, token in enumerate(vocabulary)}
+        ids = {token: number for number, token in enumerate(vocabulary)}
         if (
             len(vocabulary) > MAX_VOCABULARY
             or len(vocabulary) != N_BYTES + len(merges)
@@ -192,40 +201,39 @@ class BytePairTokenizer(Tokenizer):
                 f"a vocabulary is the {N_BYTES} bytes and one token a merge, "
                 f"{MAX_VOCABULARY:,} at most and none twice"
             )
-        for place, (left, right) in enumerate(merges, start=N_BYTES):
-            parts_exist = ids.get(left, place) < place and ids.get(right, place) < place
-            if not parts_exist or left + right != vocabulary[place]:
-                raise ValueError(f"token {place} is not made of the two tokens that its merge says")
+        for number, (left, right) in enumerate(merges, start=N_BYTES):
+            parts_exist = ids.get(left, number) < number and ids.get(right, number) < number
+            if not parts_exist or left + right != vocabulary[number]:
+                raise ValueError(f"token {number} is not made of the two tokens of its merge")
         self.vocabulary = tuple(vocabulary)
         self.merges = tuple(merges)
-        self.pipeline = _pipeline(ids, list(merges))  # the same, in the library
+        self.pipeline = _pipeline(ids, list(merges))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> Ids:
-        """Ids of `text`, at most one a byte of its UTF-8, uint16 where there are more than 256.
-
-        Raises DataError naming the first lone surrogate, which UTF-8 has no bytes for.
-        """
+        """Returns the ids of `text`, at most one a byte of its UTF-8. Raises DataError with the
+        first lone surrogate, which UTF-8 cannot encode, and its position."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            at = error.start
+            character, position = text[error.start], error.start
             raise DataError(
-                f"character {text[at]!r} at position {at} is a lone surrogate"
+                f"character {character!r} at position {position} is a lone surrogate"
             ) from None
-        # Piece by piece, for the library keeps some 200 bytes a character.
-        ids = (self.pipeline.encode(piece).ids for piece in _CUT.split(text))
+        # In parts: the library takes about 200 bytes of memory a character.
+        ids = (self.pipeline.encode(part).ids for part in _LINE_START.split(text))
         return np.fromiter(chain.from_iterable(ids), self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        """The text of `ids`; bytes that are not UTF-8, as where a character was cut, give `�`."""
+        """Returns the text of `ids`. Bytes that are not UTF-8, such as a part of a character, give
+        `�`."""
         tokens = [self.vocabulary[i] for i in np.asarray(ids).tolist()]
         return str(self.pipeline.decoder.decode(tokens))
 
     def to_json(self) -> str:
-        """The content of `tokenizer.json`; a merge is its two tokens with a space between."""
+        """Returns the content of `tokenizer.json`. A merge is two tokens with a space between."""
         content = {
             "type": "bpe",
             "vocabulary": self.vocabulary,
@@ -243,12 +251,12 @@ class BytePairTokenizer(Tokenizer):
 
 
 def byte_pair_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> BytePairTokenizer:
-    """The merges that join the most frequent pair of neighbours, again and again, until there are
-    `vocab_size` tokens (256 to 65,536) or no pair is left that occurs twice.
+    """Returns a tokenizer learned from `text`: the most frequent pair of neighbours is joined until
+    there are `vocab_size` tokens (256 to 65,536) or no pair occurs twice.
 
-    The same text gives the same tokenizer: of pairs that are equally frequent, the one with the
-    lower ids is joined. Time grows with the square of the longest word: seconds for one of 100 kB.
-    Raises ValueError where there is no text.
+    The same text gives the same tokenizer: of equally frequent pairs, the one with lower ids is
+    joined first. Time grows with the square of the longest word: seconds for a word of 100 kB.
+    Raises ValueError if the text is empty.
     """
     if not text:
         raise ValueError("there is no text to learn from")
@@ -256,23 +264,23 @@ def byte_pair_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> BytePairToke
     pipeline = _pipeline({}, [])
     trainer = library.trainers.BpeTrainer(
         vocab_size=vocab_size,
-        min_frequency=2,  # joining what occurs once would learn a word by heart
+        min_frequency=2,  # a merge that occurs once would memorise a word
         initial_alphabet=_byte_characters(),
         show_progress=False,
     )
-    pipeline.train_from_iterator(_CUT.split(text), trainer)
+    pipeline.train_from_iterator(_LINE_START.split(text), trainer)
     merges = [(left, right) for left, right in json.loads(pipeline.to_str())["model"]["merges"]]
     return BytePairTokenizer([*_byte_characters(), *map("".join, merges)], merges)
 
 
 def _byte_characters() -> list[str]:
-    """The characters that stand for bytes, sorted: where the trainer puts them as well."""
+    """Returns the characters that stand for bytes, sorted, as in the trainer's vocabulary."""
     return sorted(_library().pre_tokenizers.ByteLevel.alphabet())
 
 
 def _pipeline(ids: dict[str, int], merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
-    """Bytes, cut by GPT-2's pattern and joined by the merges; nothing is normalised or special, so
-    that every text comes back as it was."""
+    """Returns the library's tokenizer. It has no normalisation and no special tokens, so that every
+    text decodes to itself."""
     library = _library()
     pipeline: tokenizers.Tokenizer = library.Tokenizer(library.models.BPE(ids, merges))
     pipeline.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -281,7 +289,7 @@ def _pipeline(ids: dict[str, int], merges: list[tuple[str, str]]) -> tokenizers.
 
 
 def _library() -> Any:
-    """The package tokenizers; raises UserError where it is not installed."""
+    """Returns the package tokenizers. Raises UserError if it is not installed."""
     try:
         import tokenizers
     except ImportError:
@@ -291,10 +299,10 @@ def _library() -> Any:
     return tokenizers
 
 
-# `type` in a `tokenizer.json` -> the class that reads it.
+# `type` in a `tokenizer.json` -> its class.
 TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairTokenizer}
 
-# Name in a recipe -> what makes the tokenizer for a training text.
+# Name in a recipe -> maker of the tokenizer for a training text.
 TOKENIZERS: dict[str, Maker] = {
     "arithmetic": Maker(CharTokenizer, arithmetic_tokenizer),
     "steps": Maker(CharTokenizer, steps_tokenizer),

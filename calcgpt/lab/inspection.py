@@ -199,7 +199,7 @@ def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) 
         config = DataConfig(format="steps" if in_steps else "direct", mixture={"blog": 1.0})
     problems = FreshProblems(config, seed)
     longest = recipe.model.block_size + 1  # the last character is not read
-    texts = problems.text(problems.block(0, n)).splitlines()
+    texts = problems.render(problems.block(0, n)).decode().splitlines()
     fitting = [text for text in texts if len(text) <= longest]
     if not fitting:
         raise DataError(f"no problem fits in the model's context, {longest - 1} characters")

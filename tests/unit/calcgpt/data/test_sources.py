@@ -46,7 +46,7 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     data = FreshData(config(), 1)
     lines = data.validation_problems(50)
-    pool = data.problems.text(data.problems.held_out(VALIDATION_POOL)).splitlines()
+    pool = data.problems.render(data.problems.held_out(VALIDATION_POOL)).decode().splitlines()
     assert len(pool) == VALIDATION_POOL
     assert lines == [split_line(text) for text in pool[:50]]
     assert {split_of(parse(text)) for text in pool} == {Split.VAL}
