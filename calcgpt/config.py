@@ -1,8 +1,8 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
-Each name stands for an entry of a table: `POSITIONS` in `calcgpt.model.positions`, for example. A
-`Literal` lists the names of each table, so that a wrong one is refused when a config is built; a
-test holds the two equal.
+Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.positions`. A
+`Literal` here lists the names of that table, so a config with another name is not built. A test
+checks that the two are equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 
 class Section(BaseModel):
-    """A table of a config: nothing unknown, nothing converted, nothing changed afterwards."""
+    """A table of a config. It accepts no unknown fields, converts no values and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -52,7 +52,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**16)]
 
 
 class ModelConfig(Section):
-    """The architecture. Each field is one choice; the defaults are the blog's baseline."""
+    """The architecture. The defaults are the blog's baseline."""
 
     architecture: Architecture = Field("gpt", description="kind of model")
     block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
@@ -64,18 +64,21 @@ class ModelConfig(Section):
     )
     position: Position = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
-    row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that begin a row")
-    n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: places told apart in a row")
+    row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that start a row")
+    n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: distinct places in a row")
     place_offset: int = Field(
-        0, ge=0, description="coupled: largest random offset of the places while training"
+        0, ge=0, description="coupled: largest random offset of the places in training"
     )
     max_distance: int = Field(
-        128, ge=1, le=1_000_000, description="shaw, t5-buckets: from where on distances are alike"
+        128,
+        ge=1,
+        le=1_000_000,
+        description="shaw, t5-buckets: distances from it on are alike",
     )
     n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
-    attention: Attention = Field("full", description="which of the past a token sees")
+    attention: Attention = Field("full", description="which part of the past a token sees")
     window: int = Field(32, ge=1, le=1_000_000, description="window: tokens seen, itself included")
-    landmark_block: int = Field(16, ge=1, le=1_000_000, description="landmark: tokens of a block")
+    landmark_block: int = Field(16, ge=1, le=1_000_000, description="landmark: tokens per block")
     attention_kernel: Literal["sdpa", "plain"] = Field(
         "sdpa", description="torch's fused attention, or the formula step by step"
     )
@@ -89,7 +92,7 @@ class ModelConfig(Section):
     )
     norm: Norm = Field("layernorm", description="normalisation")
     norm_position: NormPosition = Field(
-        "pre", description="normalise what a sub-layer reads, or its sum"
+        "pre", description="normalise the input of a sub-layer, or its sum"
     )
     dropout: float = Field(0.0, ge=0, lt=1)
     tie_embeddings: bool = Field(False, description="output head shares the token embedding")
@@ -102,7 +105,7 @@ class ModelConfig(Section):
 
     @property
     def kv_heads(self) -> int:
-        """Key/value heads, resolved."""
+        """Number of key/value heads."""
         return self.n_head if self.n_kv_head is None else self.n_kv_head
 
     @property
@@ -117,8 +120,8 @@ class ModelConfig(Section):
 
     @property
     def ff_width(self) -> int:
-        """Hidden width of the feed-forward network, resolved. By default a gated network has 2/3 of
-        the width, so that it has as many parameters (Shazeer 2020, section 2)."""
+        """Hidden width of the feed-forward network. A gated network has 2/3 of the default width,
+        so that it has as many parameters as a plain one (Shazeer 2020, section 2)."""
         default = int(2 * self.n_embd / 3) if self.gated else self.n_embd
         return self.ff_hidden or 4 * default
 
@@ -135,7 +138,7 @@ class ModelConfig(Section):
         return self
 
     def _check_positions(self) -> None:
-        """Raises ValueError for numbers that the positional scheme cannot work with."""
+        """Raises ValueError for values that the positional scheme does not support."""
         if self.position in ("rope", "learned+rope", "coupled+rope") and self.head_dim % 2:
             raise ValueError(f"rope needs an even head width, not {self.head_dim}")
         if self.position == "sinusoidal" and self.n_embd % 2:
@@ -156,30 +159,28 @@ class ModelConfig(Section):
 class TrainConfig(Section):
     """How a model is trained. The defaults are the blog's: 5,000 steps of AdamW at 3e-4."""
 
-    batches: Batches = Field("stream", description="how text becomes batches")
-    join_lines: bool = Field(True, description="stream: drop the newlines, as the blog does")
-    batch_size: int = Field(16, ge=1, description="sequences a step")
-    grad_accum: int = Field(1, ge=1, description="micro-batches a step; divides batch_size")
+    batches: Batches = Field("stream", description="how batches are made from text")
+    join_lines: bool = Field(True, description="stream: remove newlines, as the blog does")
+    batch_size: int = Field(16, ge=1, description="sequences per step")
+    grad_accum: int = Field(1, ge=1, description="micro-batches per step; divides batch_size")
     steps: int = Field(5_000, ge=1)
     optimizer: Optimizer = "adamw"
     lr: float = Field(3e-4, gt=0, description="peak learning rate")
-    schedule: Schedule = Field("constant", description="learning rate after the warm-up")
+    schedule: Schedule = Field("constant", description="course of the learning rate after warm-up")
     warmup_steps: int = Field(0, ge=0)
-    min_lr_ratio: float = Field(0.0, ge=0, le=1, description="last learning rate over the peak")
+    min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
     weight_decay: float = Field(0.01, ge=0)
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     muon_lr: float = Field(3e-3, gt=0, description="muon: peak learning rate of hidden matrices")
     grad_clip: float = Field(0.0, ge=0, description="largest gradient norm; 0: no clipping")
     ema_decay: float = Field(
-        0.0, ge=0, lt=1, description="of the weights' moving average, which is kept; 0: none"
+        0.0, ge=0, lt=1, description="decay of a moving average of the weights; 0: none"
     )
     seed: int = Field(42, ge=0, lt=2**63)
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
-    compile: bool = Field(False, description="run the model through torch.compile")
-    parallel: Parallel = Field(
-        "ddp", description="how several processes share the model; of no effect on one"
-    )
+    compile: bool = Field(False, description="compile the model with torch.compile")
+    parallel: Parallel = Field("ddp", description="how several processes share the model")
     log_interval: int = Field(50, ge=1, description="steps between rows of metrics.jsonl")
     eval_interval: int = Field(500, ge=1, description="steps between validations")
     eval_batches: int = Field(20, ge=1, description="validation batches for the loss")
@@ -195,17 +196,14 @@ class TrainConfig(Section):
         return self
 
 
-VOCAB_SIZE = 1_024  # tokens, where a recipe does not say
+VOCAB_SIZE = 1_024  # default of a recipe
 DEFAULT_DIGITS = 7  # of worked steps: operands below 100,000
 Weight = Annotated[float, Field(ge=0)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
 class DataConfig(Section):
-    """Problems to train on that are drawn as they are needed, without files.
-
-    Weights are relative to each other.
-    """
+    """Problems that are drawn during training, without files. Weights are relative."""
 
     format: Format = Field("steps", description="how problems are written")
     digits: int | None = Field(
@@ -216,14 +214,14 @@ class DataConfig(Section):
     )
     operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
         {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
-        description="operations and their weights, in every distribution; what is not named: 1",
+        description="operations and their weights, in every distribution; default: 1",
     )
     validation: Distribution = Field("blog", description="distribution of the validation problems")
 
     @field_validator("operations")
     @classmethod
-    def _all_named(cls, given: dict[str, float]) -> dict[str, float]:
-        weights = {operation: given.get(operation, 1.0) for operation in "+-*/"}
+    def _complete_operations(cls, weights: dict[str, float]) -> dict[str, float]:
+        weights = {operation: weights.get(operation, 1.0) for operation in "+-*/"}
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights
@@ -231,12 +229,12 @@ class DataConfig(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.format == "direct" and self.digits is not None:
-            raise ValueError("the format 'direct' has no digits to choose: it has no steps")
+            raise ValueError("digits is for worked steps: the format 'direct' has none")
         return self
 
     @property
     def work_digits(self) -> int | None:
-        """Digits of a number in the worked steps; None where the format has no steps."""
+        """Digits of a number in the worked steps, or None if the format has no steps."""
         if self.format == "direct":
             return None
         return DEFAULT_DIGITS if self.digits is None else self.digits
@@ -246,24 +244,24 @@ class Recipe(Section):
     """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
 
     description: str = ""
-    tokenizer: TokenizerName = Field("arithmetic", description="how text becomes tokens")
+    tokenizer: TokenizerName = Field("arithmetic", description="how tokens are made from text")
     vocab_size: int = Field(
-        VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer, where the text is short"
+        VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer for a short text"
     )
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
-    data: DataConfig | None = Field(None, description="what to train on where no folder is given")
+    data: DataConfig | None = Field(None, description="what to train on without a data folder")
 
     @property
     def work_digits(self) -> int | None:
-        """Digits of a number in the worked steps of its problems; None where it has no steps."""
+        """Digits of a number in the worked steps of the problems, or None without steps."""
         return self.data.work_digits if self.data else None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.tokenizer == "bpe" and (self.train.batches == "problems" or self.data):
             raise ValueError(
-                "tokenizer 'bpe' is for plain text: problems, as [data] and "
-                "train.batches = 'problems' have them, need one token a character"
+                "tokenizer 'bpe' is for plain text: [data] and train.batches = 'problems' need "
+                "one token per character"
             )
         return self

@@ -1,4 +1,4 @@
-"""What a person can do wrong here, as types. Each message is one line that says what to change."""
+"""Errors in what a user gives. Each message is one line that says what to change."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class CheckpointError(UserError):
-    """A checkpoint is missing, incomplete, corrupted or of another kind; names the file."""
+    """A checkpoint is missing, incomplete, corrupted or of another kind. Names the file."""
 
 
 class TrainingError(UserError):
-    """A run cannot go on as it was configured."""
+    """A run cannot continue with its configuration."""
 
 
 class ExpressionErrorKind(StrEnum):
@@ -45,10 +45,9 @@ class ExpressionErrorKind(StrEnum):
 
 
 class ExpressionError(UserError):
-    """Input of the calculator that it cannot take.
+    """An expression that the calculator cannot evaluate.
 
-    The offending part of the text as typed is `text[position:end]`; it is empty where the text
-    ends too early.
+    The wrong part of the input is `text[position:end]`. It is empty if the text ends too early.
     """
 
     def __init__(
@@ -66,7 +65,8 @@ class ExpressionError(UserError):
 
 
 def missing_extra(target: str, library: str) -> UserError:
-    """What to raise where the library of a target is not installed; its extra has its name."""
+    """Returns the error for an export target whose library is not installed. The extra that
+    installs the library has the name of the target."""
     return UserError(f"export to {target} needs {library}: pip install 'calcgpt[{target}]'")
 
 

@@ -1,6 +1,6 @@
-"""Recipes: a model and its training as a TOML file, every field of which can be overridden.
+"""Recipes as TOML files: how they are read, overridden, checked, written and compared.
 
-Everything that can be wrong is refused when the recipe is built, in one line, before anything runs.
+A recipe is checked as a whole when it is built, so nothing runs with one that is wrong.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ S = TypeVar("S", bound=BaseModel)
 
 
 def recipe_names() -> list[str]:
-    """Names of the recipes in the package."""
+    """Returns the names of the recipes in the package."""
     return names_in(RECIPES)
 
 
 def preset_names() -> list[str]:
-    """Names of the presets in the package: architectures, as values of a recipe's [model]."""
+    """Returns the names of the presets in the package: architectures, for a recipe's [model]."""
     return names_in(PRESETS)
 
 
 def names_in(folder: Traversable) -> list[str]:
-    """The names of the TOML files in a folder of the package."""
+    """Returns the names of the TOML files in a folder of the package, without their suffix."""
     names = (file.name for file in folder.iterdir())
     return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
 
@@ -44,84 +44,84 @@ def names_in(folder: Traversable) -> list[str]:
 def load_recipe(
     name: str, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
 ) -> Recipe:
-    """The recipe `name` (of the package, or a path to a TOML file) with the tables `overlays` laid
-    over it, and then `section.field=value` overrides, each in order. A `preset` in its [model] is
-    laid under the other fields.
+    """Returns the recipe `name`: one of the package, or a path to a TOML file.
 
-    Raises ConfigError for an unknown recipe, preset, field or name (listing the valid ones) and for
-    a value of the wrong kind.
+    First the tables in `overlays` replace fields, then the `section.field=value` overrides, each in
+    order. All of them take precedence over the fields of a `preset` in [model].
+
+    Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
+    a value of the wrong type or out of range.
     """
-    table = _read(name)
+    table = _read_recipe(name)
     for overlay in overlays:
-        table = _laid_over(table, overlay)
+        table = _merged(table, overlay)
     for override in overrides:
-        _apply(table, override)
+        _apply_override(table, override)
     model = table.get("model")
     if isinstance(model, dict) and "preset" in model:
-        table["model"] = {**_preset(model.pop("preset")), **model}
+        table["model"] = {**_read_preset(model.pop("preset")), **model}
     return build(Recipe, table, f"recipe {name!r}")
 
 
 def load_preset(name: str) -> ModelConfig:
-    """The architecture `name` of the package; raises ConfigError for an unknown one."""
-    return build(ModelConfig, _preset(name), f"preset {name!r}")
+    """Returns the preset `name` of the package. Raises ConfigError for an unknown one."""
+    return build(ModelConfig, _read_preset(name), f"preset {name!r}")
 
 
-def _preset(name: object) -> dict[str, Any]:
+def _read_preset(name: object) -> dict[str, Any]:
     if name not in preset_names():
         raise ConfigError(f"unknown preset {name!r}; valid names: {', '.join(preset_names())}")
     return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
 
 
-def _read(name: str) -> dict[str, Any]:
-    """The table of one recipe, laid over the one it extends."""
-    table = _recipe_table(name)
+def _read_recipe(name: str) -> dict[str, Any]:
+    """Returns the table of a recipe, merged into the table of the recipe that it extends."""
+    table = read_toml(name, RECIPES, "recipe")
     base = table.pop("extends", None)
     if base is None:
         return table
     if name.endswith(".toml") and str(base).endswith(".toml"):
         base = str(Path(name).parent / str(base))
-    merged = _recipe_table(str(base))
-    if "extends" in merged:
-        raise ConfigError(f"recipe {name}: {base!r} extends another; one level is all there is")
-    return _laid_over(merged, table)
+    base_table = read_toml(str(base), RECIPES, "recipe")
+    if "extends" in base_table:
+        raise ConfigError(
+            f"recipe {name} extends {base!r}, which itself extends a recipe: only one level works"
+        )
+    return _merged(base_table, table)
 
 
-def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """A recipe's table with another's fields in place of its own."""
-    merged = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = {**merged[key], **value} if both else value
+def _merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `base` with the fields of `overlay` in place of its own, section by section."""
+    merged = dict(base)
+    for key, value in overlay.items():
+        both_sections = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = {**merged[key], **value} if both_sections else value
     return merged
 
 
-def _recipe_table(name: str) -> dict[str, Any]:
-    return read_toml(name, RECIPES, "recipe")
-
-
-def read_toml(name: str, folder: Traversable, what: str) -> dict[str, Any]:
-    """The table `name`: a file of the package's `folder`, without its suffix, or a path that ends
-    in `.toml`. Raises ConfigError, one line; `what` is what it calls the thing."""
-    known = names_in(folder)
-    if name in known:
+def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
+    """Returns the table `name`: a file in `folder` of the package, without its suffix, or a path
+    that ends in `.toml`. Raises ConfigError, one line, which calls the file a `kind`."""
+    names = names_in(folder)
+    if name in names:
         text = (folder / f"{name}.toml").read_text("utf-8")
     elif name.endswith(".toml"):
         try:
             text = Path(name).read_text("utf-8")
         except OSError as error:
-            raise ConfigError(f"cannot read {what} {name}: {error.strerror}") from None
+            raise ConfigError(f"cannot read {kind} {name}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise ConfigError(f"{what} {name} is not UTF-8 text") from None
+            raise ConfigError(f"{kind} {name} is not UTF-8 text") from None
     else:
-        raise ConfigError(f"unknown {what} {name!r}; valid names: {', '.join(known)}")
+        raise ConfigError(f"unknown {kind} {name!r}; valid names: {', '.join(names)}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{what} {name} is not TOML: {error}") from None
+        raise ConfigError(f"{kind} {name} is not valid TOML: {error}") from None
 
 
-def _apply(table: dict[str, Any], override: str) -> None:
+def _apply_override(table: dict[str, Any], override: str) -> None:
+    """Sets the field of `table` that a `section.field=value` override names."""
     key, equals, value = override.partition("=")
     *sections, field = key.strip().split(".")
     if not (equals and field):
@@ -130,11 +130,12 @@ def _apply(table: dict[str, Any], override: str) -> None:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
             raise ConfigError(f"override {override!r}: {section!r} is not a section")
-    table[field] = _value(value.strip())
+    table[field] = _parse_value(value.strip())
 
 
-def _value(text: str) -> Any:
-    """`text` as a TOML value, or, where it is not one, as the string itself; TOML has no null."""
+def _parse_value(text: str) -> Any:
+    """Returns `text` as a TOML value, or the string itself if it is none. TOML has no null, so
+    `null` is None."""
     if text == "null":
         return None
     try:
@@ -163,52 +164,59 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Returns `section.field` -> (value in `a`, value in `b`) for the fields that differ, in the
-    order of `a`. A field that one of the tables lacks is None there."""
+    order of `a`. A field that is missing from one of the tables is None there."""
     flat_a, flat_b = flatten(a), flatten(b)
     pairs = {key: (flat_a.get(key), flat_b.get(key)) for key in flat_a | flat_b}
     return {key: (x, y) for key, (x, y) in pairs.items() if x != y}
 
 
-def build(kind: type[S], table: Any, source: str) -> S:
-    """`kind` from a table; raises ConfigError, one line that starts with `source`."""
+def build(section: type[S], table: Any, source: str) -> S:
+    """Returns a `section` built from a table. Raises ConfigError, one line that starts with
+    `source`."""
     try:
-        return kind.model_validate(table)
-    except UserError as error:  # an unknown name, from its registry
+        return section.model_validate(table)
+    except UserError as error:  # raised by a validator, for example of a space of a sweep
         raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        if first["type"] == "literal_error":
-            raise ConfigError(f"{source}: {_unknown_name(first)}") from None
-        where = ".".join(str(part) for part in first["loc"])
-        if first["type"] == "extra_forbidden":
-            valid = ", ".join(_section(kind, first["loc"][:-1]).model_fields)
-            raise ConfigError(f"{source}: unknown field {where!r}; valid fields: {valid}") from None
-        reason = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{source}: {where + ': ' if where else ''}{reason}") from None
+        raise ConfigError(
+            f"{source}: {_reason(section, error.errors(include_url=False)[0])}"
+        ) from None
 
 
-def _section(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
-    """The section that `path` leads to."""
-    for part in path:
-        field = kind.model_fields.get(str(part))
-        if field is None:  # a key of a table of sections: `kind` is already what it holds
-            continue
-        kind = next(_models_in(field.annotation))
-    return kind
+def _reason(section: type[BaseModel], error: ErrorDetails) -> str:
+    """Returns what is wrong with a table, in one line."""
+    field = ".".join(map(str, error["loc"]))
+    if error["type"] == "literal_error":
+        return _unknown_name(error)
+    if error["type"] == "extra_forbidden":
+        valid = ", ".join(_section_at(section, error["loc"][:-1]).model_fields)
+        return f"unknown field {field!r}; valid fields: {valid}"
+    reason = error["msg"].removeprefix("Value error, ")
+    return f"{field}: {reason}" if field else reason
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The sections in an annotation such as `Section | None` or `dict[str, Section]`."""
+def _section_at(section: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
+    """Returns the section that `path` leads to from `section`."""
+    for key in path:
+        field = section.model_fields.get(str(key))
+        if field is not None:  # else `key` is one of a dict of sections, which is found already
+            section = next(_sections_in(field.annotation))
+    return section
+
+
+def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yields the sections in an annotation such as `Section | None` or `dict[str, Section]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for inner in get_args(annotation):
-        yield from _models_in(inner)
+    for argument in get_args(annotation):
+        yield from _sections_in(argument)
 
 
 def _unknown_name(error: ErrorDetails) -> str:
-    """What is wrong with a name that a `Literal` does not list."""
+    """Returns what is wrong with a name that a `Literal` does not list."""
     path = [part for part in error["loc"] if part != "[key]"]
     field = str(path[-2] if "[key]" in error["loc"] else path[-1])
-    what = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
+    kinds = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
     valid = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    return f"unknown {what.get(field, field)} {error['input']!r}; valid names: {', '.join(valid)}"
+    kind = kinds.get(field, field)
+    return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}"

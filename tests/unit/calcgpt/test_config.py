@@ -153,11 +153,11 @@ def test_a_recipe_file_alone_has_the_defaults(recipe_file: Callable[[str], str])
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("n_layer 4", "is not TOML"),
+        ("n_layer 4", "is not valid TOML"),
         ("model = 4", "model"),
-        ("[model]\nn_layer = 1\nn_layer = 2", "is not TOML"),
+        ("[model]\nn_layer = 1\nn_layer = 2", "is not valid TOML"),
         ('extends = "blogg"', "unknown recipe 'blogg'"),
-        ('extends = "blog-rope"', "extends another"),
+        ('extends = "blog-rope"', "itself extends a recipe"),
     ],
 )
 def test_a_recipe_file_that_is_none_is_refused(
