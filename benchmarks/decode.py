@@ -23,7 +23,7 @@ from benchmarks.measure import alternate, environment, parser, show, summary, wr
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
@@ -57,8 +57,8 @@ def by_transformers(model: PreTrainedModel, stop: int | None, prompts_BP: torch.
 
 def contestants(model: LanguageModel, stop: int | None, device: torch.device) -> dict[str, Answer]:
     """Every way to decode with these weights."""
-    _, counterpart = counterpart_of(model.config)
-    theirs = counterpart.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
+    _, hf_class = hf_class_of(model.config)
+    theirs = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
     ways: dict[str, Answer] = {
         "calcgpt, torch": partial(by_calcgpt, model.to(device), stop),
         PEER: partial(by_transformers, theirs.to(device), stop),
@@ -102,7 +102,9 @@ def main() -> None:
     """Run the benchmark and print its tables."""
     options = parser("Time decoding against transformers.", runs=9)
     options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
-    options.add_argument("--checkpoint", default="blog", help="one with a counterpart there")
+    options.add_argument(
+        "--checkpoint", default="blog", help="one that transformers has a class for"
+    )
     options.add_argument("--preset", default="llama", help="likewise; its weights are random")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = options.parse_args()

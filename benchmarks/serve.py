@@ -39,7 +39,7 @@ from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.errors import ConfigError
-from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.tables import text_table
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
@@ -266,7 +266,7 @@ def enter(
         about = {"engine": engine, **settings.model_dump(include=set(SHOWN))}
         contestants[kind] = Contestant(port, about)
     with suppress(ConfigError):  # where transformers has no class for the checkpoint: no peer
-        counterpart_of(Checkpoint.load(folder).model.config)
+        hf_class_of(Checkpoint.load(folder).model.config)
         about = best_peer(folder, requests, options.clients)
         port = stack.enter_context(running(*peer(folder, about["threads"], about["at_once"])))
         contestants[PEER] = Contestant(port, about, has_metrics=False)

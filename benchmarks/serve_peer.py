@@ -20,7 +20,7 @@ from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.calculator import read_answer
 from datagen.arithmetic import Operation, Problem
 from datagen.notation import number_from_text, render_prompt
@@ -44,8 +44,8 @@ def create_app(checkpoint: Checkpoint, at_once: int) -> FastAPI:
     """The endpoint, at the same path as the service's."""
     tokenizer = checkpoint.tokenizer
     stop = int(tokenizer.encode("$")[0])
-    _, counterpart = counterpart_of(checkpoint.model.config)
-    model = counterpart.build(
+    _, hf_class = hf_class_of(checkpoint.model.config)
+    model = hf_class.build(
         checkpoint.model, bos_token_id=None, eos_token_id=stop, pad_token_id=stop
     )
     places = Semaphore(at_once)

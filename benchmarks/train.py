@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from calcgpt.config import ModelConfig, TrainConfig
-from calcgpt.export.hf_classes import counterpart_of
+from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_preset
@@ -58,8 +58,8 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     """CalcGPT's and the peer's, of the same weights; exits where their losses are not the same."""
     torch.manual_seed(0)
     ours = build_model(config, VOCABULARY).to(device)
-    _, counterpart = counterpart_of(config)
-    theirs = counterpart.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    _, hf_class = hf_class_of(config)
+    theirs = hf_class.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
     theirs = theirs.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
     both = {

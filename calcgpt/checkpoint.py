@@ -1,12 +1,10 @@
-"""The README of a checkpoint, written from its recipe and its metrics alone.
+"""Checkpoints: folders of plain files. Nothing is pickled.
 
-Checkpoints: a folder of plain files, nothing pickled.
-
-config.json         the recipe, the package version, the SHA-256 of itself and of the next two
+config.json         the recipe, the package version, and the SHA-256 of it and of the next two
 tokenizer.json      the vocabulary
 model.safetensors   the weights
-metrics.json        what it scored, and on what
-README.md           the model card
+metrics.json        the scores, and the data they were measured on
+README.md           the model card, made from the recipe and the metrics
 """
 
 from __future__ import annotations
@@ -31,18 +29,143 @@ from calcgpt.metrics import OPERATIONS, Scores, read_scores
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
+from calcgpt.tables import markdown_table
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
+CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+METRICS, CARD = "metrics.json", "README.md"
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
     "test_sampled": "test, sampled at temperature 1",
 }
-ALSO = "also"  # scores on further files, by the name that was given to each
+ALSO = "also"  # the key of scores on further files, which are named by the user
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Checkpoint:
+    """A model with its recipe, its tokenizer and its metrics."""
+
+    name: str
+    recipe: Recipe
+    tokenizer: Tokenizer
+    model: LanguageModel
+    metrics: dict[str, Any]
+
+    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
+        """Writes the folder, whole or not at all.
+
+        `extra` holds the content of further safetensors files by file name, such as the state of
+        the training.
+        """
+        with new_folder(folder) as staging:
+            write_text(staging / TOKENIZER, self.tokenizer.to_json())
+            tensors = {WEIGHTS: _stored_tensors(self.model), **(extra or {})}
+            for name, content in tensors.items():
+                _save_tensors(content, staging / name)
+            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
+            hashes = {name: sha256(staging / name) for name in (TOKENIZER, *tensors)}
+            hashes[CONFIG] = _config_sha256(config)
+            write_json(staging / CONFIG, {**config, "sha256": hashes})
+            write_json(staging / METRICS, self.metrics)
+            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
+
+    @classmethod
+    def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
+        """Loads a folder. Raises CheckpointError, which names the file, if one is missing or
+        damaged or does not fit the others."""
+        recipe, hashes = _load_config(folder)
+        tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
+        tensors = load_tensors(folder, WEIGHTS, hashes)
+        model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
+        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+        name, metrics = folder.resolve().name, load_metrics(folder)
+        return cls(name, recipe, tokenizer, model.to(device).eval(), metrics)
+
+
+def load_tensors(
+    folder: Path, name: str, hashes: dict[str, str] | None = None
+) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
+    file is missing or has another hash than `config.json` says."""
+    path = folder / name
+    _check_hash(path, _load_config(folder)[1] if hashes is None else hashes)
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+
+
+def load_metrics(folder: Path) -> dict[str, Any]:
+    """Returns the content of `metrics.json`."""
+    return read_json(folder / METRICS, CheckpointError)
+
+
+def check_replaceable(out: Path, marker: str, force: bool) -> None:
+    """Raises CheckpointError if `out` exists, unless `force` is set and `out` is a folder with a
+    file named `marker`, which shows that we wrote it."""
+    if out.exists() and not (out / marker).is_file():
+        raise CheckpointError(f"{out} exists and has no {marker}: it is left alone")
+    if out.exists() and not force:
+        raise CheckpointError(f"{out} exists; --force replaces it")
+
+
+def resolve(reference: str, root: Path | None = None) -> Path:
+    """Returns the folder of a checkpoint.
+
+    `reference` is a checkpoint folder, a folder of checkpoints (the best of them is returned), the
+    name of either under `root`, or `best`, the best checkpoint under `root`.
+    """
+    root = default_root() if root is None else root
+    if reference == "best":
+        return best(root)
+    for folder in (Path(reference), root / reference):
+        if (folder / CONFIG).is_file():
+            return folder
+        if any(folder.glob(f"[!.]*/{CONFIG}")):
+            return best(folder)
+    names = ", ".join(sorted(f.parent.name for f in root.glob(f"*/{CONFIG}"))) or "none"
+    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {names}")
+
+
+def best(root: Path) -> Path:
+    """Returns the folder under `root` with the highest exact match on validation.
+
+    Of equals it is the one with fewer parameters, then the one with the lower validation loss,
+    which orders the checkpoints of a run near its end. A folder whose metrics cannot be read is
+    skipped with a warning.
+    """
+    ranked = []
+    for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
+        try:
+            metrics = load_metrics(config.parent)
+            exact_match = -1.0  # saved on a signal, before any validation: ranked last
+            if "validation" in metrics:
+                exact_match = float(metrics["validation"]["exact_match"])
+                if not 0.0 <= exact_match <= 1.0:
+                    raise ValueError(f"exact match is {exact_match}")
+            loss = float(metrics.get("val_loss", math.inf))
+            if math.isnan(loss):
+                raise ValueError("validation loss is not a number")
+            ranked.append((-exact_match, int(metrics["parameters"]), loss, config.parent))
+        except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
+            log.warning("skipped %s: %s", config.parent, error)
+    if not ranked:
+        raise CheckpointError(f"no checkpoint in {root}")
+    # min() returns the first of equals and the folders are sorted: the choice is deterministic.
+    return min(ranked, key=lambda entry: entry[:3])[3]
+
+
+def default_root() -> Path:
+    """Returns `checkpoints/` in the working directory or, if there is none, beside the package."""
+    local = Path("checkpoints")
+    return local if local.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
 
 
 def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
-    """Markdown: what the model is, how it was made, what it scored."""
+    """Returns the README of a checkpoint in Markdown: the model, its training and its scores."""
     model, train = recipe.model, recipe.train
     lines = [
         f"# {name}",
@@ -58,14 +181,14 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
         "",
     ]
     also = metrics.get(ALSO, {})
-    rows = [
-        score_row(label, read_scores(metrics, key, name))
-        for key, label in SPLITS.items()
-        if key in metrics
-    ]
-    rows += [score_row(f"{key}, greedy", read_scores(also, key, name)) for key in also]
-    if rows:
-        lines += [SCORE_HEADER, *rows, ""]
+    scores = {
+        label: read_scores(metrics, key, name) for key, label in SPLITS.items() if key in metrics
+    }
+    scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
+    if scores:
+        header = ["data", "n", "character accuracy", "exact match", *OPERATIONS]
+        rows = [score_cells(label, row) for label, row in scores.items()]
+        lines += [markdown_table(header, rows), ""]
     lines += [
         "It is a research artefact: its answers can be wrong, and `calcgpt calc` says when they",
         "are. Made from `config.json` and `metrics.json` beside this file.",
@@ -73,168 +196,44 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-SCORE_HEADER = (
-    "| data | n | character accuracy | exact match | + | - | * | / |\n"
-    "|---|---|---|---|---|---|---|---|"
-)
-
-
-def score_row(label: str, scores: Scores) -> str:
-    """One row of a score table: overall, then exact match per operation."""
-    cells = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
-    return f"| {label} | {' | '.join(cells + operation_cells(scores))} |"
+def score_cells(label: str, scores: Scores) -> list[str]:
+    """Returns a row of a score table: accuracy over all problems, then exact match by operation."""
+    accuracy = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
+    return [label, *accuracy, *operation_cells(scores)]
 
 
 def operation_cells(scores: Scores) -> list[str]:
-    """Exact match of each operation; empty where the data has none of it."""
+    """Returns the exact match of each operation, or "" if the data has no problem of it."""
     accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
     return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
 
 
-CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
-METRICS, CARD = "metrics.json", "README.md"
-
-log = logging.getLogger(__name__)
-
-
-@dataclass
-class Checkpoint:
-    """A model with all that it takes to use it and to know what it is worth."""
-
-    name: str
-    recipe: Recipe
-    tokenizer: Tokenizer
-    model: LanguageModel
-    metrics: dict[str, Any]
-
-    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
-        """Write the folder; it appears whole or not at all. `extra`: more safetensors files, by
-        file name, for what only training needs."""
-        with new_folder(folder) as staging:
-            write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            tensors = {WEIGHTS: _weights(self.model), **(extra or {})}
-            for name, content in tensors.items():
-                _save_tensors(content, staging / name)
-            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
-            hashes = {name: sha256(staging / name) for name in (TOKENIZER, *tensors)}
-            hashes[CONFIG] = _config_sha256(config)
-            write_json(staging / CONFIG, {**config, "sha256": hashes})
-            write_json(staging / METRICS, self.metrics)
-            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
-
-    @classmethod
-    def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
-        """Raises CheckpointError, naming the file, for whatever is missing or does not fit."""
-        recipe, hashes = _load_config(folder)
-        text = _read(folder / TOKENIZER)
-        _check_hash(folder / TOKENIZER, hashes)
-        try:
-            tokenizer = tokenizer_from_json(text)
-        except CheckpointError as error:
-            raise CheckpointError(f"{folder / TOKENIZER}: {error}") from None
-        tensors = load_tensors(folder, WEIGHTS, hashes)
-        model = _build(recipe, tokenizer, tensors, folder / WEIGHTS)
-        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
-        return cls(
-            folder.resolve().name,
-            recipe,
-            tokenizer,
-            model.to(device).eval(),
-            load_metrics(folder),
-        )
-
-
-def load_tensors(
-    folder: Path, name: str, hashes: dict[str, str] | None = None
-) -> dict[str, torch.Tensor]:
-    """The tensors of one safetensors file of a checkpoint, checked against its hash."""
-    path = folder / name
-    hashes = _load_config(folder)[1] if hashes is None else hashes
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: {_reason(error)}") from None
-    _check_hash(path, hashes)
+def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
+    tensors = model.state_dict()
+    if model.config.tie_embeddings:
+        del tensors["head.weight"]  # it is the token embedding's tensor
     return tensors
-
-
-def load_metrics(folder: Path) -> dict[str, Any]:
-    """The content of `metrics.json`."""
-    return read_json(folder / METRICS, CheckpointError)
-
-
-def resolve(reference: str, root: Path | None = None) -> Path:
-    """The folder that `reference` means: a checkpoint folder, a folder of checkpoints (then the
-    best in it), a name under `root`, or `best`, the best under `root`."""
-    root = default_root() if root is None else root
-    if reference == "best":
-        return best(root)
-    for folder in (Path(reference), root / reference):
-        if (folder / CONFIG).is_file():
-            return folder
-        if any(folder.glob(f"[!.]*/{CONFIG}")):
-            return best(folder)
-    names = ", ".join(sorted(f.parent.name for f in root.glob(f"*/{CONFIG}"))) or "none"
-    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {names}")
-
-
-def best(root: Path) -> Path:
-    """The folder under `root` with the highest validation exact match; of equals the one with fewer
-    parameters, then the one with the lower validation loss, as in a run near its end.
-
-    A folder whose metrics cannot be read is passed over with a warning.
-    """
-    ranked = []
-    for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
-        try:
-            metrics = load_metrics(config.parent)
-            exact_match = -1.0  # saved on a signal, before it was validated: comes last
-            if "validation" in metrics:
-                exact_match = float(metrics["validation"]["exact_match"])
-                if not 0.0 <= exact_match <= 1.0:
-                    raise ValueError(f"exact match is {exact_match}")
-            loss = float(metrics.get("val_loss", math.inf))
-            if math.isnan(loss):
-                raise ValueError("validation loss is not a number")
-            ranked.append((-exact_match, int(metrics["parameters"]), loss, config.parent))
-        except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
-            log.warning("passed over %s: %s", config.parent, error)
-    if not ranked:
-        raise CheckpointError(f"no checkpoint in {root}")
-    # min keeps the first of equals, the list is sorted by name: the choice is deterministic.
-    return min(ranked, key=lambda entry: entry[:3])[3]
-
-
-def default_root() -> Path:
-    """`checkpoints/` here, or, where there is none, the one beside the package."""
-    here = Path("checkpoints")
-    return here if here.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-        path.chmod(0o644)  # safetensors leaves it to the owner alone
-    except SafetensorError as error:  # a full disk, say: not an OSError here
-        raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
+        path.chmod(0o644)  # safetensors makes files that only their owner can read
+    except SafetensorError as error:  # for example a full disk, which is no OSError here
+        raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
 
 
-def _weights(model: LanguageModel) -> dict[str, torch.Tensor]:
-    weights = model.state_dict()
-    if model.config.tie_embeddings:
-        del weights["head.weight"]  # the same numbers as the token embedding's
-    return weights
-
-
-def _build(
+def _new_model(
     recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], path: Path
 ) -> LanguageModel:
-    """A model that the tensors fit. A config may ask for anything: nothing is built that has more
-    parameters than are there."""
-    if sum(count(recipe.model, len(tokenizer)).values()) != sum(
-        t.numel() for t in tensors.values()
-    ):
-        with torch.device("meta"):  # shapes without memory; slow, as torch imports its compiler
+    """Returns an untrained model with the shapes of `tensors`.
+
+    A config may ask for a model of any size. If it has another number of parameters than the file,
+    its shapes are compared first, before memory is allocated.
+    """
+    n_parameter = sum(count(recipe.model, len(tokenizer)).values())
+    if n_parameter != sum(tensor.numel() for tensor in tensors.values()):
+        with torch.device("meta"):  # slow: torch imports its compiler
             _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, path)
     model = build_model(recipe.model, len(tokenizer))
     _check_shapes(model, tensors, path)
@@ -242,19 +241,33 @@ def _build(
 
 
 def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], path: Path) -> None:
-    expected = _weights(model)
+    expected = _stored_tensors(model)
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:
             raise CheckpointError(f"{path}: tensor {name!r} is missing")
         if name not in expected:
             raise CheckpointError(f"{path}: tensor {name!r} is not part of this model")
-        want, have = tuple(expected[name].shape), tuple(tensors[name].shape)
-        if want != have:
-            raise CheckpointError(f"{path}: tensor {name!r} is {have}, {CONFIG} says {want}")
+        shape, expected_shape = tuple(tensors[name].shape), tuple(expected[name].shape)
+        if shape != expected_shape:
+            raise CheckpointError(
+                f"{path}: tensor {name!r} is {shape}, {CONFIG} says {expected_shape}"
+            )
+
+
+def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
+    _check_hash(path, hashes)
+    try:
+        return tokenizer_from_json(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, CheckpointError) as error:
+        raise CheckpointError(f"{path}: {_one_line(error)}") from None
 
 
 def _check_hash(path: Path, hashes: dict[str, str]) -> None:
-    if hashes.get(path.name) != sha256(path):
+    try:
+        digest = sha256(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+    if digest != hashes.get(path.name):
         raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
 
 
@@ -263,6 +276,7 @@ def _config_sha256(config: dict[str, Any]) -> str:
 
 
 def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
+    """Returns the recipe, and the SHA-256 of each file by name."""
     path = folder / CONFIG
     content = read_json(path, CheckpointError)
     hashes = content.pop("sha256", None)
@@ -277,13 +291,6 @@ def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
         raise CheckpointError(str(error)) from None
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"{path}: {_reason(error)}") from None
-
-
-def _reason(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split())

@@ -10,9 +10,17 @@ from typing import Any
 
 from tqdm import tqdm
 
-from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, load_metrics, operation_cells
+from calcgpt.checkpoint import (
+    ALSO,
+    CONFIG,
+    SPLITS,
+    Checkpoint,
+    check_replaceable,
+    load_metrics,
+    operation_cells,
+)
 from calcgpt.data.problems import Line, read_problems
-from calcgpt.errors import CheckpointError, DataError
+from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_length, evaluate
 from calcgpt.evaluation.first_errors import fault_record, find_fault
 from calcgpt.inference.confidence import confidence_record
@@ -76,10 +84,7 @@ def publish(
     Raises CheckpointError where something stands at `out`, unless it is a checkpoint and `force`,
     and DataError for a file that holds no problems, before anything is scored.
     """
-    if out.exists() and not (out / CONFIG).is_file():
-        raise CheckpointError(f"{out} exists and is no checkpoint: it is left alone")
-    if out.exists() and not force:
-        raise CheckpointError(f"{out} exists; --force replaces it")
+    check_replaceable(out, CONFIG, force)
     scored = {
         "validation": (data / "val.txt", Sampling()),
         "test": (data / "test.txt", Sampling()),

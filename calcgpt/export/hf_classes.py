@@ -1,10 +1,10 @@
-"""The interface that all counterparts share, and the choice among them.
+"""Classes of `transformers` that compute what a `GPT` does.
 
 GPT-2 (Radford et al. 2019): learned positions, LayerNorm, a plain feed-forward network.
-
 The Llama family: rotary positions, RMSNorm, gated feed-forward networks, grouped queries.
+MPT (MosaicML 2023): ALiBi, LayerNorm, no biases.
 
-MPT (MosaicML 2023): ALiBi, LayerNorm, no biases at all.
+Shapes: C n_embd, V vocabulary.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ if TYPE_CHECKING:
 Weights = dict[str, torch.Tensor]
 
 
-class Counterpart(ABC):
-    """A class of `transformers`, registered under its name, that computes what a `GPT` does."""
+class HFClass(ABC):
+    """A causal language model of `transformers`: which configs it can express, and how."""
 
-    model_type: str  # the name of its config in `transformers`
+    model_type: str  # of its config in `transformers`
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        """What this class can be: the values it has for the fields of a config, and for the
-        properties. What is not named may be anything; what differs first is told. Here stands
-        what most have in common."""
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        """Returns the supported values of fields and properties of a config; any other field may
+        have any value. The order is that in which `unsupported` looks at them."""
         return {
             "architecture": ("gpt",),
-            "position": (),  # each has its own: named for its place in the order
+            "position": (),  # set by each class; listed here for the order
             "attention": ("full",),
             "norm_position": ("pre",),
             "qk_norm": (False,),
@@ -46,56 +45,60 @@ class Counterpart(ABC):
     @classmethod
     @abstractmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
-        """The fields of the config of `transformers`, without the vocabulary."""
+        """Returns the fields of the config of `transformers`, without the vocabulary."""
 
     @classmethod
     @abstractmethod
     def weights(cls, model: GPT) -> Weights:
-        """Our weights, by the names that they have there; ConfigError for those it cannot hold."""
+        """Returns the weights under their names in `transformers`. Raises ConfigError for weights
+        that the class cannot express."""
 
     @classmethod
     def build(cls, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
-        """The same model as one of `transformers`, of the same type of numbers. `tokens`: the ids
-        of the special tokens, as in `eos_token_id`, without which that library has its own."""
+        """Returns the same model as one of `transformers`, with the same dtype.
+
+        `tokens` are the ids of special tokens, such as `eos_token_id`. Tokens that are not passed
+        have the defaults of `transformers`.
+        """
         from transformers import AutoConfig, AutoModelForCausalLM
 
         assert isinstance(model, GPT)
         settings = cls.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
         config = AutoConfig.for_model(cls.model_type, **settings)
-        theirs = AutoModelForCausalLM.from_config(config).to(model.head.weight.dtype)
-        theirs.load_state_dict(cls.weights(model))
-        return theirs.eval()
+        hf_model = AutoModelForCausalLM.from_config(config).to(model.head.weight.dtype)
+        hf_model.load_state_dict(cls.weights(model))
+        return hf_model.eval()
 
 
-def counterpart_of(config: ModelConfig) -> tuple[str, type[Counterpart]]:
-    """The name of the class that computes what `config` describes, and how to get there.
+def hf_class_of(config: ModelConfig) -> tuple[str, type[HFClass]]:
+    """Returns the name of the class that computes what `config` describes, and its `HFClass`.
 
-    Raises ConfigError, one line that says of each class what it lacks, where there is none.
+    Raises ConfigError, one line with a reason for each class, if there is none.
     """
     reasons = []
-    for name in COUNTERPARTS:
-        reason = difference(name, config)
+    for name, hf_class in HF_CLASSES.items():
+        reason = unsupported(name, config)
         if reason is None:
-            return name, COUNTERPARTS[name]
+            return name, hf_class
         reasons.append(reason)
     raise ConfigError(f"no class of transformers is this model: {'; '.join(reasons)}")
 
 
-def difference(name: str, config: ModelConfig) -> str | None:
-    """The first thing that the class `name` does otherwise than `config`; None: nothing."""
-    for field, values in COUNTERPARTS[name].has(config).items():
+def unsupported(name: str, config: ModelConfig) -> str | None:
+    """Returns the first difference between `config` and what the class `name` supports, if any."""
+    for field, values in HF_CLASSES[name].supported(config).items():
         if (value := getattr(config, field)) not in values:
             return f"{field} is {value!r}, {name} has {' or '.join(map(repr, values))}"
     return None
 
 
-def layers(model: GPT) -> list[Weights]:
-    """The weights of each block, by their names within it."""
+def block_weights(model: GPT) -> list[Weights]:
+    """Returns the weights of each block, under their names within the block."""
     return [Weights(block.state_dict()) for block in model.blocks]
 
 
 def bias_or_zeros(weights: Weights, layer: str) -> torch.Tensor:
-    """The bias of a layer, or what is the same as none, of as many numbers as it has outputs."""
+    """Returns the bias of a layer, or zeros of the same shape if it has none."""
     weight = weights[f"{layer}.weight"]
     return weights.get(f"{layer}.bias", weight.new_zeros(len(weight)))
 
@@ -109,14 +112,14 @@ GPT2_ACTIVATIONS = {
 }
 
 
-class GPT2(Counterpart):
-    """It has all biases, which zeros make up for, except for one of the head."""
+class GPT2(HFClass):
+    """GPT-2 has every bias except that of the head. Zeros replace those that our model lacks."""
 
     model_type = "gpt2"
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().has(config) | {
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        return super().supported(config) | {
             "position": ("learned",),
             "norm": ("layernorm",),
             "feedforward": tuple(GPT2_ACTIVATIONS),
@@ -139,13 +142,13 @@ class GPT2(Counterpart):
 
     @classmethod
     def weights(cls, model: GPT) -> Weights:
-        ours = model.state_dict()
-        theirs = {
-            "transformer.wte.weight": ours["token_embedding.weight"],
-            "transformer.wpe.weight": ours["positions.table.weight"],
-            "transformer.ln_f.weight": ours["norm.weight"],
-            "transformer.ln_f.bias": final_bias(ours),
-            "lm_head.weight": ours["head.weight"],
+        state = model.state_dict()
+        weights = {
+            "transformer.wte.weight": state["token_embedding.weight"],
+            "transformer.wpe.weight": state["positions.table.weight"],
+            "transformer.ln_f.weight": state["norm.weight"],
+            "transformer.ln_f.bias": final_norm_bias(state),
+            "lm_head.weight": state["head.weight"],
         }
         norms = {"ln_1": "attn_norm", "ln_2": "ff_norm"}
         matrices = {
@@ -154,48 +157,50 @@ class GPT2(Counterpart):
             "mlp.c_fc": "ff.up",
             "mlp.c_proj": "ff.down",
         }
-        for index, block in enumerate(layers(model)):
-            for there, here in (norms | matrices).items():
-                name, weight = f"transformer.h.{index}.{there}", block[f"{here}.weight"]
-                # Its matrices stand on the right of what they multiply: (inputs, outputs).
-                theirs[f"{name}.weight"] = weight.T if there in matrices else weight
-                theirs[f"{name}.bias"] = bias_or_zeros(block, here)
-        return theirs
+        for index, block in enumerate(block_weights(model)):
+            for hf_name, name in (norms | matrices).items():
+                prefix, weight = f"transformer.h.{index}.{hf_name}", block[f"{name}.weight"]
+                # GPT-2 multiplies by its matrices from the right: they are (inputs, outputs).
+                weights[f"{prefix}.weight"] = weight.T if hf_name in matrices else weight
+                weights[f"{prefix}.bias"] = bias_or_zeros(block, name)
+        return weights
 
 
-def final_bias(ours: Weights) -> torch.Tensor:
-    """(C,): a bias of the last norm that does what this norm's and the head's do together.
+def final_norm_bias(state: Weights) -> torch.Tensor:
+    """Returns a bias of the last norm, (C,), that includes the effect of the head's bias.
 
-    With the head's matrix W (V, C) and its bias c, W (x + d) = W x + c for every d with W d = c.
-    There is one for every c where W has full row rank, which takes V <= C; it is looked for in
-    float64. Raises ConfigError where there is none.
+    With the head's matrix W (V, C) and bias c, W (x + d) = W x + c for every d with W d = c. Such
+    a d exists for every c if W has full row rank, which requires V <= C; it is computed in float64.
+    Raises ConfigError if there is none.
     """
-    bias = bias_or_zeros(ours, "norm")
-    if "head.bias" not in ours:
+    bias = bias_or_zeros(state, "norm")
+    if "head.bias" not in state:
         return bias
-    matrix, wanted = ours["head.weight"].double(), ours["head.bias"].double()
-    shift: torch.Tensor = torch.linalg.pinv(matrix) @ wanted
-    residual = float((matrix @ shift - wanted).abs().max() / wanted.abs().max().clamp(min=1))
+    matrix_VC, head_bias_V = state["head.weight"].double(), state["head.bias"].double()
+    shift_C: torch.Tensor = torch.linalg.pinv(matrix_VC) @ head_bias_V
+    residual_V = (matrix_VC @ shift_C - head_bias_V).abs()
+    residual = float(residual_V.max() / head_bias_V.abs().max().clamp(min=1))
     if not residual <= 1e-9:
+        vocab_size, n_embd = matrix_VC.shape
         raise ConfigError(
-            "head_bias is True, GPT2LMHeadModel has False; and the last norm's cannot stand in for "
-            f"it: the head's matrix, {len(matrix)} x {matrix.size(1)}, leaves {residual:.1e} of it"
+            "head_bias is True, GPT2LMHeadModel has False; and the last norm's bias cannot replace "
+            f"it: with a head of {vocab_size} x {n_embd} the remainder is {residual:.1e}"
         )
-    return bias + shift.to(bias.dtype)
+    return bias + shift_C.to(bias.dtype)
 
 
 LLAMA_ACTIVATIONS = {"swiglu": "silu", "geglu": "gelu", "glu": "sigmoid"}
 
 
-class Llama(Counterpart):
-    """Llama (Touvron et al. 2023). Its attention has four biases or none, which zeros make up
-    for."""
+class Llama(HFClass):
+    """Llama (Touvron et al. 2023). Its attention has four biases or none. If our model has only
+    some of them, zeros replace the others."""
 
     model_type = "llama"
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().has(config) | {
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        return super().supported(config) | {
             "position": ("rope",),
             "norm": ("rmsnorm",),
             "feedforward": tuple(LLAMA_ACTIVATIONS),
@@ -223,46 +228,44 @@ class Llama(Counterpart):
 
     @classmethod
     def weights(cls, model: GPT) -> Weights:
-        config = model.config
-        heads = [n * config.head_dim for n in (config.n_head, config.kv_heads, config.kv_heads)]
-        kinds = ["weight", "bias"] if cls._attention_bias(config) else ["weight"]
-        ours = model.state_dict()
-        theirs = {
-            "model.embed_tokens.weight": ours["token_embedding.weight"],
-            "model.norm.weight": ours["norm.weight"],
-            "lm_head.weight": ours["head.weight"],
+        config, state = model.config, model.state_dict()
+        widths = [n * config.head_dim for n in (config.n_head, config.kv_heads, config.kv_heads)]
+        attention_kinds = ("weight", "bias") if cls._attention_bias(config) else ("weight",)
+        weights = {
+            "model.embed_tokens.weight": state["token_embedding.weight"],
+            "model.norm.weight": state["norm.weight"],
+            "lm_head.weight": state["head.weight"],
         }
-        for index, block in enumerate(layers(model)):
+        for index, block in enumerate(block_weights(model)):
             block["attn.qkv.bias"] = bias_or_zeros(block, "attn.qkv")
             block["attn.out.bias"] = bias_or_zeros(block, "attn.out")
-            there = {
+            layer = {
                 "input_layernorm.weight": block["attn_norm.weight"],
                 "post_attention_layernorm.weight": block["ff_norm.weight"],
             }
-            for kind in kinds:
-                parts = torch.split(block[f"attn.qkv.{kind}"], heads)
-                there |= {
-                    f"self_attn.{name}_proj.{kind}": part
-                    for name, part in zip("qkv", parts, strict=True)
-                }
-                there[f"self_attn.o_proj.{kind}"] = block[f"attn.out.{kind}"]
+            for kind in attention_kinds:
+                q, k, v = torch.split(block[f"attn.qkv.{kind}"], widths)
+                layer[f"self_attn.q_proj.{kind}"] = q
+                layer[f"self_attn.k_proj.{kind}"] = k
+                layer[f"self_attn.v_proj.{kind}"] = v
+                layer[f"self_attn.o_proj.{kind}"] = block[f"attn.out.{kind}"]
             for kind in ("weight", "bias") if config.ff_bias else ("weight",):
                 gate, up = block[f"ff.gate_up.{kind}"].chunk(2)
-                there[f"mlp.gate_proj.{kind}"] = gate
-                there[f"mlp.up_proj.{kind}"] = up
-                there[f"mlp.down_proj.{kind}"] = block[f"ff.down.{kind}"]
+                layer[f"mlp.gate_proj.{kind}"] = gate
+                layer[f"mlp.up_proj.{kind}"] = up
+                layer[f"mlp.down_proj.{kind}"] = block[f"ff.down.{kind}"]
             if config.qk_norm:
-                there["self_attn.q_norm.weight"] = block["attn.q_norm.weight"]
-                there["self_attn.k_norm.weight"] = block["attn.k_norm.weight"]
-            theirs |= {f"model.layers.{index}.{name}": tensor for name, tensor in there.items()}
-        return theirs
+                layer["self_attn.q_norm.weight"] = block["attn.q_norm.weight"]
+                layer["self_attn.k_norm.weight"] = block["attn.k_norm.weight"]
+            weights |= {f"model.layers.{index}.{name}": tensor for name, tensor in layer.items()}
+        return weights
 
     @classmethod
     def build(cls, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
-        theirs = super().build(model, **tokens)
-        # Since version 5 it is called otherwise: a config that names it twice is read by both.
-        theirs.config.rope_theta = model.config.rope_base
-        return theirs
+        hf_model = super().build(model, **tokens)
+        # Version 5 renamed the field. With both names, versions 4 and 5 can read the config.
+        hf_model.config.rope_theta = model.config.rope_base
+        return hf_model
 
     @classmethod
     def _attention_bias(cls, config: ModelConfig) -> bool:
@@ -272,16 +275,17 @@ class Llama(Counterpart):
 class Mistral(Llama):
     """Mistral 7B (Jiang et al. 2023): Llama with a sliding window, without biases.
 
-    Its key/value cache (`DynamicSlidingWindowLayer`, in versions 5) is wrong for a window of one.
+    The key/value cache of `transformers` 5 (`DynamicSlidingWindowLayer`) is wrong for a window of
+    one, so that window is not supported.
     """
 
     model_type = "mistral"
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         biases = dict.fromkeys(("qkv_bias", "attn_out_bias", "ff_bias"), (False,))
         attention = {"attention": ("window",), "window": (max(2, config.window),)}
-        return super().has(config) | attention | biases
+        return super().supported(config) | attention | biases
 
     @classmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
@@ -294,29 +298,19 @@ class Qwen3(Llama):
     model_type = "qwen3"
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().has(config) | {"qk_norm": (True,), "ff_bias": (False,)}
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        return super().supported(config) | {"qk_norm": (True,), "ff_bias": (False,)}
 
 
-NAMES = {
-    "norm_1": "attn_norm",
-    "norm_2": "ff_norm",
-    "attn.Wqkv": "attn.qkv",
-    "attn.out_proj": "attn.out",
-    "ffn.up_proj": "ff.up",
-    "ffn.down_proj": "ff.down",
-}
-
-
-class MPT(Counterpart):
-    """Its feed-forward network is four times as wide as the rest, whatever its config says."""
+class MPT(HFClass):
+    """MPT. Its feed-forward network always has a width of 4 C."""
 
     model_type = "mpt"
 
     @classmethod
-    def has(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         biases = ("norm_bias", "qkv_bias", "attn_out_bias", "ff_bias", "head_bias")
-        return super().has(config) | {
+        return super().supported(config) | {
             "position": ("alibi",),
             "norm": ("layernorm",),
             "feedforward": ("gelu",),
@@ -340,19 +334,27 @@ class MPT(Counterpart):
 
     @classmethod
     def weights(cls, model: GPT) -> Weights:
-        ours = model.state_dict()
-        theirs = {
-            "transformer.wte.weight": ours["token_embedding.weight"],
-            "transformer.norm_f.weight": ours["norm.weight"],
-            "lm_head.weight": ours["head.weight"],
+        state = model.state_dict()
+        weights = {
+            "transformer.wte.weight": state["token_embedding.weight"],
+            "transformer.norm_f.weight": state["norm.weight"],
+            "lm_head.weight": state["head.weight"],
         }
-        for index, block in enumerate(layers(model)):
-            for there, here in NAMES.items():
-                theirs[f"transformer.blocks.{index}.{there}.weight"] = block[f"{here}.weight"]
-        return theirs
+        names = {
+            "norm_1": "attn_norm",
+            "norm_2": "ff_norm",
+            "attn.Wqkv": "attn.qkv",
+            "attn.out_proj": "attn.out",
+            "ffn.up_proj": "ff.up",
+            "ffn.down_proj": "ff.down",
+        }
+        for index, block in enumerate(block_weights(model)):
+            for hf_name, name in names.items():
+                weights[f"transformer.blocks.{index}.{hf_name}.weight"] = block[f"{name}.weight"]
+        return weights
 
 
-COUNTERPARTS: dict[str, type[Counterpart]] = {
+HF_CLASSES: dict[str, type[HFClass]] = {
     "GPT2LMHeadModel": GPT2,
     "LlamaForCausalLM": Llama,
     "MistralForCausalLM": Mistral,

@@ -12,7 +12,7 @@ from parity.variants import VOCAB, build, random_tokens
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of
+from calcgpt.export.hf_classes import HF_CLASSES, hf_class_of
 from calcgpt.inference.generate import generate
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.recipe import load_preset
@@ -27,10 +27,10 @@ def small_preset(name: str, **changes: Any) -> ModelConfig:
 
 
 def both(preset: str, **changes: Any) -> tuple[LanguageModel, Any, str]:
-    """A preset, changed, with random weights; its counterpart; and the name of that."""
+    """A preset, changed, with random weights; the same as a class of `transformers`; its name."""
     model = build(small_preset(preset, **changes))
-    name, counterpart = counterpart_of(model.config)
-    return model, counterpart.build(model, **SPECIAL), name
+    name, hf_class = hf_class_of(model.config)
+    return model, hf_class.build(model, **SPECIAL), name
 
 
 def same(compare: Compare, ours: LanguageModel, theirs: Any, what: str) -> None:
@@ -90,12 +90,12 @@ def test_sliding_window(compare: Compare, window: int, kernel: str) -> None:
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_a_window_of_one_token(compare: Compare, kernel: str) -> None:
-    """The cache of `transformers` does not know it, so that there is no counterpart; but the class
+    """The cache of `transformers` does not know it, so that no class is named; but the class
     computes the same without its cache."""
     ours = build(small_preset("llama", attention="window", window=1))
     with pytest.raises(ConfigError, match="window is 1, MistralForCausalLM has 2"):
-        counterpart_of(ours.config)
-    theirs = COUNTERPARTS["MistralForCausalLM"].build(ours, **SPECIAL)
+        hf_class_of(ours.config)
+    theirs = HF_CLASSES["MistralForCausalLM"].build(ours, **SPECIAL)
     theirs.set_attn_implementation(kernel)
     tokens = random_tokens(3, SMALL["block_size"])
     with torch.no_grad():

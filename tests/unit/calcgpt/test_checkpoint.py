@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import shutil
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt import checkpoint as module
-from calcgpt.checkpoint import Checkpoint, load_tensors
+from calcgpt.checkpoint import Checkpoint, check_replaceable, load_tensors
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
@@ -61,7 +62,8 @@ def claim_config_hash(folder: Path) -> None:
     table = json.loads((folder / CONFIG).read_text())
     hashes = table.pop("sha256", None)
     if isinstance(hashes, dict):
-        hashes[CONFIG] = module._config_sha256(table)
+        canonical = json.dumps(table, sort_keys=True)
+        hashes[CONFIG] = hashlib.sha256(canonical.encode()).hexdigest()
         edit_json(folder / CONFIG, lambda table: table.update(sha256=hashes))
 
 
@@ -379,3 +381,16 @@ def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:
     saved.model = GPT(saved.recipe.model, len(saved.tokenizer))
     saved.save(tmp_path / "text")
     assert Checkpoint.load(tmp_path / "text").tokenizer.vocabulary == saved.tokenizer.vocabulary
+
+
+def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    check_replaceable(out, "marker", force=False)  # nothing is there
+    out.mkdir()
+    for force in (False, True):
+        with pytest.raises(CheckpointError, match="out exists and has no marker: it is left alone"):
+            check_replaceable(out, "marker", force)
+    (out / "marker").touch()
+    with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
+        check_replaceable(out, "marker", force=False)
+    check_replaceable(out, "marker", force=True)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.checkpoint import Checkpoint, model_card, score_row
+from calcgpt.checkpoint import Checkpoint, model_card, score_cells
 from calcgpt.config import Recipe
 from calcgpt.data.problems import split_line
 from calcgpt.errors import CheckpointError, DataError
@@ -244,8 +244,8 @@ def test_publishing_scores_further_files_under_their_names(
     assert list(metrics["also"]) == ["two", "val"]
     assert metrics["also"]["two"]["by_operation"].keys() == {"+", "/"}
     assert metrics["also"]["val"] == metrics["validation"]
-    row = score_row("two, greedy", Scores.model_validate(metrics["also"]["two"]))
-    assert row in (out / "README.md").read_text().splitlines()
+    cells = score_cells("two, greedy", Scores.model_validate(metrics["also"]["two"]))
+    assert f"| {' | '.join(cells)} |" in (out / "README.md").read_text().splitlines()
     # The same again, without: what is not scored is not in the file.
     publish(Checkpoint.load(out), data_folder, out, force=True, progress=False)
     assert "also" not in Checkpoint.load(out).metrics
@@ -299,7 +299,7 @@ def test_publishing_leaves_alone_what_is_no_checkpoint(
         out.mkdir()
     kept = out / "work.txt" if kind == "folder" else out
     kept.write_text("of a year")
-    with pytest.raises(CheckpointError, match="mine exists and is no checkpoint"):
+    with pytest.raises(CheckpointError, match=r"mine exists and has no config\.json"):
         publish(tiny, data_folder, out, force, progress=False)
     assert kept.read_text() == "of a year"
 

@@ -25,9 +25,10 @@ from calcgpt.data.tokenizer import (
     text_tokenizer,
 )
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.export import EXPORTERS, hf, new_export
-from calcgpt.export.hf import PROBLEM, backend, stop_id
-from calcgpt.export.hf_classes import COUNTERPARTS, counterpart_of, difference, final_bias
+from calcgpt.export import EXPORTERS, hf
+from calcgpt.export.exporter import EXAMPLE_PROMPT
+from calcgpt.export.hf import hf_tokenizer, stop_id
+from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
 
@@ -57,10 +58,10 @@ class TestWhatAClassCanBe:
             "mpt": "MptForCausalLM",
         }
         if preset in classes:
-            assert counterpart_of(load_preset(preset))[0] == classes[preset]
+            assert hf_class_of(load_preset(preset))[0] == classes[preset]
         else:
             with pytest.raises(ConfigError, match="no class of transformers is this model"):
-                counterpart_of(load_preset(preset))
+                hf_class_of(load_preset(preset))
 
     @pytest.mark.parametrize(
         ("preset", "changes", "name", "reason"),
@@ -88,14 +89,14 @@ class TestWhatAClassCanBe:
     )
     def test_reasons(self, preset: str, changes: dict[str, Any], name: str, reason: str) -> None:
         config = ModelConfig(**load_preset(preset).model_dump() | SMALL | changes)
-        assert reason in str(difference(name, config))
+        assert reason in str(unsupported(name, config))
 
     def test_each_class_has_one_reason_in_one_line(self) -> None:
         with pytest.raises(ConfigError) as error:
-            counterpart_of(ModelConfig(position="t5"))
+            hf_class_of(ModelConfig(position="t5"))
         reasons = str(error.value).partition(": ")[2].split("; ")
-        assert len(reasons) == len(list(COUNTERPARTS))
-        for name, reason in zip(COUNTERPARTS, reasons, strict=True):
+        assert len(reasons) == len(list(HF_CLASSES))
+        for name, reason in zip(HF_CLASSES, reasons, strict=True):
             assert f"position is 't5', {name} has " in reason
 
 
@@ -110,20 +111,20 @@ class TestTheBiasOfTheHead:
         ours = self.weights()
         x = torch.randn(5, 24).double()
         expected = (x + ours["norm.bias"]) @ ours["head.weight"].T + ours["head.bias"]
-        torch.testing.assert_close((x + final_bias(ours)) @ ours["head.weight"].T, expected)
+        torch.testing.assert_close((x + final_norm_bias(ours)) @ ours["head.weight"].T, expected)
 
     def test_needs_no_more_tokens_than_channels(self) -> None:
-        with pytest.raises(ConfigError, match=r"the head's matrix, 21 x 20, leaves") as error:
-            final_bias(self.weights(n_embd=20))
+        with pytest.raises(ConfigError, match=r"with a head of 21 x 20 the remainder is") as error:
+            final_norm_bias(self.weights(n_embd=20))
         assert "\n" not in str(error.value)
 
     def test_needs_rows_that_are_independent(self) -> None:
         ours = self.weights()
         ours["head.weight"][3] = ours["head.weight"][5]
-        with pytest.raises(ConfigError, match="leaves"):
-            final_bias(ours)
+        with pytest.raises(ConfigError, match="the remainder is"):
+            final_norm_bias(ours)
         ours["head.bias"][3] = ours["head.bias"][5]  # then the two ask for the same
-        final_bias(ours)
+        final_norm_bias(ours)
 
 
 @pytest.fixture(scope="module")
@@ -172,22 +173,22 @@ class TestTokenizers:
             load(arithmetic_tokenizer())("$(1x2)=")
 
     def test_the_end_of_a_problem(self, load: Callable[..., Any]) -> None:
-        theirs = load(steps_tokenizer())
-        assert (theirs.eos_token, theirs.pad_token, theirs.bos_token) == ("$", "$", None)
-        assert theirs.padding_side == "left"
-        batch = theirs(["1", "123"], padding=True)
+        loaded = load(steps_tokenizer())
+        assert (loaded.eos_token, loaded.pad_token, loaded.bos_token) == ("$", "$", None)
+        assert loaded.padding_side == "left"
+        batch = loaded(["1", "123"], padding=True)
         assert set(batch) == {"input_ids", "attention_mask"}
         assert batch["attention_mask"] == [[0, 0, 1], [1, 1, 1]]
 
     def test_other_text_has_no_end(self, load: Callable[..., Any]) -> None:
         for tokenizer in (text_tokenizer(TEXT), byte_pair_tokenizer(TEXT, 260)):
             assert stop_id(tokenizer) is None
-            theirs = load(tokenizer)
-            assert (theirs.eos_token, theirs.pad_token) == (None, None)
+            loaded = load(tokenizer)
+            assert (loaded.eos_token, loaded.pad_token) == (None, None)
 
     def test_one_of_another_kind_is_refused(self) -> None:
-        with pytest.raises(ConfigError, match="object has no counterpart"):
-            backend(object())
+        with pytest.raises(ConfigError, match="no equivalent of object"):
+            hf_tokenizer(object())
 
 
 class TestTheFolder:
@@ -213,7 +214,7 @@ class TestTheFolder:
         card = (tmp_path / "out" / "README.md").read_text("utf-8")
         assert card.startswith("---\nlibrary_name: transformers\n")
         assert "\n# out\n" in card
-        assert repr(PROBLEM) in card
+        assert repr(EXAMPLE_PROMPT) in card
         assert "beside this file" not in card
         code = card.partition("```python\n")[2].partition("```")[0]
         compile(code, "README.md", "exec")
@@ -233,11 +234,11 @@ class TestTheFolder:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str
     ) -> None:
         broken = checkpoint(preset=preset)
-        _, counterpart = counterpart_of(broken.model.config)
-        weights = counterpart.weights(broken.model)
+        _, hf_class = hf_class_of(broken.model.config)
+        weights = hf_class.weights(broken.model)
         last = list(weights)[-1]
         weights[last] = weights[last] + 0.01 * torch.randn_like(weights[last])
-        monkeypatch.setattr(counterpart, "weights", lambda model: weights)
+        monkeypatch.setattr(hf_class, "weights", lambda model: weights)
         with pytest.raises(CheckpointError, match=r"is not written: as a \w+, its logits are off"):
             EXPORTERS["hf"](broken, tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []
@@ -245,13 +246,16 @@ class TestTheFolder:
     def test_with_another_vocabulary_than_ours_does_not_appear(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        other = backend(CharTokenizer("".join(sorted({*arithmetic_tokenizer().vocabulary, "~"}))))
-        swapped = CharTokenizer("!" + arithmetic_tokenizer().vocabulary[1:])
-        spaced = backend(arithmetic_tokenizer())
+        vocabulary = arithmetic_tokenizer().vocabulary
+        longer = hf_tokenizer(CharTokenizer("".join(sorted({*vocabulary, "~"}))))
+        swapped = hf_tokenizer(CharTokenizer("!" + vocabulary[1:]))
+        spaced = hf_tokenizer(arithmetic_tokenizer())
         spaced.decoder = decoders.Replace("=", " = ")
-        for wrong, why in ((other, "ids"), (backend(swapped), "ids"), (spaced, "text")):
-            monkeypatch.setattr(hf, "backend", lambda tokenizer, wrong=wrong: wrong)
-            with pytest.raises(CheckpointError, match=f"its tokenizer gives (an)?other {why}"):
+        for wrong, difference in ((longer, "ids"), (swapped, "ids"), (spaced, "text")):
+            monkeypatch.setattr(hf, "hf_tokenizer", lambda tokenizer, wrong=wrong: wrong)
+            with pytest.raises(
+                CheckpointError, match=f"its tokenizer gives (an)?other {difference}"
+            ):
                 EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []
 
@@ -265,19 +269,3 @@ class TestTheFolder:
         with pytest.raises(OSError, match="No space left"):
             EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []
-
-
-class TestNewExport:
-    def test_replaces_only_an_export(self, tmp_path: Path) -> None:
-        out = tmp_path / "out"
-        for force in (False, True):
-            with new_export(out, force, "sign") as staging:
-                (staging / "sign").touch()
-        with pytest.raises(CheckpointError, match="--force"), new_export(out, False, "sign"):
-            pass
-        with (
-            pytest.raises(CheckpointError, match="has no other: it is left alone"),
-            new_export(out, True, "other"),
-        ):
-            pass
-        assert [file.name for file in out.iterdir()] == ["sign"]
