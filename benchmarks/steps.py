@@ -25,7 +25,7 @@ from calcgpt.tables import text_table
 from datagen import steps
 from datagen.arithmetic import ProblemArray
 from datagen.dataset import DatasetPlan, generate
-from datagen.distributions import PIECE, distribution
+from datagen.distributions import BATCH_SIZE, distribution
 from datagen.drawing import bit_generator
 from datagen.formats import DEFAULT_DIGITS
 from datagen.vectorised_steps import render_lines
@@ -33,9 +33,9 @@ from datagen.vectorised_steps import render_lines
 
 def draw(problems: int) -> list[ProblemArray]:
     """Problems of the blog's distribution, in the pieces in which a data set is made."""
-    blocks = range(-(-problems // PIECE))
-    left = problems - PIECE * (len(blocks) - 1)
-    counts = [PIECE] * (len(blocks) - 1) + [left]
+    blocks = range(-(-problems // BATCH_SIZE))
+    left = problems - BATCH_SIZE * (len(blocks) - 1)
+    counts = [BATCH_SIZE] * (len(blocks) - 1) + [left]
     draws = distribution("blog")
     return [
         piece

@@ -1,1 +1,1 @@
-"""Arithmetic problems, exact and by the million; knows NumPy, and nothing of models."""
+"""Exact arithmetic problems by the million. Imports NumPy, but neither models nor torch."""

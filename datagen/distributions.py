@@ -1,11 +1,11 @@
-"""The problems of the blog post: two operands up to 1000, two in five of them decimals.
+"""The distributions of problems, by name.
 
-What a person types into a calculator: numbers of all lengths below 100,000, some negative.
+    blog         two operands up to 1000, two in five of them decimals
+    calculator   what people type: numbers of all lengths below 100,000, some negative
+    edge         problems that arithmetic often gets wrong (see `edge_problems`)
 
-Which problems to draw.
-
-Only `random_raw` of NumPy's bit generators is used: its output is the same in every version of
-NumPy, which the output of `Generator`'s methods is not.
+They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
+NumPy. That of `Generator`'s methods is not.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import BitGenerator
-from numpy.typing import NDArray
 
 from datagen import edge_problems
 from datagen.arithmetic import ProblemArray
-from datagen.drawing import Draws, Flags, Integers, Words, mixture
+from datagen.drawing import Flags, Integers, Sampler, Words, mixture
 from datagen.errors import DataError
 
 BLOG_WORDS = 3
@@ -29,12 +28,12 @@ _SCALED_PROBABILITY = np.uint64(2 * 2**31 // 5)  # 0.4 of 31 bits
 
 
 def blog(words: Words) -> ProblemArray:
-    """n problems of the blog's distribution from words of shape (3, n).
+    """Returns n problems of the blog's distribution from words of shape (3, n).
 
-    Each operand is uniform over 1..1000; with probability 0.4 it is multiplied by a uniform factor
-    in [0, 1) and rounded to two places, ties to even; the operation is uniform.
+    Each operand is uniform over 1..1000. With probability 0.4 it is multiplied by a uniform factor
+    in [0, 1) and rounded to two places, ties to even. The operation is uniform.
     """
-    # A word for each operand (32 bits integer, 32 bits factor) and one for the decisions.
+    # A word for each operand (32 bits integer, 32 bits factor) and one for the choices.
     a_word, b_word, choices = words
     a_point = (choices >> np.uint64(2) & np.uint64(2**31 - 1)) < _SCALED_PROBABILITY
     b_point = (choices >> np.uint64(33)) < _SCALED_PROBABILITY
@@ -48,21 +47,21 @@ def blog(words: Words) -> ProblemArray:
 
 
 def _blog_operand(words: Words, scaled: Flags) -> Integers:
-    """Operands in hundredths from one word each; (n,)."""
+    """Returns operands in hundredths, (n,), from one word each."""
     whole = ((words >> _32) * np.uint64(1000) >> _32) + np.uint64(1)
-    # The factor times 2**32; 1 times 2**32 where not scaled (`where` would be slower).
+    # The factor times 2**32, which is 2**32 if not scaled (`where` would be slower).
     factor = _ONE - (_ONE - (words & _LOW_32)) * scaled
     product = whole * np.uint64(100) * factor  # hundredths times 2**32: below 2**49
-    # Adding just under a half, or a half where the quotient is odd, rounds ties to even.
+    # Adding just under a half, or a half if the quotient is odd, rounds ties to even.
     half = (product >> _32 & np.uint64(1)) + np.uint64(2**31 - 1)
     hundredths: Words = product + half >> _32
     return hundredths.view(np.int64)
 
 
-CALCULATOR_WORDS = 5  # one chooses the part, the blog's takes 3 and the other 4
+CALCULATOR_WORDS = 5  # one selects the component; `blog` takes 3, `balanced` 4
 
 # The 15 shapes of an operand: 1 to 5 digits before the point, 0 to 2 places after it. An operand is
-# an integer times a step (in hundredths), and its shape says how many digits the integer has.
+# an integer times a step in hundredths. Its shape gives the number of digits of the integer.
 _WHOLE_DIGITS, _PLACES = np.divmod(np.arange(15), 3) + np.array([[1], [0]])
 _STEP = 10 ** (2 - _PLACES)
 _SMALLEST = 10 ** (_WHOLE_DIGITS - 1 + _PLACES) * (_WHOLE_DIGITS > 1)  # 0 has one digit, too
@@ -70,51 +69,46 @@ _COUNT = 10 ** (_WHOLE_DIGITS + _PLACES) - _SMALLEST
 
 
 def calculator(words: Words) -> ProblemArray:
-    """n problems, a quarter of them the blog's, the rest balanced; words: (CALCULATOR_WORDS, n)."""
-    return mixture(words, (_blog_part, balanced, balanced, balanced))
+    """Returns n problems from words of shape (5, n): a quarter `blog`, the others `balanced`."""
+    return mixture(words, (lambda part: blog(part[:BLOG_WORDS]), balanced, balanced, balanced))
 
 
 def balanced(words: Words) -> ProblemArray:
-    """n problems whose operands have all shapes equally often, from words of shape (4, n).
+    """Returns n problems whose operands have all shapes equally often, from words of shape (4, n).
 
-    An operand is uniform among those of its shape, `5.0` among those of one place, and negative
-    with probability 1/4; the operation is uniform.
+    An operand is uniform among those of its shape (`5.0` has one place), and negative with
+    probability 1/4. The operation is uniform.
     """
-    draws = Draws(words)
-    a, a_point = _operand(draws)
-    b, b_point = _operand(draws)
-    return ProblemArray(a, a_point, draws.below(4).astype(np.uint8), b, b_point)
+    sampler = Sampler(words)
+    a, a_point = _operand(sampler)
+    b, b_point = _operand(sampler)
+    return ProblemArray(a, a_point, sampler.below(4).astype(np.uint8), b, b_point)
 
 
-def _operand(draws: Draws) -> tuple[Integers, Flags]:
-    """Operands in hundredths, and whether they have a point; each of shape (n,)."""
-    shape = draws.below(len(_STEP))
-    magnitude = (_SMALLEST.take(shape) + draws.below(_COUNT.take(shape))) * _STEP.take(shape)
-    return magnitude * (1 - 2 * draws.once_in(4)), (_PLACES > 0).take(shape)
+def _operand(sampler: Sampler) -> tuple[Integers, Flags]:
+    """Returns operands in hundredths, and whether they have a point, each of shape (n,)."""
+    shape = sampler.below(len(_STEP))
+    magnitude = (_SMALLEST.take(shape) + sampler.below(_COUNT.take(shape))) * _STEP.take(shape)
+    return magnitude * (1 - 2 * sampler.one_in(4)), (_PLACES > 0).take(shape)
 
 
-def _blog_part(words: Words) -> ProblemArray:
-    return blog(words[:BLOG_WORDS])
-
-
-PIECE = 24_576  # problems at a time: few enough for their columns to stay in the cache
+BATCH_SIZE = 24_576  # problems at a time: their columns stay in the cache
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A function from random words to problems, and how many 64-bit words a problem takes.
-
-    `problems` turns words of shape (words, n) into n problems, each out of its own column.
-    """
+    """A function from random words of shape (words, n) to n problems, one from each column."""
 
     words: int
-    problems: Callable[[NDArray[np.uint64]], ProblemArray]
+    problems: Callable[[Words], ProblemArray]
 
-    def __call__(self, bits: BitGenerator, count: int) -> Iterator[ProblemArray]:
-        """Draw `count` problems; they come in pieces of at most PIECE."""
+    def __call__(
+        self, bits: BitGenerator, count: int, batch_size: int = BATCH_SIZE
+    ) -> Iterator[ProblemArray]:
+        """Draws `count` problems and yields them in batches."""
         words = bits.random_raw(self.words * count).reshape(self.words, count)
-        for start in range(0, count, PIECE):
-            yield self.problems(words[:, start : start + PIECE])
+        for start in range(0, count, batch_size):
+            yield self.problems(words[:, start : start + batch_size])
 
 
 DISTRIBUTIONS: dict[str, Distribution] = {
@@ -125,9 +119,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 
 def distribution(name: str) -> Distribution:
-    """The distribution of that name; DataError, listing the names, if there is none."""
+    """Returns the distribution of that name. Raises DataError, which lists the names."""
     try:
         return DISTRIBUTIONS[name]
     except KeyError:
-        known = ", ".join(sorted(DISTRIBUTIONS))
-        raise DataError(f"unknown distribution {name!r}: choose one of {known}") from None
+        names = ", ".join(sorted(DISTRIBUTIONS))
+        raise DataError(f"unknown distribution {name!r}: choose one of {names}") from None

@@ -1,6 +1,7 @@
-"""Random numbers out of given random words, and mixtures of kinds of problems.
+"""Random numbers from random words, and mixtures of problems.
 
-Everything is a pure function of the words, so that a problem's bytes depend on nothing else.
+All results depend on the words alone, so that the bytes of a problem depend on nothing else.
+Shapes: words are (words, n), results (n,), where n is the number of problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,59 +20,58 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 
 def bit_generator(seed: int, stream: int, block: int) -> BitGenerator:
-    """An independent source of bits for each block of each stream of a seed (all >= 0)."""
+    """Returns an independent source of bits for each block of each stream of a seed (all >= 0)."""
     return Philox(SeedSequence(seed, spawn_key=(stream, block)))
 
 
-class Draws:
-    """Independent draws, n at a time, from words of shape (words, n): two from each word.
+class Sampler:
+    """Independent random numbers from words of shape (words, n): two for each word.
 
-    Every result has the shape (n,). A `bound` or `top` is one for all n or has that shape, and is
-    below 2**31. Uniform over m numbers means that their frequencies differ by about m parts in
-    2**32 at most.
+    Each method returns an array of shape (n,). `bound` and `top` are below 2**31: one number, or an
+    array of shape (n,). The frequencies of m equally likely numbers differ by about m / 2**32.
     """
 
     def __init__(self, words: Words) -> None:
         self._halves = (half for word in words for half in (word >> 32, word & (2**32 - 1)))
 
     def below(self, bound: Integers | int) -> Integers:
-        """Uniform over 0..bound - 1."""
-        # In 64 bits with a sign, for NumPy turns mixtures of signed and unsigned into floats.
-        drawn: Integers = next(self._halves).view(np.int64) * bound >> 32
-        return drawn
+        """Returns numbers from 0 to bound - 1, all equally likely."""
+        # As int64, because NumPy turns mixtures of signed and unsigned integers into floats.
+        numbers: Integers = next(self._halves).view(np.int64) * bound >> 32
+        return numbers
 
-    def once_in(self, times: int) -> Flags:
-        """True with probability 1 / times."""
-        return np.equal(self.below(times), 0)
+    def one_in(self, n: int) -> Flags:
+        """Returns True with probability 1 / n."""
+        return np.equal(self.below(n), 0)
 
-    def among(self, values: Sequence[int]) -> Integers:
-        """One of the values, all equally likely."""
+    def choice(self, values: Sequence[int]) -> Integers:
+        """Returns one of the values, all equally likely."""
         return np.array(values, np.int64).take(self.below(len(values)))
 
-    def of_any_length(self, top: Integers | int) -> Integers:
-        """From 1 to top >= 1, all numbers of digits equally likely, and all numbers of as many.
+    def any_length(self, top: Integers | int) -> Integers:
+        """Returns numbers from 1 to top >= 1.
 
-        A top that is a power of ten, other than 1, is left out: it would be frequent, for no other
-        number up to it is as long.
+        All lengths are equally likely, and so are all numbers of one length. A `top` that is a
+        power of ten, except 1, is left out: it would be the only number of its length.
         """
         lengths = np.maximum(np.searchsorted(POWERS_OF_TEN, top), 1)
         low = POWERS_OF_TEN.take(self.below(lengths))
         return low + self.below(np.minimum(9 * low, top - low + 1))
 
     def power_of_ten(self, low: int, top: Integers | int) -> Integers:
-        """One of the powers of ten from low, which is one, to top >= low, all equally likely."""
+        """Returns powers of ten from `low`, a power itself, to top >= low, all equally likely."""
         first = np.searchsorted(POWERS_OF_TEN, low)
         end = np.searchsorted(POWERS_OF_TEN, top, side="right")
         return POWERS_OF_TEN.take(first + self.below(end - first))
 
 
-def mixture(words: Words, parts: Sequence[Callable[[Words], ProblemArray]]) -> ProblemArray:
-    """n problems from words of shape (words, n), each from one of the parts, all equally likely.
+def mixture(words: Words, components: Sequence[Callable[[Words], ProblemArray]]) -> ProblemArray:
+    """Returns n problems, each of one of the components, all equally likely.
 
-    The first word of a problem chooses the part; the part makes the problem of the other words.
+    The first word of a problem selects the component, which gets the other words.
     """
-    chosen = Draws(words[:1]).below(len(parts))
-    n = len(chosen)
+    selected = Sampler(words[:1]).below(len(components))
+    n = len(selected)
     mixed = ProblemArray(
         a=np.empty(n, np.int64),
         a_point=np.empty(n, np.bool_),
@@ -79,9 +79,9 @@ def mixture(words: Words, parts: Sequence[Callable[[Words], ProblemArray]]) -> P
         b=np.empty(n, np.int64),
         b_point=np.empty(n, np.bool_),
     )
-    for index, part in enumerate(parts):
-        rows = np.flatnonzero(chosen == index)
-        problems = part(words[1:].take(rows, axis=1))
+    for index, component in enumerate(components):
+        rows = np.flatnonzero(selected == index)
+        problems = component(words[1:].take(rows, axis=1))
         for column in fields(ProblemArray):
             getattr(mixed, column.name)[rows] = getattr(problems, column.name)
     return mixed

@@ -1,4 +1,4 @@
-"""How problems are written, one a line, by the name of the format."""
+"""The formats of a line, by name."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ DEFAULT_DIGITS = 7  # operands below 100,000
 
 @dataclass(frozen=True)
 class LineFormat:
-    """A way to write problems whose operands fit into the notation's fields.
+    """A way to write problems whose operands fit the notation.
 
-    `render_lines` gives n problems as n lines of ASCII, each ended by a newline; `fits` tells, as
-    a mask of shape (n,), which problems it can write. `digits` is how many, in hundredths, the
-    work calculates with; None where there is no work.
+    `render_lines` returns n lines of ASCII, each with its newline. `fits` returns a mask, (n,), of
+    the problems that the format can write. `digits` is the width of the numbers in worked steps, in
+    hundredths, or None if there are no steps.
     """
 
     digits: int | None
@@ -29,27 +29,24 @@ class LineFormat:
 
 
 def line_format(name: str, digits: int | None = None) -> LineFormat:
-    """The format of that name.
-
-    DataError, listing the names, if there is none, and for digits that it cannot have.
-    """
+    """Returns the format of that name. Raises DataError for an unknown name or unusable digits."""
     try:
         make = _FORMATS[name]
     except KeyError:
-        known = ", ".join(FORMATS)
-        raise DataError(f"unknown format {name!r}: choose one of {known}") from None
+        names = ", ".join(FORMATS)
+        raise DataError(f"unknown format {name!r}: choose one of {names}") from None
     return make(digits)
 
 
 def _direct(digits: int | None) -> LineFormat:
-    """The answer follows the question at once."""
+    """The answer follows the question directly."""
     if digits is not None:
-        raise DataError("the format 'direct' has no digits to choose: it has no steps")
+        raise DataError("the format 'direct' has no steps, so it takes no digits")
     return LineFormat(None, vectorised.render_lines, lambda problems: np.ones(len(problems), bool))
 
 
 def _steps(digits: int | None, loose: bool = False) -> LineFormat:
-    """The work stands between question and answer; `loose`: with loose quotient digits."""
+    """Worked steps stand between question and answer, with loose quotient digits if `loose`."""
     count = DEFAULT_DIGITS if digits is None else digits
     steps.check_digits(count)
     return LineFormat(

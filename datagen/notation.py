@@ -2,9 +2,9 @@
 
     $(0000002.08-0000136.22)=41.431-000$      2.08 - 136.22 = -134.14
 
-Operands are padded with zeros on their left to WIDTH characters; the answer is padded likewise and
-then reversed (an answer longer than WIDTH is not padded). `render` and `parse` are inverses: what
-`render` would not have written, a wrong answer included, `parse` does not read.
+Operands are padded with zeros on their left to WIDTH characters. The answer is padded in the same
+way and then reversed; an answer longer than WIDTH is not padded. `render` and `parse` are inverses:
+`parse` refuses all that `render` does not write, wrong answers included.
 """
 
 import re
@@ -18,13 +18,13 @@ WIDTH = 10
 PROMPT_LENGTH = 5 + 2 * WIDTH  # $( A op B )=
 NAN = "nan"
 
-# A number as Python writes it, at most two places: no superfluous zero on either side, no -0.
-# The bound on its length is beyond any answer (two operands' digits), and within what int() reads.
+# A number as Python writes it, with at most two places: no needless zeros, no -0. The limit of 100
+# digits is above any answer (the digits of two operands), and below what int() refuses.
 _NUMBER = re.compile(r"(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9][1-9]?)?")
 
 
 def number_text(number: Number) -> str:
-    """A number as Python would write the int or float: `-3`, `12.5`, `0.0`; never an exponent."""
+    """Returns a number as Python writes it, but never with an exponent: `-3`, `12.5`, `0.0`."""
     sign = "-" if number.hundredths < 0 else ""
     whole, fraction = divmod(abs(number.hundredths), 100)
     if not number.point:
@@ -34,20 +34,20 @@ def number_text(number: Number) -> str:
 
 
 def number_from_text(text: str) -> Number:
-    """The inverse of `number_text`; NotationError for any other text."""
+    """Inverts `number_text`. Raises NotationError for any other text."""
     number = _number(text)
     if number is None:
-        raise _unexpected(text, _offence(text, _begins_number))
+        raise _unexpected(text, _first_wrong(text, _begins_number))
     return number
 
 
 def answer_text(value: Number | None) -> str:
-    """An answer as a person reads it, neither padded nor reversed: `1663.78`, `nan`."""
+    """Returns an answer as people write it, neither padded nor reversed: `1663.78`, `nan`."""
     return NAN if value is None else number_text(value)
 
 
 def operand_field(number: Number) -> str:
-    """A number padded to WIDTH characters; NotationError (position 0) if it needs more."""
+    """Returns a number padded to WIDTH characters. Raises NotationError if it needs more."""
     text = number_text(number)
     if len(text) > WIDTH:
         raise NotationError(f"{text} needs more than {WIDTH} characters: cannot be written", 0)
@@ -55,22 +55,22 @@ def operand_field(number: Number) -> str:
 
 
 def render_prompt(problem: Problem) -> str:
-    """`$(A op B)=`, always PROMPT_LENGTH characters; NotationError if an operand is too wide."""
+    """Returns `$(A op B)=`, PROMPT_LENGTH characters. Raises NotationError as `operand_field`."""
     return f"$({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
 
 
 def render_answer(value: Number | None) -> str:
-    """The answer field: padded to WIDTH characters, then reversed, without the closing `$`."""
+    """Returns an answer padded to WIDTH characters, then reversed, without the closing `$`."""
     return answer_text(value).rjust(WIDTH, "0")[::-1]
 
 
 def render(problem: Problem) -> str:
-    """The whole line of a problem, without a newline; NotationError if an operand is too wide."""
+    """Returns the line of a problem, without a newline. Raises NotationError as `operand_field`."""
     return f"{render_prompt(problem)}{render_answer(answer(problem))}$"
 
 
 def parse_prompt(text: str) -> Problem:
-    """The problem that a prompt, exactly `$(A op B)=`, asks; NotationError for any other text."""
+    """Returns the problem of a prompt `$(A op B)=`. Raises NotationError for any other text."""
     _expect(text, 0, "$")
     _expect(text, 1, "(")
     a = _parse_operand(text, 2)
@@ -84,27 +84,27 @@ def parse_prompt(text: str) -> Problem:
 
 
 def parse_answer(field: str) -> Number | None:
-    """The value of an answer field (padded, reversed, no `$`); NotationError for any other text."""
+    """Inverts `render_answer`. Raises NotationError for any other text."""
     text = field[::-1]
     if text == NAN.rjust(WIDTH, "0"):
         return None
     number = _padded_number(text)
     if number is None:
-        raise _unexpected(field, _offence(field, _begins_answer))
+        raise _unexpected(field, _first_wrong(field, _begins_answer))
     return number
 
 
 def parse(text: str) -> Problem:
-    """The problem of a whole line (no newline); NotationError unless `render` would write it so."""
+    """Inverts `render`. Raises NotationError for any other text."""
     problem = parse_prompt(text[:PROMPT_LENGTH])
     line = render(problem)
     if text != line:
-        raise _unexpected(text, _offence(text, line.startswith))
+        raise _unexpected(text, _first_wrong(text, line.startswith))
     return problem
 
 
 def _number(text: str) -> Number | None:
-    """The number that the text is the canonical form of, if any."""
+    """Returns the number that is written like this, if any."""
     if not _NUMBER.fullmatch(text):
         return None
     whole, point, fraction = text.partition(".")
@@ -112,12 +112,12 @@ def _number(text: str) -> Number | None:
 
 
 def _begins_number(text: str) -> bool:
-    """Whether some number begins so. If any does, one of these does."""
+    """Whether a number begins with `text`. If any does, one of these does."""
     return any(_number(text + end) is not None for end in ("", "1", ".1"))
 
 
 def _padded_number(text: str) -> Number | None:
-    """The number that the text is the padded form of, if any."""
+    """Returns the number that is written like this when it is padded, if any."""
     number = _number(text.lstrip("0")) or _number("0" + text.lstrip("0"))
     return number if number and number_text(number).rjust(WIDTH, "0") == text else None
 
@@ -126,25 +126,25 @@ def _parse_operand(text: str, start: int) -> Number:
     field = text[start : start + WIDTH]
     number = _padded_number(field)
     if number is None:
-        raise _unexpected(text, start + _offence(field, _begins_operand))
+        raise _unexpected(text, start + _first_wrong(field, _begins_operand))
     return number
 
 
 def _begins_operand(text: str) -> bool:
-    """Whether some operand field begins so. If any does, one of these two does."""
+    """Whether a padded operand begins with `text`. If any does, one of these two does."""
     ends = (text.ljust(WIDTH, "1"), (text + ".").ljust(WIDTH, "1"))
     return any(len(field) == WIDTH and _padded_number(field) is not None for field in ends)
 
 
 def _begins_answer(text: str) -> bool:
-    """Whether some answer field begins so. If any does, one of these does."""
+    """Whether an answer field begins with `text`. If any does, one of these does."""
     fields = [(start + text[::-1]).rjust(WIDTH, "0") for start in ("", "1", "n", "na")]
     return any(f == NAN.rjust(WIDTH, "0") or _padded_number(f) is not None for f in fields)
 
 
-def _offence(text: str, viable: Callable[[str], bool]) -> int:
-    """The index of the first character with which the text stops being a viable beginning."""
-    return next((i for i in range(len(text)) if not viable(text[: i + 1])), len(text))
+def _first_wrong(text: str, is_valid_start: Callable[[str], bool]) -> int:
+    """Returns the index of the first character after which `text` is no valid start."""
+    return next((i for i in range(len(text)) if not is_valid_start(text[: i + 1])), len(text))
 
 
 def _expect(text: str, position: int, *characters: str) -> None:

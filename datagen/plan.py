@@ -1,9 +1,8 @@
-"""What a data set is made from: everything that its bytes depend on.
+"""The plan of a data set, on which all its bytes depend, and the lines that it stands for.
 
-The text of a data set, in blocks that can be computed anywhere and in any order.
-
-A block is a fixed number of problems with a bit generator of its own. It is the unit of randomness,
-so neither who computes it nor how often progress is noted changes a byte.
+The training file consists of blocks. A block has a fixed number of problems and a bit generator of
+its own, so that blocks can be computed anywhere and in any order. This module imports only NumPy:
+the machines of a Ray cluster need nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -20,17 +19,21 @@ from datagen.formats import LineFormat, line_format
 from datagen.splits import Split, belongs, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
-MAX_HELD_OUT = 10**6  # they are kept in memory, to hold none twice
+MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
 MAX_SEED = 2**63 - 1
 
-GENERATOR = 1  # to be raised by whatever changes the bytes that a plan stands for
+GENERATOR = 1  # the version of the bytes of a plan: raise it with every change to them
+
+BLOCK = 65_536  # problems
+_DRAWN = BLOCK + BLOCK // 8  # problems drawn at a time: BLOCK are left when 2/32 are held out
+_MAX_FAILURES = 64  # draws in a row without a new problem
 
 
 @dataclass(frozen=True)
 class DatasetPlan:
-    """How many problems of each split, drawn from which seed and distribution, written how.
+    """The sizes, seed, distribution and format of a data set. Equal plans give equal bytes.
 
-    Equal plans give equal bytes. DataError, naming the field, where one makes no sense.
+    Raises DataError, which names the field, for a value that is not allowed.
     """
 
     train: int
@@ -39,24 +42,24 @@ class DatasetPlan:
     seed: int
     distribution: str = "blog"
     format: str = "direct"
-    digits: int | None = None  # of the steps; None: as many as the format has by default, or none
+    digits: int | None = None  # width of worked steps; None: the default of the format
 
     def __post_init__(self) -> None:
         _check("train", self.train, 1, MAX_TRAIN)
         _check("val", self.val, 1, MAX_HELD_OUT)
         _check("test", self.test, 1, MAX_HELD_OUT)
         _check("seed", self.seed, 0, MAX_SEED)
-        distributions.distribution(self.distribution)  # raises if there is none of that name
-        object.__setattr__(self, "digits", self.line_format.digits)  # raises if there is no such
+        distributions.distribution(self.distribution)  # raises for an unknown name
+        object.__setattr__(self, "digits", self.line_format.digits)  # raises for an unknown format
 
     @property
     def line_format(self) -> LineFormat:
-        """How the problems are written."""
+        """The way the problems are written."""
         return line_format(self.format, self.digits)
 
     @property
     def counts(self) -> dict[Split, int]:
-        """How many problems each split is to have."""
+        """The number of problems in each split."""
         return {Split.TRAIN: self.train, Split.VAL: self.val, Split.TEST: self.test}
 
 
@@ -65,14 +68,9 @@ def _check(name: str, value: object, low: int, high: int) -> None:
         raise DataError(f"{name} must be an integer from {low:,} to {high:,}, not {value!r}")
 
 
-BLOCK = 65_536
-_DRAWN = BLOCK + BLOCK // 8  # at a time: enough to have BLOCK left when 2/32 are held out
-_PATIENCE = 64  # draws in a row that may bring nothing new
-
-
 @dataclass
 class Shard:
-    """Some lines of a file, and how many of them there are for each operation."""
+    """Lines of a file, and their number for each operation."""
 
     text: list[bytes] = field(default_factory=list)
     operations: NDArray[np.int64] = field(
@@ -85,25 +83,24 @@ class Shard:
         return int(self.operations.sum())
 
     def append(self, problems: ProblemArray, plan: DatasetPlan) -> None:
-        """Add the lines of these problems."""
+        """Adds the lines of these problems."""
         self.text.append(plan.line_format.render_lines(problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
 
 def train_shard(plan: DatasetPlan, block: int) -> Shard:
-    """A block of the training file, cut where the file ends.
+    """Returns a block of the training file; the last one ends with the file.
 
-    Training problems are drawn independently, as the distribution has them: some occur twice.
+    Training problems are drawn independently, so that some occur twice. Raises DataError if the
+    distribution has too few of them.
     """
     draw = distributions.distribution(plan.distribution)
     bits = _bits(plan, Split.TRAIN, block)
     shard, missing = Shard(), min(BLOCK, plan.train - BLOCK * block)
-    for _ in range(_PATIENCE):
+    for _ in range(_MAX_FAILURES):
         for problems in draw(bits, _DRAWN):
-            usable = belongs(problem_hashes(problems), Split.TRAIN) & plan.line_format.fits(
-                problems
-            )
-            rows = np.flatnonzero(usable)[:missing]
+            is_training = belongs(problem_hashes(problems), Split.TRAIN)
+            rows = np.flatnonzero(is_training & plan.line_format.fits(problems))[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:
@@ -112,15 +109,15 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
 
 
 def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
-    """The whole of the validation or the test file, in which no problem occurs twice.
+    """Returns the whole validation or test file. No problem occurs twice.
 
-    DataError if the distribution does not have that many different problems to hold out.
+    Raises DataError if the distribution has too few different problems.
     """
     draw = distributions.distribution(plan.distribution)
     shard, missing = Shard(), plan.counts[split]
-    seen: set[int] = set()
+    seen: set[int] = set()  # hashes
     block, last_new = 0, 0
-    while block - last_new < _PATIENCE:
+    while block - last_new < _MAX_FAILURES:
         for problems in draw(_bits(plan, split, block), _DRAWN):
             problems = problems.take(np.flatnonzero(plan.line_format.fits(problems)))
             rows = _new_rows(problem_hashes(problems), split, seen)[:missing]
@@ -133,17 +130,17 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
         block += 1
     raise DataError(
         f"the distribution {plan.distribution!r} has too few different problems "
-        f"for {split}={plan.counts[split]:,}: found {plan.counts[split] - missing:,}"
+        f"for {split}={plan.counts[split]:,}: only {plan.counts[split] - missing:,}"
     )
 
 
 def _new_rows(hashes: NDArray[np.uint64], split: Split, seen: set[int]) -> NDArray[np.intp]:
-    """The rows that belong to a split and were not seen before; they are added to `seen`."""
+    """Returns the rows of a split whose hashes are not in `seen`, and adds them to it."""
     new = []
     rows = np.flatnonzero(belongs(hashes, split))
-    for row, key in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
-        if key not in seen:
-            seen.add(key)
+    for row, value in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
+        if value not in seen:
+            seen.add(value)
             new.append(row)
     return np.array(new, np.intp)
 

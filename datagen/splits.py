@@ -1,8 +1,7 @@
-"""Which split a problem belongs to: a property of the problem alone.
+"""The split of a problem, which depends on the problem alone.
 
-Problems are held out by a hash, not by a list, so that no seed's test problem is another seed's
-training problem. Two problems that ask the same thing, `3 + 5` and `5 + 3`, or `5 / 2` and
-`5.0 / 2`, have the same hash: knowing the one is knowing the other.
+A hash decides, so that a test problem of one seed is never a training problem of another. Problems
+that ask the same, such as `3 + 5` and `5 + 3`, or `5 / 2` and `5.0 / 2`, have the same hash.
 """
 
 import enum
@@ -26,15 +25,15 @@ DESCRIPTION = (
     "1/32 of all problems are validation, 1/32 test, the rest training, whatever the seed"
 )
 
-# Which values of the hash's highest five bits make a problem belong to a split.
+# The values of the highest five bits of the hash that belong to a split.
 _SHARES = {Split.VAL: range(0, 1), Split.TEST: range(1, 2), Split.TRAIN: range(2, 32)}
 _SHARE_SHIFT = 59
 _MASK = 2**64 - 1
-_INCREMENT = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: far from any pattern
+_INCREMENT = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: its bits have no pattern
 
 
 def problem_hash(problem: Problem) -> int:
-    """64 bits that depend on what is asked, not on how it is written."""
+    """Returns 64 bits that depend on the question, not on how it is written."""
     operands = problem.a.hundredths, problem.b.hundredths
     if problem.op in (Operation.ADD, Operation.MUL):
         operands = min(operands), max(operands)
@@ -45,9 +44,9 @@ def problem_hash(problem: Problem) -> int:
 
 
 def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
-    """The same for an array of problems; (n,)."""
+    """Returns the hashes of an array of problems, (n,)."""
     commutative = (problems.op == ADD) | (problems.op == MUL)
-    # Where to swap, add the difference to one and take it from the other (faster than `where`).
+    # Swaps a and b: adds the difference to one and takes it from the other (faster than `where`).
     difference = (problems.b - problems.a) * (commutative & (problems.a > problems.b))
     first = (problems.a + difference).view(np.uint64)
     second = (problems.b - difference).view(np.uint64)
@@ -56,27 +55,27 @@ def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
 
 
 def split_of(problem: Problem) -> Split:
-    """The split that a problem belongs to."""
+    """Returns the split of a problem."""
     bits = problem_hash(problem) >> _SHARE_SHIFT
     return next(split for split, share in _SHARES.items() if bits in share)
 
 
 def belongs(hashes: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
-    """Which of these `problem_hashes` belong to a split; (n,)."""
+    """Returns a mask, (n,), of the `problem_hashes` that belong to a split."""
     bits = hashes >> np.uint64(_SHARE_SHIFT)
     share = _SHARES[split]
     return np.asarray((bits >= share.start) & (bits < share.stop))
 
 
 def _mix(state: int) -> int:
-    """The finaliser of the SplitMix64 generator: each input bit changes each output bit."""
+    """The finaliser of SplitMix64 (Steele et al. 2014): each input bit affects each output bit."""
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     state = (state ^ state >> 27) * 0x94D049BB133111EB & _MASK
     return state ^ state >> 31
 
 
 def _mix_array(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The same for an array, in place; unsigned array arithmetic wraps around by definition."""
+    """Does the same for an array, in place. Unsigned arithmetic of arrays wraps around."""
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)

@@ -1,24 +1,22 @@
-"""The worked steps between question and answer: `$(A op B)=WORK=ANSWER$`.
+"""Worked steps between question and answer, `$(A op B)=WORK=ANSWER$`, and their checker.
 
     (2.08-136.22)    x8020000y2263100a-68568999:41431000-2=...
                      (docs/NOTATION.md spells one out for each operation)
 
-Every number is written least significant digit first, with W digits counted in hundredths, so that
-a digit follows from a few earlier ones at fixed distances. A letter, or a colon, begins each row.
+Numbers are in hundredths and have W digits, the lowest first, so that a digit follows from a few
+earlier ones at fixed distances. A letter or a colon begins each row.
 
     + -   x A  y B  a± SUM                           : RESULT SIGN PLACES
     *     x A  y LENGTH B  (a b c ...) ROWS          : RESULT SIGN PLACES
     /     y LENGTH B  x LENGTH A  (... c b a) ROWS ± : RESULT SIGN PLACES
 
-A product's row, one for each digit of B from its lowest that is not 0, is the accumulator so far, a
-place further on, plus A times that digit. A quotient's row is what remains of ten times the last
-remainder less a quotient digit times B. Before each digit of a row, the lowest apart, stands the
-carry into it, so that no digit needs more than its own column.
+A product has a row for each digit of B, from the lowest that is not 0: the accumulator, shifted by
+one place, plus A times the digit. A row of a quotient is ten times the last remainder, minus a
+quotient digit times B. Each digit of a row except the lowest follows the carry into it, so that it
+needs only its own column.
 
-Quotient digits are signed, so they need not be exact (SRT division; Robertson 1958): a remainder
-below B in magnitude, of either sign, can still be made good by the digits after it.
-
-Reading worked steps: which one is the first that is wrong.
+Quotient digits have a sign and need not be exact (SRT division, Robertson 1958): later digits can
+correct any remainder whose magnitude is below B.
 """
 
 import re
@@ -31,16 +29,16 @@ from datagen.errors import DataError, NotationError
 from datagen.notation import ALPHABET, render_answer, render_prompt
 from datagen.splits import problem_hash
 
-ROWS = "abcdefghijkl"  # a row's letter is the place of its digit: of B, or of the quotient
+ROWS = "abcdefghijkl"  # the letter of a row is the place of its digit in B or the quotient
 A_MARK, B_MARK, RESULT_MARK = "x", "y", ":"
-MARKS = "$(=" + A_MARK + B_MARK + RESULT_MARK + ROWS  # what a row of any kind begins with
+MARKS = "$(=" + A_MARK + B_MARK + RESULT_MARK + ROWS  # the characters that begin a row
 STEPS_ALPHABET = "".join(sorted(set(ALPHABET + MARKS)))
-GUARD = 3  # a quotient has the answer's two places and a third, which decides the rounding
-MIN_DIGITS, MAX_DIGITS = 3, 9  # a whole digit and two places; what the rows have letters for
+GUARD = 3  # a quotient has the two places of the answer and a third for the rounding
+MIN_DIGITS, MAX_DIGITS = 3, 9  # one digit and two places; as many as ROWS has letters for
 
 
 class StepKind(StrEnum):
-    """What a character of the work is there for."""
+    """The purpose of a character of the work."""
 
     OPERAND = "operand rewriting"
     SUM = "sum digit"
@@ -50,30 +48,32 @@ class StepKind(StrEnum):
     ROUNDING = "rounding"
     SIGN = "sign"
     LAYOUT = "layout"
-    ANSWER = "answer"  # not part of the work: the result, as the answer is written
+    ANSWER = "answer"  # after the work
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A piece of the work, and its kind."""
+    """Some characters of the work, of one kind."""
 
     kind: StepKind
     text: str
 
 
-# (what is divided, divisor) -> a quotient digit that leaves less than the divisor
+# (dividend, divisor) -> a quotient digit that leaves a remainder below the divisor
 ChooseDigit = Callable[[int, int], int]
 
 
 def nearest_digit(dividend: int, divisor: int) -> int:
-    """The signed digit, -9 to 9, that leaves the least; halves go up."""
+    """Returns the digit, -9 to 9, with the smallest remainder. Ties go up."""
     return max(-9, min(9, (2 * dividend + divisor) // (2 * divisor)))
 
 
 def loose_digits(problem: Problem) -> ChooseDigit:
-    """A way to choose digits that a model can learn from to go on after any digit that will do:
-    a quarter of them, by the problem's hash, are the second nearest. Where that leaves not less
-    than the divisor, the nearest stays."""
+    """Returns a function that makes a quarter of the quotient digits, by hash, the second nearest.
+
+    From them a model learns to continue after any digit that is right. If the second nearest digit
+    is beyond 9, the nearest stays.
+    """
     choices = problem_hash(problem)
 
     def choose(dividend: int, divisor: int) -> int:
@@ -90,10 +90,10 @@ def loose_digits(problem: Problem) -> ChooseDigit:
 def work_steps(
     problem: Problem, digits: int, choose: ChooseDigit = nearest_digit
 ) -> Iterator[Step]:
-    """The steps of a problem, in order, each made from those before it.
+    """Returns the steps of a problem, in order. Each follows from those before it.
 
-    NotationError, before the first step, if an operand has more than `digits` digits in hundredths;
-    DataError for digits beyond MIN_DIGITS..MAX_DIGITS.
+    Raises NotationError if an operand has more than `digits` digits in hundredths, and DataError as
+    `check_digits`.
     """
     check_digits(digits)
     for operand in (problem.a, problem.b):
@@ -104,49 +104,52 @@ def work_steps(
 
 
 def check_digits(digits: int) -> None:
-    """DataError unless steps can be written with that many digits."""
+    """Raises DataError unless MIN_DIGITS <= digits <= MAX_DIGITS."""
     if not MIN_DIGITS <= digits <= MAX_DIGITS:
         raise DataError(f"digits must be from {MIN_DIGITS} to {MAX_DIGITS}, not {digits}")
 
 
 def render_work(problem: Problem, digits: int, choose: ChooseDigit = nearest_digit) -> str:
-    """The whole WORK of a problem; errors as `work_steps`."""
+    """Returns the WORK of a problem. Raises what `work_steps` raises."""
     return "".join(step.text for step in work_steps(problem, digits, choose))
 
 
 def render(problem: Problem, digits: int, choose: ChooseDigit = nearest_digit) -> str:
-    """The line of a problem, `$(A op B)=WORK=ANSWER$`, the answer read off the steps."""
+    """Returns the line of a problem, `$(A op B)=WORK=ANSWER$`. The steps give the answer."""
     work = render_work(problem, digits, choose)
     return f"{render_prompt(problem)}{work}={render_answer(result(work))}$"
 
 
 def result(work: str) -> Number | None:
-    """The value that a well-formed work ends in; None is nan."""
+    """Returns the result of a valid work; None means nan."""
     field = work.rpartition(RESULT_MARK)[2]
     if field == "n":
         return None
-    figures, sign, places = field[:-2], field[-2], field[-1]
-    magnitude = int(figures[::-1])
+    digits, sign, places = field[:-2], field[-2], field[-1]
+    magnitude = int(digits[::-1])
     return Number(-magnitude if sign == "-" else magnitude, places != "0")
 
 
 def quotient_digits(work: str) -> set[int]:
-    """The positions of the quotient digits in a work, well-formed or not: the only characters that
-    do not follow from those before them."""
-    if not work.startswith(B_MARK):  # only a quotient's does
+    """Returns the positions of the quotient digits in a work, even in an invalid one.
+
+    They are the only characters that do not follow from those before them.
+    """
+    if not work.startswith(B_MARK):  # only the work of a quotient does
         return set()
     return {match.end() - 1 for match in re.finditer(rf"[{ROWS}][+-][0-9]", work)}
 
 
 def reversed_digits(value: int, count: int) -> str:
-    """The last `count` digits, lowest first; a negative value as its ten's complement."""
+    """Returns the last `count` digits, lowest first, of the ten's complement if negative."""
     return str(value % 10**count).zfill(count)[::-1]
 
 
 def _row(old: int, digit: int, number: int, digits: int) -> str:
-    """old + digit * number, lowest digit first, each but the lowest with the carry into it before
-    it; of a negative result, the ten's complement. `old` may be negative, too; where `digit` is,
-    what is carried is borrowed."""
+    """Returns old + digit * number like `reversed_digits`, with the carry before each digit.
+
+    The lowest digit has no carry. If `digit` is negative, the carries are borrows.
+    """
     new = reversed_digits(old + digit * number, digits)
     sign = 1 if digit >= 0 else -1
     carry, text = 0, new[0]
@@ -167,10 +170,10 @@ def _sum(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
     yield Step(StepKind.LAYOUT, B_MARK)
     yield Step(StepKind.OPERAND, reversed_digits(abs(b), digits))
     yield Step(StepKind.LAYOUT, ROWS[0])
-    # A negative operand of magnitude 0 is none, so 0 agrees in sign with everything positive.
-    alike = (a < 0) == (b < 0)
-    yield Step(StepKind.SIGN, "+" if alike else "-")
-    total = abs(a) + abs(b) if alike else abs(a) - abs(b)
+    # Zero counts as positive.
+    same_sign = (a < 0) == (b < 0)
+    yield Step(StepKind.SIGN, "+" if same_sign else "-")
+    total = abs(a) + abs(b) if same_sign else abs(a) - abs(b)
     yield Step(StepKind.SUM, reversed_digits(total, digits + 1))
     yield from _result(problem, abs(total), (total < 0) != (a < 0), digits + 1)
 
@@ -180,16 +183,16 @@ def _product(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Ste
     yield Step(StepKind.LAYOUT, A_MARK)
     yield Step(StepKind.OPERAND, reversed_digits(a, digits))
     yield Step(StepKind.LAYOUT, B_MARK)
-    yield Step(StepKind.OPERAND, str(length(b)) + reversed_digits(b, digits))
+    yield Step(StepKind.OPERAND, str(n_digits(b)) + reversed_digits(b, digits))
     product, accumulator = 0, 0
-    for place in range(trailing_zeros(b), length(b)):
+    for place in range(trailing_zeros(b), n_digits(b)):
         digit = b // 10**place % 10
         row = _row(accumulator // 10, digit, a, digits + 1)
         accumulator = accumulator // 10 + digit * a
         product += (accumulator % 10) * 10**place
         yield Step(StepKind.LAYOUT, ROWS[place])
         yield Step(StepKind.PRODUCT, str(digit) + row)
-    product += accumulator // 10 * 10 ** length(b)
+    product += accumulator // 10 * 10 ** n_digits(b)
     rounded, below = divmod(product, 100)
     rounded += below > 50 or (below == 50 and rounded % 2)
     yield from _result(problem, rounded, _signs_differ(problem), 2 * digits - 2)
@@ -199,13 +202,13 @@ def _quotient(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[St
     a, b = abs(problem.a.hundredths), abs(problem.b.hundredths)
     divisor, remainder = _aligned(b, digits), _aligned(a, digits)
     yield Step(StepKind.LAYOUT, B_MARK)
-    yield Step(StepKind.OPERAND, str(length(b)) + reversed_digits(divisor, digits))
+    yield Step(StepKind.OPERAND, str(n_digits(b)) + reversed_digits(divisor, digits))
     yield Step(StepKind.LAYOUT, A_MARK)
-    yield Step(StepKind.OPERAND, str(length(a)) + reversed_digits(remainder, digits))
+    yield Step(StepKind.OPERAND, str(n_digits(a)) + reversed_digits(remainder, digits))
     if b == 0:
         yield Step(StepKind.LAYOUT, RESULT_MARK + "n")
         return
-    quotient, last, first = 0, 0, length(a) - length(b) + GUARD
+    quotient, last, first = 0, 0, n_digits(a) - n_digits(b) + GUARD
     for place in range(first, -1, -1):
         dividend = remainder if place == first else 10 * remainder
         yield Step(StepKind.LAYOUT, ROWS[place])
@@ -225,16 +228,18 @@ def _quotient(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[St
 
 
 def _rounding(last: int, remainder: int, rounded: int) -> int:
-    """What the last digit, -9 to 9, and the remainder below it add to the next one: -1, 0 or 1.
-    Half goes to the even neighbour of `rounded`."""
-    distance = (abs(last), remainder if last > 0 else -remainder)  # from 0, in magnitude
+    """Returns what the last digit, -9 to 9, and its remainder add to the next: -1, 0 or 1.
+
+    Ties go to even, so they depend on `rounded`.
+    """
+    distance = (abs(last), remainder if last > 0 else -remainder)  # from 0
     if distance > (5, 0) or (distance == (5, 0) and rounded % 2):
         return 1 if last > 0 else -1
     return 0
 
 
 def _result(problem: Problem, magnitude: int, negative: bool, digits: int) -> Iterator[Step]:
-    """The part that all operations share, from which the answer is read off."""
+    """Yields the last row, which all operations share. The answer is a copy of it."""
     yield Step(StepKind.LAYOUT, RESULT_MARK)
     yield Step(StepKind.ROUNDING, reversed_digits(magnitude, digits))
     yield Step(StepKind.SIGN, "-" if negative and magnitude else "+")
@@ -246,19 +251,19 @@ def _signs_differ(problem: Problem) -> bool:
     return (problem.a.hundredths < 0) != (problem.b.hundredths < 0)
 
 
-def length(value: int) -> int:
-    """How many digits a magnitude has; 0 has none."""
+def n_digits(value: int) -> int:
+    """Returns the number of digits of a magnitude; 0 has none."""
     return len(str(value)) if value else 0
 
 
 def trailing_zeros(value: int) -> int:
-    """How many zeros a magnitude ends with; 0 ends with none."""
+    """Returns the number of zeros at the end of a magnitude; 0 has none."""
     return len(str(value)) - len(str(value).rstrip("0")) if value else 0
 
 
 def _aligned(value: int, digits: int) -> int:
-    """The magnitude shifted so that its first digit is the first of `digits`."""
-    return int(value * 10 ** (digits - length(value)))
+    """Returns the magnitude, shifted so that it has `digits` digits."""
+    return int(value * 10 ** (digits - n_digits(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,50 +272,48 @@ class WrongCharacter:
 
     kind: StepKind
     position: int  # in the text that was checked
-    expected: str  # the character that follows from what stands before; "" where the text ends
-    found: str  # "" where the text ends too early
+    expected: str  # "" if the text should end
+    actual: str  # "" if the text ends too early
 
 
 def first_error(problem: Problem, work: str, digits: int) -> WrongCharacter | None:
-    """The first wrong step of a WORK; None if all follow one from another.
+    """Returns the first wrong character of a WORK, or None if there is none.
 
-    Each step is judged by those before it. A quotient digit is right if it leaves a remainder
-    below the divisor: the digits after it can then make it good, so that a work without a fault
-    always ends in the exact answer. Errors as `work_steps`.
+    Each step must follow from those before it. A quotient digit is right if it leaves a remainder
+    below the divisor, because later digits can correct it. A work without an error always ends in
+    the exact answer. Raises what `work_steps` raises.
     """
-    at = 0
+    position = 0
 
     def written_digit(dividend: int, divisor: int) -> int:
-        found = work[at : at + 1]
-        if found in set("0123456789"):
-            digit = -int(found) if dividend < 0 else int(found)
+        character = work[position : position + 1]
+        if character in set("0123456789"):
+            digit = -int(character) if dividend < 0 else int(character)
             if abs(dividend - digit * divisor) < divisor:
                 return digit
         return nearest_digit(dividend, divisor)
 
     for step in work_steps(problem, digits, written_digit):
         for expected in step.text:
-            found = work[at : at + 1]
-            if found != expected:
-                return WrongCharacter(step.kind, at, expected, found)
-            at += 1
-    return WrongCharacter(StepKind.LAYOUT, at, "", work[at]) if at < len(work) else None
+            actual = work[position : position + 1]
+            if actual != expected:
+                return WrongCharacter(step.kind, position, expected, actual)
+            position += 1
+    if position < len(work):
+        return WrongCharacter(StepKind.LAYOUT, position, "", work[position])
+    return None
 
 
 def first_error_of_completion(problem: Problem, text: str, digits: int) -> WrongCharacter | None:
-    """The same for all that stands after a prompt, `WORK=ANSWER$`."""
+    """Does what `first_error` does for `WORK=ANSWER$`, the text after a prompt."""
     work, equals, field = text.partition("=")
-    fault = first_error(problem, work, digits)
-    if fault:
-        return fault
+    if error := first_error(problem, work, digits):
+        return error
     if not equals:
         return WrongCharacter(StepKind.LAYOUT, len(work), "=", "")
-    expected = render_answer(result(work)) + "$"
-    for place, character in enumerate(expected):
-        if field[place : place + 1] != character:
-            found = field[place : place + 1]
-            return WrongCharacter(StepKind.ANSWER, len(work) + 1 + place, character, found)
-    if len(field) > len(expected):
-        place = len(expected)
-        return WrongCharacter(StepKind.ANSWER, len(work) + 1 + place, "", field[place])
+    true_field = render_answer(result(work)) + "$"
+    for i in range(max(len(true_field), len(field))):
+        expected, actual = true_field[i : i + 1], field[i : i + 1]
+        if expected != actual:
+            return WrongCharacter(StepKind.ANSWER, len(work) + 1 + i, expected, actual)
     return None

@@ -1,6 +1,7 @@
-"""Lines with worked steps by the hundred thousand: byte for byte what `steps.render` writes.
+"""Lines with worked steps by the hundred thousand: the bytes that `steps.render` writes.
 
-A line is a row of a matrix in which 0 stands where nothing is written; the zeros go at the end.
+The lines are the rows of a matrix of characters, in which 0 means that nothing is written. The
+zeros are removed at the end.
 """
 
 from functools import partial
@@ -20,19 +21,18 @@ Columns = NDArray[np.int64]  # (n,)
 
 
 def fits(problems: ProblemArray, digits: int) -> NDArray[np.bool_]:
-    """Which problems have operands of at most `digits` digits in hundredths; (n,)."""
+    """Returns a mask, (n,), of the problems whose operands have at most `digits` digits."""
     limit = 10**digits
     return np.asarray((np.abs(problems.a) < limit) & (np.abs(problems.b) < limit))
 
 
 def render_lines(problems: ProblemArray, digits: int, loose: bool = False) -> bytes:
-    """One problem a line, `$(A op B)=WORK=ANSWER$`, each ended by a newline, in ASCII.
+    """Returns one problem a line, `$(A op B)=WORK=ANSWER$`, each with its newline, in ASCII.
 
-    With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
-    second nearest instead of the nearest, as `loose_digits` says.
+    With `loose`, the quotient digits are those of `steps.loose_digits`.
 
-    NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters;
-    DataError for digits that `steps` has no rows for.
+    Raises NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters,
+    and DataError as `steps.check_digits`.
     """
     steps.check_digits(digits)
     for row in np.flatnonzero(~fits(problems, digits))[:1]:
@@ -60,17 +60,17 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
         (quotients, (DIV,), digits + 2),
     ):
         rows = np.flatnonzero(np.isin(problems.op, codes))
-        page = _Page(len(rows), work.shape[1])
-        write(page, problems.take(rows), digits)
-        page.mark(steps.RESULT_MARK)
-        start = page.column
-        page.number(np.abs(hundredths[rows]), count)
-        page.characters(np.where(hundredths[rows] < 0, ord("-"), ord("+")))
-        page.characters(_ZERO + places[rows])
+        matrix = _WorkMatrix(len(rows), work.shape[1])
+        write(matrix, problems.take(rows), digits)
+        matrix.mark(steps.RESULT_MARK)
+        start = matrix.column
+        matrix.number(np.abs(hundredths[rows]), count)
+        matrix.characters(np.where(hundredths[rows] < 0, ord("-"), ord("+")))
+        matrix.characters(_ZERO + places[rows])
         nan = np.flatnonzero(exact.nan[rows])
-        page.text[nan, start:] = 0
-        page.text[nan, start] = ord("n")
-        work[rows] = page.text
+        matrix.text[nan, start:] = 0
+        matrix.text[nan, start] = ord("n")
+        work[rows] = matrix.text
     work[:, -1] = ord("=")
     prompt, answer = lines[:, : notation.PROMPT_LENGTH], lines[:, notation.PROMPT_LENGTH :]
     text: NDArray[np.uint8] = np.concatenate((prompt, work, answer), axis=1)
@@ -78,30 +78,30 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
 
 
 def _work_columns(digits: int) -> int:
-    """The most characters that a work can have."""
+    """Returns the largest number of characters that a work can have."""
     product = 4 * digits + 4 + digits * (2 * digits + 3)
     quotient = 3 * digits + 10 + (digits + steps.GUARD) * (2 * digits + 4)
     return max(product, quotient)
 
 
-class _Page:
-    """n works being written side by side, a column at a time."""
+class _WorkMatrix:
+    """n works, written side by side, one column at a time."""
 
     def __init__(self, n: int, columns: int) -> None:
         self.text = np.zeros((n, columns), np.uint8)
         self.column = 0
 
     def characters(self, codes: NDArray[np.generic] | int) -> None:
-        """Write one character in each work; 0 writes nothing."""
+        """Writes one character in each work; 0 writes nothing."""
         self.text[:, self.column] = codes
         self.column += 1
 
     def mark(self, character: str) -> None:
-        """Write the same character in each."""
+        """Writes the same character in each work."""
         self.characters(ord(character))
 
     def number(self, values: Columns, count: int) -> None:
-        """Write the last `count` digits, lowest first; of the ten's complement, if negative."""
+        """Writes what `steps.reversed_digits` returns."""
         for _ in range(count):
             rest = values // 10
             self.characters(values - 10 * rest + _ZERO)
@@ -115,8 +115,7 @@ class _Page:
         count: int,
         written: NDArray[np.bool_],
     ) -> None:
-        """Write `count` digits of old + digit * number, as `steps._row` does, in the works that
-        are `written`."""
+        """Writes `count` digits of old + digit * number, with carries, in the `written` matrix."""
         sign, size, carry = np.where(digit < 0, -1, 1), np.abs(digit), np.zeros_like(old)
         for place in range(count):
             if place:
@@ -128,54 +127,54 @@ class _Page:
             carry, old, number = sign * carry, old_rest, number_rest
 
 
-def _sums(page: _Page, problems: ProblemArray, digits: int) -> None:
+def _sums(matrix: _WorkMatrix, problems: ProblemArray, digits: int) -> None:
     a, b = problems.a, problems.b * (1 - 2 * (problems.op == SUB))
     size_a, size_b = np.abs(a), np.abs(b)
-    page.mark(steps.A_MARK)
-    page.number(size_a, digits)
-    page.mark(steps.B_MARK)
-    page.number(size_b, digits)
-    page.mark(steps.ROWS[0])
-    alike = (a < 0) == (b < 0)
-    page.characters(np.where(alike, ord("+"), ord("-")))
-    page.number(size_a + np.where(alike, size_b, -size_b), digits + 1)
+    matrix.mark(steps.A_MARK)
+    matrix.number(size_a, digits)
+    matrix.mark(steps.B_MARK)
+    matrix.number(size_b, digits)
+    matrix.mark(steps.ROWS[0])
+    same_sign = (a < 0) == (b < 0)
+    matrix.characters(np.where(same_sign, ord("+"), ord("-")))
+    matrix.number(size_a + np.where(same_sign, size_b, -size_b), digits + 1)
 
 
-def _products(page: _Page, problems: ProblemArray, digits: int) -> None:
+def _products(matrix: _WorkMatrix, problems: ProblemArray, digits: int) -> None:
     a, b = np.abs(problems.a), np.abs(problems.b)
-    length = _lengths(b)
-    page.mark(steps.A_MARK)
-    page.number(a, digits)
-    page.mark(steps.B_MARK)
-    page.characters(_ZERO + length)
-    page.number(b, digits)
+    length = _n_digits(b)
+    matrix.mark(steps.A_MARK)
+    matrix.number(a, digits)
+    matrix.mark(steps.B_MARK)
+    matrix.characters(_ZERO + length)
+    matrix.number(b, digits)
     accumulator = np.zeros_like(a)
     for place in range(digits):
         digit = b // 10**place % 10
         written = (b % 10 ** (place + 1) > 0) & (place < length)
-        page.characters(_ROWS[place] * written)
-        page.characters((_ZERO + digit) * written)
-        page.row(accumulator // 10, digit, a, digits + 1, written)
+        matrix.characters(_ROWS[place] * written)
+        matrix.characters((_ZERO + digit) * written)
+        matrix.row(accumulator // 10, digit, a, digits + 1, written)
         accumulator = accumulator // 10 + a * digit
 
 
-def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) -> None:
+def _quotients(matrix: _WorkMatrix, problems: ProblemArray, digits: int, loose: bool) -> None:
     a, b = np.abs(problems.a), np.abs(problems.b)
-    length_a, length_b = _lengths(a), _lengths(b)
+    length_a, length_b = _n_digits(a), _n_digits(b)
     divisor, remainder = (
         b * POWERS_OF_TEN[digits - length_b],
         a * POWERS_OF_TEN[digits - length_a],
     )
-    page.mark(steps.B_MARK)
-    page.characters(_ZERO + length_b)
-    page.number(divisor, digits)
-    page.mark(steps.A_MARK)
-    page.characters(_ZERO + length_a)
-    page.number(remainder, digits)
+    matrix.mark(steps.B_MARK)
+    matrix.characters(_ZERO + length_b)
+    matrix.number(divisor, digits)
+    matrix.mark(steps.A_MARK)
+    matrix.characters(_ZERO + length_a)
+    matrix.number(remainder, digits)
     first = length_a - length_b + steps.GUARD
-    # Two bits a row choose; where they are never 0, it is always the nearest digit.
+    # Two bits for each row. Bits that are never both 0 always choose the nearest digit.
     choices = problem_hashes(problems) if loose else np.full(len(a), 2**64 - 1, np.uint64)
-    divisor = np.maximum(divisor, 1)  # nothing is written below for a divisor of 0
+    divisor = np.maximum(divisor, 1)  # a problem with the divisor 0 writes nothing below
     rounded = digit = np.zeros_like(a)
     for row in range(digits + steps.GUARD):
         dividend = remainder if row == 0 else 10 * remainder
@@ -184,19 +183,19 @@ def _quotients(page: _Page, problems: ProblemArray, digits: int, loose: bool) ->
         digit = np.where(written, _choose(dividend, divisor, choices), digit)
         choices = choices >> np.uint64(2)
         remainder = np.where(written, dividend - digit * divisor, remainder)
-        page.characters(_ROWS.take(first - row, mode="clip") * written)
-        page.characters(np.where(dividend < 0, ord("-"), ord("+")) * written)
-        page.characters((_ZERO + np.abs(digit)) * written)
-        page.row(dividend, -digit, divisor, digits + 1, written)
-    below = np.where(digit > 0, remainder, -remainder)  # in the direction of the last digit
+        matrix.characters(_ROWS.take(first - row, mode="clip") * written)
+        matrix.characters(np.where(dividend < 0, ord("-"), ord("+")) * written)
+        matrix.characters((_ZERO + np.abs(digit)) * written)
+        matrix.row(dividend, -digit, divisor, digits + 1, written)
+    below = np.where(digit > 0, remainder, -remainder)  # with the sign of the last digit
     tie_to_odd = (below == 0) & (rounded % 2 == 1)
     away = (np.abs(digit) > 5) | ((np.abs(digit) == 5) & ((below > 0) | tie_to_odd))
     carry = np.where(away, np.where(digit > 0, ord("+"), ord("-")), _ZERO)
-    page.characters(carry * ((first >= 0) & (b != 0)))
+    matrix.characters(carry * ((first >= 0) & (b != 0)))
 
 
 def _choose(dividend: Columns, divisor: Columns, choices: NDArray[np.uint64]) -> Columns:
-    """The nearest quotient digits or, where two low bits of `choices` are 0, the second nearest."""
+    """Returns the nearest quotient digits, or the second nearest for two 0 bits in `choices`."""
     digit = np.clip((2 * dividend + divisor) // (2 * divisor), -9, 9)
     other = digit + np.sign(dividend - digit * divisor)
     second = (choices & np.uint64(3) == 0) & (np.abs(other) <= 9)
@@ -204,6 +203,6 @@ def _choose(dividend: Columns, divisor: Columns, choices: NDArray[np.uint64]) ->
     return chosen
 
 
-def _lengths(values: Columns) -> Columns:
-    """How many digits magnitudes have; 0 has none."""
+def _n_digits(values: Columns) -> Columns:
+    """Does what `steps.n_digits` does, for an array."""
     return np.searchsorted(POWERS_OF_TEN, values, side="right")

@@ -22,7 +22,7 @@ from calcgpt.inference.generate import Sampling, generate
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
 from datagen.notation import parse_prompt
-from datagen.steps import length
+from datagen.steps import n_digits
 
 BATCH_SIZE = 500
 
@@ -133,7 +133,7 @@ def by_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
     rows = []
     for line, right in zip(evaluation.lines, evaluation.right, strict=True):
         problem = parse_prompt(line.prompt)
-        a, b = (length(abs(number.hundredths)) for number in (problem.a, problem.b))
+        a, b = (n_digits(abs(number.hundredths)) for number in (problem.a, problem.b))
         rows.append((line.operation, a, b, right))
     size = 1 + max(max(a, b) for _, a, b, _ in rows)
     tables: dict[str, dict[str, Any]] = {

@@ -165,7 +165,7 @@ def _wrong_work(line: Line, output: str, digits: int) -> str:
     field = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
     rows = [f"{line.prompt}  right {line.field}  model {field}"]
     if fault := finding.fault:
-        expected, found = (repr(c) if c else "the end" for c in (fault.expected, fault.found))
+        expected, found = (repr(c) if c else "the end" for c in (fault.expected, fault.actual))
         shown, place = excerpt(output, fault.position)
         where = f"{finding.heading} at position {fault.position}"
         rows += [f"{where}: {expected} expected, {found} found", shown, " " * place + "^"]

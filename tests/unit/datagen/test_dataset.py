@@ -364,7 +364,7 @@ def test_a_distribution_with_too_few_problems(
     make(tmp_path / "all", DatasetPlan(1000, possible, 1, 0, distribution="sums"))
     lines = (tmp_path / "all" / "val.txt").read_text().splitlines()
     assert len(set(lines)) == len(lines) == possible
-    with pytest.raises(DataError, match=f"val={possible + 1}: found {possible}"):
+    with pytest.raises(DataError, match=f"val={possible + 1}: only {possible}"):
         make(tmp_path / "more", DatasetPlan(1000, possible + 1, 1, 0, distribution="sums"))
 
 

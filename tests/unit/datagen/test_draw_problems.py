@@ -60,11 +60,11 @@ def test_every_distribution_is_rendered_as_one_by_one(name: str) -> None:
     bits = bit_generator(2, 0, 0)
     lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, 100_000))).splitlines()
     assert len(lines) == 100_000
-    pieces = DISTRIBUTIONS[name](bit_generator(2, 0, 0), 100_000)
+    batches = DISTRIBUTIONS[name](bit_generator(2, 0, 0), 100_000)
     problems = [
-        p for piece in pieces for p in piece.take(np.arange(0, len(piece), 8)).to_problems()
+        p for batch in batches for p in batch.take(np.arange(0, len(batch), 8)).to_problems()
     ]
-    assert distributions.PIECE % 8 == 0  # so that every eighth of each piece is every eighth of all
+    assert distributions.BATCH_SIZE % 8 == 0  # every eighth of each batch is every eighth of all
     assert [render(problem).encode() for problem in problems] == lines[::8]
 
 
@@ -160,12 +160,11 @@ def test_blocks_and_streams_are_independent() -> None:
     assert len(firsts) == 27
 
 
-def test_pieces_make_up_what_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = list(DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000))
-    monkeypatch.setattr(distributions, "PIECE", 300)
-    pieces = list(DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000))
-    assert [len(piece) for piece in pieces] == [300, 300, 300, 100]
-    assert [p for piece in pieces for p in piece.to_problems()] == whole[0].to_problems()
+def test_batches_do_not_change_the_problems() -> None:
+    (whole,) = DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000)
+    batches = list(DISTRIBUTIONS["blog"](bit_generator(0, 0, 0), 1000, batch_size=300))
+    assert [len(batch) for batch in batches] == [300, 300, 300, 100]
+    assert [p for batch in batches for p in batch.to_problems()] == whole.to_problems()
 
 
 def test_an_unknown_distribution_is_refused_with_those_there_are() -> None:

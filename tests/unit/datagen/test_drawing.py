@@ -1,4 +1,4 @@
-"""Draws from random words, and mixtures."""
+"""Samples from random words, and mixtures."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen.arithmetic import ProblemArray
-from datagen.drawing import Draws, Words, bit_generator, mixture
+from datagen.drawing import Sampler, Words, bit_generator, mixture
 
 N = 200_000
 WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])
@@ -22,36 +22,36 @@ def assert_uniform(counts: np.ndarray, total: int = N) -> None:
     assert np.abs(counts - expected).max() < 5 * expected**0.5
 
 
-def test_a_word_gives_two_draws_its_high_half_first() -> None:
-    draws = Draws(np.array([[3 << 62 | 1 << 31], [2**64 - 1]], np.uint64))
-    assert [draws.below(8).item() for _ in range(3)] == [6, 4, 7]
-    assert draws.below(2**31 - 1).item() == 2**31 - 2
+def test_a_word_gives_two_numbers_from_its_high_half_first() -> None:
+    sampler = Sampler(np.array([[3 << 62 | 1 << 31], [2**64 - 1]], np.uint64))
+    assert [sampler.below(8).item() for _ in range(3)] == [6, 4, 7]
+    assert sampler.below(2**31 - 1).item() == 2**31 - 2
 
 
 @given(WORD, st.integers(1, 2**31 - 1))
 def test_below(word: int, bound: int) -> None:
-    draws = Draws(np.array([[word] * 2], np.uint64))
-    assert draws.below(bound).tolist() == [(word >> 32) * bound >> 32] * 2
-    assert draws.below(np.array([bound, 1])).tolist() == [(word & 2**32 - 1) * bound >> 32, 0]
+    sampler = Sampler(np.array([[word] * 2], np.uint64))
+    assert sampler.below(bound).tolist() == [(word >> 32) * bound >> 32] * 2
+    assert sampler.below(np.array([bound, 1])).tolist() == [(word & 2**32 - 1) * bound >> 32, 0]
 
 
-def test_draws_are_uniform_and_independent() -> None:
-    draws = Draws(random_words(2))
-    both = draws.below(6) * 6 + draws.among((0, 1, 2, 3, 4, 5))
+def test_samples_are_uniform_and_independent() -> None:
+    sampler = Sampler(random_words(2))
+    both = sampler.below(6) * 6 + sampler.choice((0, 1, 2, 3, 4, 5))
     assert_uniform(np.bincount(both, minlength=36))
-    assert abs(draws.once_in(8).mean() - 1 / 8) < 0.005
+    assert abs(sampler.one_in(8).mean() - 1 / 8) < 0.005
 
 
 @given(WORD, st.integers(1, 2**31 - 1) | st.sampled_from([10**k for k in range(10)]))
-def test_of_any_length_stays_within_its_top(word: int, top: int) -> None:
-    drawn = Draws(np.array([[word]], np.uint64)).of_any_length(top).item()
+def test_any_length_stays_within_its_top(word: int, top: int) -> None:
+    drawn = Sampler(np.array([[word]], np.uint64)).any_length(top).item()
     assert 1 <= drawn <= top
     assert drawn < top or top == 1 or str(top).strip("0") != "1"
 
 
 @pytest.mark.parametrize("top", [1, 9, 10, 25, 99, 100, 123, 10_000])
-def test_of_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> None:
-    drawn = Draws(random_words(1)).of_any_length(top)
+def test_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> None:
+    drawn = Sampler(random_words(1)).any_length(top)
     lengths = np.char.str_len(drawn.astype(str))
     longest = len(str(max(top - 1, 1)))
     assert_uniform(np.bincount(lengths, minlength=longest + 1)[1:])
@@ -66,7 +66,7 @@ def test_of_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> N
 
 def test_powers_of_ten() -> None:
     top = np.where(np.arange(N) % 2, 100_000, 999)
-    drawn = Draws(random_words(1)).power_of_ten(100, top)
+    drawn = Sampler(random_words(1)).power_of_ten(100, top)
     assert set(drawn[top == 999]) == {100}
     values, counts = np.unique(drawn[top == 100_000], return_counts=True)
     assert values.tolist() == [100, 1000, 10_000, 100_000]

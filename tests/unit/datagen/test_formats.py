@@ -47,7 +47,7 @@ def test_digits_are_chosen_for_steps_alone() -> None:
         assert line_format(name).digits == DEFAULT_DIGITS
         assert line_format(name, 5).digits == 5
     assert line_format("direct").digits is None
-    with pytest.raises(DataError, match="no digits to choose"):
+    with pytest.raises(DataError, match="has no steps"):
         line_format("direct", 7)
     with pytest.raises(DataError, match="digits must be from"):
         line_format("steps", 99)

@@ -17,8 +17,8 @@ from datagen.drawing import bit_generator
 from datagen.steps import (
     StepKind,
     first_error,
-    length,
     loose_digits,
+    n_digits,
     render_work,
     result,
     trailing_zeros,
@@ -103,7 +103,7 @@ def test_the_pieces_of_an_example_are_its_work(title: str) -> None:
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_the_meaning_of_a_piece_has_its_number(title: str) -> None:
     shown = example(title)
-    lengths = iter([length(abs(n.hundredths)) for n in (shown.problem.b, shown.problem.a)])
+    lengths = iter([n_digits(abs(n.hundredths)) for n in (shown.problem.b, shown.problem.a)])
     in_row = False
     for (_, piece), meaning in zip(shown.pieces, shown.meanings, strict=True):
         said = [int(number) for number in re.findall(r"-?\d+", meaning)]
@@ -181,7 +181,7 @@ def test_other_quotient_digits_come_to_the_same_end() -> None:
 
 def formula(problem: Problem, digits: int) -> int:
     """The length of a work, as the table in the document has it."""
-    length_a, length_b = length(abs(problem.a.hundredths)), length(abs(problem.b.hundredths))
+    length_a, length_b = n_digits(abs(problem.a.hundredths)), n_digits(abs(problem.b.hundredths))
     if problem.op == Operation.MUL:
         rows = length_b - trailing_zeros(abs(problem.b.hundredths))
         return 4 * digits + 4 + rows * (2 * digits + 3)
@@ -289,7 +289,7 @@ def test_the_first_error_is_where_the_document_says() -> None:
     assert {shown.work[i] + work[i] for i in places} == {expected + found}
     error = first_error(shown.problem, work, W)
     assert error is not None
-    assert (error.kind, error.position, error.expected, error.found) == (
+    assert (error.kind, error.position, error.expected, error.actual) == (
         kind, int(at), expected, found,
     )  # fmt: skip
 

@@ -120,7 +120,7 @@ def test_a_work_cut_short_or_continued_is_a_fault_where_it_ends(
     cut = data.draw(st.integers(0, len(work) - 1))
     error = first_error(problem, work[:cut], digits)
     assert error is not None
-    assert (error.position, error.found, error.expected) == (cut, "", work[cut])
+    assert (error.position, error.actual, error.expected) == (cut, "", work[cut])
     longer = first_error(problem, work + "0", digits)
     assert longer == WrongCharacter(StepKind.LAYOUT, len(work), "", "0")
 
