@@ -1,13 +1,15 @@
-"""The comparison that the parity tests rest on can fail, and keeps what it measured."""
+"""The tools of the parity tests: the comparison, its report, and the covering array."""
 
 from __future__ import annotations
 
 import json
+from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from parity.variants import APART, FACTORS, covering_array
 from parity_report import ParityReport
 
 ONES = torch.ones(3)
@@ -25,21 +27,19 @@ ONES = torch.ones(3)
         (ONES[:0], ONES[:0], "this: nothing to compare"),
     ],
 )
-def test_what_differs_is_refused(
-    actual: torch.Tensor, expected: torch.Tensor, message: str
-) -> None:
+def test_a_difference_fails(actual: torch.Tensor, expected: torch.Tensor, message: str) -> None:
     with pytest.raises(AssertionError, match=message):
         ParityReport(None).compare(actual, expected, "this")
 
 
-def test_what_is_close_enough_passes() -> None:
+def test_a_small_difference_passes() -> None:
     report = ParityReport(None)
     report.compare(ONES.float() + 5e-6, ONES.double(), "this")
     report.compare(ONES * 1000.001, ONES * 1000, "this")
     report.compare(ONES + 2e-5, ONES, "this", rtol=1e-4)
 
 
-def test_the_largest_error_is_kept_of_all_workers(tmp_path: Path) -> None:
+def test_the_report_has_the_largest_error_of_all_workers(tmp_path: Path) -> None:
     parts = []
     for error in (0.25, 0.5, 0.125):  # exact in binary
         worker = ParityReport(None)
@@ -55,3 +55,13 @@ def test_the_largest_error_is_kept_of_all_workers(tmp_path: Path) -> None:
     whole.pytest_sessionfinish(SimpleNamespace(config=SimpleNamespace()))
     report = json.loads((tmp_path / "new" / "report.json").read_text())
     assert list(report.items()) == [("that", 0.25), ("this", 0.5)]
+
+
+@pytest.mark.parametrize("apart", [set(), APART], ids=["all", "apart"])
+def test_the_covering_array_has_all_pairs(apart: set[tuple[str, str]]) -> None:
+    rows = covering_array(FACTORS, apart)
+    assert all(row.keys() == FACTORS.keys() for row in rows)
+    for f, g in set(combinations(FACTORS, 2)) - apart:
+        assert {(row[f], row[g]) for row in rows} == set(product(FACTORS[f], FACTORS[g]))
+    assert len(rows) <= (41 if apart else 104)
+    assert rows == covering_array(FACTORS, apart)

@@ -47,8 +47,9 @@ def same(compare: Compare, ours: LanguageModel, theirs: Any, what: str) -> None:
     assert [completion.ids for completion in written] == expected[:, 7:].tolist()
 
 
-@pytest.mark.parametrize("rope_base", [100.0, 10_000.0, 500_000.0])
-@pytest.mark.parametrize("n_kv_head", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("n_kv_head", "rope_base"), [(1, 1e4), (2, 1e4), (4, 1e4), (1, 100.0), (2, 500_000.0)]
+)
 def test_llama(compare: Compare, n_kv_head: int, rope_base: float) -> None:
     ours, theirs, name = both("llama", n_kv_head=n_kv_head, rope_base=rope_base)
     assert name == "LlamaForCausalLM"
@@ -135,7 +136,8 @@ def test_variants_of_gpt2(compare: Compare, changes: dict[str, Any]) -> None:
     same(compare, ours, theirs, f"gpt2, {written(changes)} vs {name}")
 
 
-@pytest.mark.parametrize("n_head", range(1, 18))
+# The slopes of other numbers of heads are compared with BLOOM's and with the authors' code.
+@pytest.mark.parametrize("n_head", [1, 3, 8, 12, 17])
 def test_mpt(compare: Compare, n_head: int) -> None:
     ours, theirs, name = both("mpt", n_head=n_head, n_embd=8 * n_head, n_layer=1)
     assert name == "MptForCausalLM"

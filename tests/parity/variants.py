@@ -1,11 +1,13 @@
-"""Every variant of the models in miniature: what the tests of this folder go through.
+"""The variants that the tests of this folder go through, in miniature.
 
-The names come from the registries, so a new one is covered by being registered.
+Each name of the tables in `calcgpt.model` is tested alone and, by a covering array, with every name
+of the other tables. A new name is covered as soon as it is in its table.
 """
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -19,9 +21,10 @@ from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset, preset_names
 
 VOCAB = 21
-# Small enough to be quick; long enough to cross windows, blocks, places and the last distance.
-# 21 is no token of the text, but the landmark.
-SMALL: dict[str, Any] = {
+Changes = dict[str, Any]  # fields of a config that differ from SMALL
+# Small enough to be quick, long enough to cross windows, blocks, places and the last distance.
+# Token 21 is the landmark: it is not in the vocabulary.
+SMALL: Changes = {
     "n_layer": 2,
     "n_embd": 24,
     "n_head": 4,
@@ -40,25 +43,74 @@ def small(**changes: Any) -> ModelConfig:
     return ModelConfig(**SMALL | changes)
 
 
-def combinations() -> list[dict[str, Any]]:
-    """What differs from SMALL: the registries multiplied where they meet in the code."""
-    changes: list[dict[str, Any]] = [
-        {"position": position, "attention": attention, "n_kv_head": heads}
-        for position, attention, heads in product(POSITIONS, ATTENTIONS, (1, 2, 4))
-    ]
-    changes += [
-        {"feedforward": feedforward, "norm": norm, "norm_position": block}
-        for feedforward, norm, block in product(FEEDFORWARDS, NORMS, BLOCKS)
-    ]
-    changes += [{"architecture": name} for name in MODELS]
-    changes += [{"init": name} for name in INITS]
-    changes += [{"attention_kernel": "plain", "attention": name} for name in ATTENTIONS]
-    for name in preset_names():
-        changes.append(load_preset(name).model_dump(exclude_unset=True) | SMALL)
-    return changes
+FACTORS: dict[str, Sequence[Any]] = {
+    "position": list(POSITIONS),
+    "feedforward": list(FEEDFORWARDS),
+    "attention": list(ATTENTIONS),
+    "n_kv_head": [4, 2, 1],
+    "norm": list(NORMS),
+    "norm_position": list(BLOCKS),
+    "init": list(INITS),
+    "attention_kernel": ["sdpa", "plain"],
+    "qk_norm": [False, True],
+    "tie_embeddings": [False, True],
+    "qkv_bias": [False, True],
+    "attn_out_bias": [True, False],
+    "ff_bias": [False, True],
+    "norm_bias": [True, False],
+}
+# No code sees both: their 104 pairs would more than double the array. `test_any_combination` draws
+# some of them.
+APART = {("position", "feedforward")}
 
 
-OPTIONS: list[dict[str, Any]] = [
+def covering_array(
+    factors: Mapping[str, Sequence[Any]], apart: set[tuple[str, str]]
+) -> list[Changes]:
+    """Returns rows, one value per factor, in which every value of a factor meets every value of
+    every other factor, but for the pairs of factors in `apart`. Greedy and deterministic."""
+    uncovered = {
+        (f, x, g, y): None  # a dict, because a set has no order
+        for f, g in combinations(factors, 2)
+        if (f, g) not in apart
+        for x in factors[f]
+        for y in factors[g]
+    }
+    order = {name: index for index, name in enumerate(factors)}
+
+    def is_new(f: str, x: Any, g: str, y: Any) -> bool:
+        return ((f, x, g, y) if order[f] < order[g] else (g, y, f, x)) in uncovered
+
+    rows = []
+    while uncovered:
+        f, x, g, y = next(iter(uncovered))
+        row = {f: x, g: y}
+        for name, values in factors.items():
+            if name not in row:
+                new = [sum(is_new(name, v, f, x) for f, x in row.items()) for v in values]
+                row[name] = values[new.index(max(new))]
+        for (f, x), (g, y) in combinations(sorted(row.items(), key=lambda item: order[item[0]]), 2):
+            uncovered.pop((f, x, g, y), None)
+        rows.append(row)
+    return rows
+
+
+def with_head(changes: Changes) -> Changes:
+    """A tied head has no bias."""
+    return {**changes, "head_bias": not changes["tie_embeddings"]}
+
+
+def variants() -> list[Changes]:
+    """Every name alone, all pairs of names, the presets, and OPTIONS."""
+    alone = [{name: value} for name in list(FACTORS)[:8] for value in FACTORS[name]]
+    alone += [{"architecture": name} for name in MODELS]
+    presets = [load_preset(name).model_dump(exclude_unset=True) | SMALL for name in preset_names()]
+    pairs = [with_head(row) for row in covering_array(FACTORS, APART)]
+    return alone + pairs + presets + OPTIONS
+
+
+# Numbers and switches at their limits.
+OPTIONS: list[Changes] = [
     {"qk_norm": True, "position": "rope", "norm": "layernorm"},
     {"qk_norm": True, "position": "rope", "norm": "rmsnorm", "n_kv_head": 2},
     {"qk_norm": True, "norm_bias": False},
@@ -89,17 +141,20 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def label(changes: dict[str, Any]) -> str:
+def label(changes: Changes) -> str:
     return " ".join(f"{key}={value}" for key, value in changes.items() if SMALL.get(key) != value)
 
 
+# Many changes come to the same config: each is tested once.
+CONFIGS = {small(**changes).model_dump_json(): changes for changes in variants()}
 every_variant = pytest.mark.parametrize(
-    "config", [pytest.param(small(**c), id=label(c)) for c in combinations() + OPTIONS]
+    "config", [pytest.param(small(**changes), id=label(changes)) for changes in CONFIGS.values()]
 )
 
 
 def build(config: ModelConfig) -> LanguageModel:
-    """In float64, with no weight at a value that has no effect, as a bias or a gain may be."""
+    """Returns a float64 model. Noise is added to its weights, because some initial values, as a
+    bias of 0, would have no effect."""
     torch.manual_seed(0)
     model = build_model(config, VOCAB).double().eval()
     with torch.no_grad():
@@ -109,7 +164,7 @@ def build(config: ModelConfig) -> LanguageModel:
 
 
 def like(model: LanguageModel, config: ModelConfig) -> LanguageModel:
-    """A model of another config with the same weights."""
+    """Returns a model of another config with the same weights."""
     other = build_model(config, model.vocab_size).double().eval()
     other.load_state_dict(model.state_dict())
     return other
