@@ -1,7 +1,7 @@
-"""What goes on inside a model: where its heads look, and what its nonlinearities do.
+"""Inspection of a model: where its attention heads look, and what its nonlinearities do.
 
-Shapes: L layers, H heads, T tokens of text, S positions (the tokens, and what the attention scheme
-puts between them), B problems, F units of a feed-forward network, N tokens and problems together.
+Shapes: L layers, H heads, T tokens of text, S positions (the tokens and those that the attention
+scheme inserts), B problems, F units of a feed-forward network, N positions of many problems.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from datagen.files import read_text
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
-INSERTED = "◆"  # the label of a token that the attention scheme put in: a landmark
+INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
-BATCH = 32  # problems of a forward pass
 BINS = 100  # of a histogram
 
 Hook = Callable[[int, torch.Tensor, torch.Tensor], None]  # see `hooked`
@@ -42,18 +41,18 @@ Hook = Callable[[int, torch.Tensor, torch.Tensor], None]  # see `hooked`
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """Where each head looked, at every position that the model read."""
+    """The attention weights of every head at every position that the model read."""
 
-    labels: list[str]  # of the S positions: the character, or INSERTED
-    weights_LHSS: torch.Tensor  # rows look at columns; a row sums to 1
+    labels: list[str]  # of the S positions: a character, or INSERTED
+    weights_LHSS: torch.Tensor  # a row looks at the columns and sums to 1
 
 
 @dataclass(frozen=True)
-class Values:
-    """All values on one side of a layer's nonlinearity, over tokens and units."""
+class Statistics:
+    """Statistics of all values on one side of a layer's nonlinearity, over tokens and units."""
 
     mean: float
-    variance: float  # over the number less one, as torch's `var` and the blog's
+    variance: float  # unbiased, as torch's `var` and the blog's
     min: float
     max: float
     counts: list[int]  # of BINS bins of equal width from min to max
@@ -61,18 +60,18 @@ class Values:
 
 @dataclass(frozen=True)
 class LayerActivations:
-    """A feed-forward network before and after its nonlinearity (the gate's, where it has one).
+    """A feed-forward network before and after its nonlinearity; with a gate, the gate's.
 
-    A unit is dead if its input to the nonlinearity is never above 0 on any token: with ReLU it
-    never fires and, having no gradient, does not learn to (the dying ReLU of the blog; Lu et al.
-    2019). Where the mean after the nonlinearity is not 0, a bias shift passes to the next layer
-    (ibid.; Clevert et al. 2016, section 2).
+    A unit is dead if its input to the nonlinearity is never above 0 on any token. With ReLU it
+    never fires, has no gradient and does not learn to fire (the dying ReLU: Lu et al. 2019). If the
+    mean after the nonlinearity is not 0, the next layer gets a bias shift (Clevert et al. 2016,
+    section 2).
     """
 
     units: int
     dead: int
-    before: Values
-    after: Values
+    before: Statistics
+    after: Statistics
 
     @property
     def dead_share(self) -> float:
@@ -81,17 +80,17 @@ class LayerActivations:
 
 @dataclass(frozen=True)
 class Inspection:
-    """A model seen from inside."""
+    """The attention of a model on one problem, and its activations on many."""
 
     answer: Calculation
     maps: AttentionMaps  # of the answer
-    problems: int  # that the activations are over
-    source: str  # where these come from, in words
-    tokens: int  # that were read of these, those that the attention scheme put in included
+    problems: int  # whose activations were measured
+    source: str  # of these problems, in words
+    tokens: int  # positions read of these problems, inserted ones included
     layers: list[LayerActivations]
 
     def record(self) -> dict[str, Any]:
-        """All numbers but the maps', for a JSON file."""
+        """Returns all numbers except the attention maps, for a JSON file."""
         layers = [{**asdict(layer), "dead_share": layer.dead_share} for layer in self.layers]
         return {
             "answer": self.answer.model_dump(),
@@ -105,9 +104,8 @@ class Inspection:
         }
 
     def table(self) -> str:
-        """A row a layer: the dead units, and mean and variance before and after."""
-        before_and_after = ["mean before", "after", "variance before", "after"]
-        header = ["layer", "units", "dead", *before_and_after]
+        """Returns a table of the dead units, means and variances of each layer."""
+        header = ["layer", "units", "dead", "mean before", "after", "variance before", "after"]
         rows = []
         for index, layer in enumerate(self.layers):
             before, after = layer.before, layer.after
@@ -120,24 +118,25 @@ class Inspection:
 def inspect(
     checkpoint: Checkpoint, expression: str, data: Path | None = None, n: int = 256, seed: int = 0
 ) -> Inspection:
-    """Let the model answer `expression`, and look at where it looked; then at its activations over
-    `n` problems: those of the file `data`, or drawn (see `drawn_problems`).
+    """Returns the attention of the model on `expression`, and its activations over `n` problems.
 
-    Raises ConfigError for a model without layers, DataError for one that does not read problems a
-    character at a time, for damaged weights and for problems that the model cannot read,
-    ExpressionError for a bad expression, UserError for one of several operations.
+    The problems are the first of the file `data`, or drawn: see `drawn_problems`.
+
+    Raises ConfigError if the model has no layers. Raises DataError if it does not read problems by
+    characters, if its weights are damaged, or if it cannot read the problems. Raises
+    ExpressionError for a bad expression and UserError for one with several operations.
     """
     model, name = checkpoint.model, checkpoint.name
     if not isinstance(model, GPT):
-        kind = checkpoint.recipe.model.architecture
-        raise ConfigError(f"{name} has no layers to inspect: its architecture is {kind!r}")
+        architecture = checkpoint.recipe.model.architecture
+        raise ConfigError(f"{name} has no layers to inspect: its architecture is {architecture!r}")
     tokenizer = checkpoint.tokenizer
     if not (isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(tokenizer.vocabulary)):
         raise DataError(f"{name} cannot be inspected: it does not read problems by characters")
     answer = Calculator(checkpoint).calculate(expression)
-    node = answer.nodes[-1]
     if len(answer.nodes) > 1:
         raise UserError(f"only one operation can be inspected; this has {len(answer.nodes)}")
+    node = answer.nodes[0]
     recipe = checkpoint.recipe
     texts = file_problems(data, n) if data else drawn_problems(recipe, tokenizer, n, seed)
     try:
@@ -146,31 +145,33 @@ def inspect(
         raise DataError(f"{data or name}: {error}") from None
     return Inspection(
         answer=answer,
-        # The last character is written but, as nothing comes after it, never read.
+        # The model writes the last character but never reads it.
         maps=attention_maps(model, tokenizer, f"{node.prompt}{node.output}"[:-1]),
         problems=len(lines),
         source=data.name if data else f"drawn, seed {seed}",
-        tokens=int(_positions(model, lines.lengths).sum()),
+        tokens=int(_n_positions(model, lines.lengths).sum()),
         layers=activations(model, lines),
     )
 
 
 def choose(config: ModelConfig, layer: int | None, head: int | None) -> tuple[range, range]:
-    """The layers and the heads that are meant, each one or, by None, all; raises ConfigError for
-    one that the model does not have."""
-    chosen = []
+    """Returns the chosen layers and heads: one, or all for None.
+
+    Raises ConfigError if the model does not have the layer or head.
+    """
+    ranges = []
     for name, index, count in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
         if index is not None and not 0 <= index < count:
-            raise ConfigError(f"there is no {name} {index}: the model's are 0 to {count - 1}")
-        chosen.append(range(count) if index is None else range(index, index + 1))
-    return chosen[0], chosen[1]
+            raise ConfigError(f"no {name} {index}: the model has {name}s 0 to {count - 1}")
+        ranges.append(range(count) if index is None else range(index, index + 1))
+    return ranges[0], ranges[1]
 
 
 def attention_maps(model: GPT, tokenizer: CharTokenizer, text: str) -> AttentionMaps:
-    """Where each head looks when the model reads `text`, a character a token."""
+    """Returns where each head looks when the model reads `text`, one token per character."""
     tokens_T = torch.from_numpy(tokenizer.encode(text).astype("int64"))
-    with_inserted = model.scheme.insert(tokens_T[None], 0)[0].tolist()
-    labels = [tokenizer.decode([i]) if i < model.vocab_size else INSERTED for i in with_inserted]
+    tokens_S = model.scheme.insert(tokens_T[None], 0)[0].tolist()
+    labels = [tokenizer.decode([i]) if i < model.vocab_size else INSERTED for i in tokens_S]
     weights_LHSS = attention_weights(model, tokens_T)
     _check_finite(weights_LHSS)
     return AttentionMaps(labels, weights_LHSS)
@@ -178,129 +179,130 @@ def attention_maps(model: GPT, tokenizer: CharTokenizer, text: str) -> Attention
 
 @torch.inference_mode()
 def attention_weights(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
-    """The weights of every head in one forward pass, (L,H,S,S)."""
+    """Returns the attention weights of every head in one forward pass, (L,H,S,S)."""
     plain = model.with_plain_attention()
-    seen: list[torch.Tensor] = []
-    parts = [block.attn.weights_dropout for block in _blocks(plain)]
-    with hooked(parts, lambda _, weights_BHSS, __: seen.append(weights_BHSS[0])):
+    weights: list[torch.Tensor] = []
+    modules = [block.attn.weights_dropout for block in _blocks(plain)]
+    with hooked(modules, lambda _, weights_BHSS, __: weights.append(weights_BHSS[0])):
         plain(tokens_T[None])
-    return torch.stack(seen)
+    return torch.stack(weights)
 
 
 def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
-    """Training problems with exact labels, of the kind that the recipe draws; where it draws none,
-    the blog's, worked out in steps if the tokenizer can write them.
+    """Returns `n` random training problems with exact labels, without those that are too long.
 
-    `n` lines, less those that are too long for the model; raises DataError if all are.
+    They follow the recipe's [data], or else the blog's distribution, with worked steps if the
+    tokenizer can write them. Raises DataError if all problems are too long for the model.
     """
     config = recipe.data
     if config is None:
         in_steps = set(STEPS_ALPHABET) <= set(tokenizer.vocabulary)
         config = DataConfig(format="steps" if in_steps else "direct", mixture={"blog": 1.0})
     problems = FreshProblems(config, seed)
-    longest = recipe.model.block_size + 1  # the last character is not read
+    max_length = recipe.model.block_size + 1  # the last character is not read
     texts = problems.render(problems.block(0, n)).decode().splitlines()
-    fitting = [text for text in texts if len(text) <= longest]
+    fitting = [text for text in texts if len(text) <= max_length]
     if not fitting:
-        raise DataError(f"no problem fits in the model's context, {longest - 1} characters")
+        raise DataError(f"no problem fits in the model's context, {max_length - 1} characters")
     return fitting
 
 
 def file_problems(path: Path, n: int) -> list[str]:
-    """The first `n` lines of a file of problems; raises DataError naming the first bad one."""
+    """Returns the first `n` lines of a file; raises DataError if one of them is not a problem."""
     read_problems(path, n)
     return read_text(path).splitlines()[:n]
 
 
-def activations(model: GPT, lines: ProblemLines) -> list[LayerActivations]:
-    """Each layer's activations over all tokens of `lines` that the model reads, padding left out.
-
-    Raises DataError where they are not finite.
-    """
+def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[LayerActivations]:
+    """Returns each layer's activations over all tokens of `lines` that the model reads, without
+    padding. Raises DataError if they are not finite."""
     layers = [(_Stream(), _Stream()) for _ in model.blocks]
-    # Twice through the model rather than once with everything kept: bins and deviations need the
-    # extremes and the mean first.
-    _pass(model, lines, layers, _Stream.extend)
-    _pass(model, lines, layers, _Stream.spread)
+    # Two passes, so that no activations are stored: bins and deviations need the extremes and the
+    # mean first.
+    for take in (_Stream.add_extremes, _Stream.add_spread):
+        _read(model, lines, layers, take, batch_size)
     return [
         LayerActivations(
-            units=len(before.high_F),
-            dead=int((before.high_F <= 0).sum()),
-            before=before.values(),
-            after=after.values(),
+            units=len(before.max_F),
+            dead=int((before.max_F <= 0).sum()),
+            before=before.statistics(),
+            after=after.statistics(),
         )
         for before, after in layers
     ]
 
 
 class _Stream:
-    """Values that come in pieces of shape (N,F): all once to `extend`, then all to `spread`."""
+    """Statistics of values that come in batches of shape (N,F).
+
+    Pass all batches to `add_extremes`, then all again to `add_spread`.
+    """
 
     def __init__(self) -> None:
-        self.n, self.total, self.low = 0, 0.0, math.inf
-        self.high_F = torch.tensor(-math.inf)  # of each unit; its shape comes with the first piece
+        self.n, self.total, self.min = 0, 0.0, math.inf
+        self.max_F = torch.tensor(-math.inf)  # of each unit; gets its shape with the first batch
         self.squares, self.counts = 0.0, np.zeros(BINS, np.int64)
 
-    def extend(self, values_NF: torch.Tensor) -> None:
+    def add_extremes(self, values_NF: torch.Tensor) -> None:
         _check_finite(values_NF)
         self.n += values_NF.numel()
         self.total += values_NF.sum(dtype=torch.float64).item()
-        self.low = min(self.low, values_NF.min().item())
-        self.high_F = torch.maximum(self.high_F, values_NF.amax(dim=0))
+        self.min = min(self.min, values_NF.min().item())
+        self.max_F = torch.maximum(self.max_F, values_NF.amax(dim=0))
 
-    def spread(self, values_NF: torch.Tensor) -> None:
+    def add_spread(self, values_NF: torch.Tensor) -> None:
         self.squares += (values_NF.double() - self.total / self.n).square().sum().item()
-        span = self.low, self.high_F.max().item()
-        self.counts += np.histogram(values_NF.numpy(), BINS, span)[0]
+        limits = self.min, self.max_F.max().item()
+        self.counts += np.histogram(values_NF.numpy(), BINS, limits)[0]
 
-    def values(self) -> Values:
-        return Values(
+    def statistics(self) -> Statistics:
+        return Statistics(
             mean=self.total / self.n,
             variance=self.squares / (self.n - 1),
-            min=self.low,
-            max=self.high_F.max().item(),
+            min=self.min,
+            max=self.max_F.max().item(),
             counts=self.counts.tolist(),
         )
 
 
 @torch.inference_mode()
-def _pass(
+def _read(
     model: GPT,
     lines: ProblemLines,
     layers: Sequence[tuple[_Stream, _Stream]],
     take: Callable[[_Stream, torch.Tensor], None],
+    batch_size: int,
 ) -> None:
-    """Read all lines; `take` gets each layer's activations, (N,F), before and after, of a batch at
-    a time, padding left out."""
-    order = np.argsort(lines.lengths, kind="stable")  # alike in length: little padding
-    real_BS = torch.empty(0, 0, dtype=torch.bool)
+    """Reads all lines and passes each batch's activations, (N,F), to `take` with their stream."""
+    order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
+    real_BS = torch.empty(0, 0, dtype=torch.bool)  # of the current batch: not padding
 
     def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
         for stream, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
             take(stream, values_BSF[real_BS])
 
     with hooked([block.ff.activation for block in _blocks(model)], hook):
-        for start in range(0, len(order), BATCH):
-            rows = order[start : start + BATCH]
-            n_positions_B = _positions(model, lines.lengths[rows])
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            n_positions_B = _n_positions(model, lines.lengths[rows])
             real_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
             model(lines.batch(rows)[0])
 
 
-def _positions(model: GPT, lengths_B: NDArray[np.int64]) -> torch.Tensor:
-    """How many positions the model reads of lines of these lengths, from their first on; (B,)."""
+def _n_positions(model: GPT, lengths_B: NDArray[np.int64]) -> torch.Tensor:
+    """Returns how many positions the model reads of lines of these lengths; (B,)."""
     n_token_B = lengths_B - 1  # the last character is only a target
     return torch.tensor([model.n_positions(n) for n in n_token_B.tolist()])
 
 
 @contextmanager
 def hooked(modules: Sequence[nn.Module], hook: Hook) -> Iterator[None]:
-    """Within, `hook` gets the place of each of the modules that ran, its input and its output."""
+    """Calls `hook` after each run of one of the modules, with its index, input and output."""
 
     def call(
-        place: int, module: nn.Module, args: tuple[torch.Tensor], output: torch.Tensor
+        index: int, module: nn.Module, args: tuple[torch.Tensor], output: torch.Tensor
     ) -> None:
-        hook(place, args[0], output)
+        hook(index, args[0], output)
 
     handles = [m.register_forward_hook(partial(call, i)) for i, m in enumerate(modules)]
     try:

@@ -1,4 +1,4 @@
-"""What is measured inside a model is what the formulas, and torch, say of the whole."""
+"""Attention weights and activations equal those of the formulas and of torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from calcgpt.data.tokenizer import (
     steps_tokenizer,
 )
 from calcgpt.errors import ConfigError, DataError, ExpressionError, UserError
-from calcgpt.lab import inspection as module
 from calcgpt.lab.inspection import (
     BINS,
     INSERTED,
@@ -81,7 +80,7 @@ def lines(model: GPT) -> ProblemLines:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_weights_sum_to_1_and_look_at_no_future(name: str) -> None:
+def test_weights_sum_to_1_and_ignore_the_future(name: str) -> None:
     model = build(**VARIANTS[name])
     maps = attention_maps(model, arithmetic_tokenizer(), TEXT)
     n = len(maps.labels)
@@ -94,7 +93,7 @@ def test_weights_sum_to_1_and_look_at_no_future(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 @torch.inference_mode()
-def test_the_model_that_is_inspected_says_what_the_model_says(name: str) -> None:
+def test_the_inspected_model_gives_the_logits_of_the_model(name: str) -> None:
     model = build(**VARIANTS[name])
     plain = model.with_plain_attention()
     assert (model.config.attention_kernel, plain.config.attention_kernel) == ("sdpa", "plain")
@@ -102,12 +101,12 @@ def test_the_model_that_is_inspected_says_what_the_model_says(name: str) -> None
 
 
 @torch.inference_mode()
-def test_weights_are_those_of_the_queries_and_keys() -> None:
-    """By the formulas of the papers, parameter by parameter, for one head at a time."""
+def test_weights_follow_from_queries_and_keys() -> None:
+    """Computed by the formulas of the papers, one head at a time."""
     model = build()
     p, n = model.state_dict(), len(TEXT)
     x = p["token_embedding.weight"][ids(TEXT)] + model.positions.table.weight[:n]  # type: ignore
-    for layer, found_HSS in enumerate(attention_weights(model, ids(TEXT))):
+    for layer, weights_HSS in enumerate(attention_weights(model, ids(TEXT))):
         w = {k.removeprefix(f"blocks.{layer}."): v for k, v in p.items() if f".{layer}." in k}
         q, k, v = (normed(x, w, "attn_norm") @ w["attn.qkv.weight"].T).split(16, dim=-1)
         mixed = []
@@ -116,7 +115,7 @@ def test_weights_are_those_of_the_queries_and_keys() -> None:
             scores = q[:, part] @ k[:, part].T / math.sqrt(8)
             scores[torch.ones(n, n).triu(1) > 0] = -math.inf
             weights = scores.exp() / scores.exp().sum(dim=-1, keepdim=True)
-            torch.testing.assert_close(found_HSS[head], weights)
+            torch.testing.assert_close(weights_HSS[head], weights)
             mixed.append(weights @ v[:, part])
         x = x + torch.cat(mixed, dim=-1) @ w["attn.out.weight"].T + w["attn.out.bias"]
         hidden = (normed(x, w, "ff_norm") @ w["ff.up.weight"].T).clamp(min=0)
@@ -135,14 +134,14 @@ def test_a_window_shows_nothing_before_it() -> None:
     assert (weights_LHSS.diagonal(-4, dim1=-2, dim2=-1) > 0).all()
 
 
-def test_tokens_of_the_scheme_are_labelled_as_such() -> None:
+def test_inserted_tokens_have_their_own_label() -> None:
     maps = attention_maps(build(**VARIANTS["landmark"]), arithmetic_tokenizer(), "$(00000012")
     assert "".join(maps.labels) == f"$(00{INSERTED}0000{INSERTED}12"
-    assert not maps.weights_LHSS[..., [4, 9]].any()  # landmarks get nothing themselves
+    assert not maps.weights_LHSS[..., [4, 9]].any()  # no token looks at landmarks
 
 
 def constant_units(biases: list[float]) -> GPT:
-    """A model whose units get these values, whatever it reads."""
+    """Returns a model whose units get these values for every input."""
     model = build(ff_hidden=len(biases), ff_bias=True)
     for block in model.blocks:
         torch.nn.init.zeros_(block.ff.up.weight)
@@ -158,17 +157,17 @@ def test_three_of_eight_units_are_dead() -> None:
         assert layer.after.mean == pytest.approx((10 + 1e-6) / 8)
 
 
-def test_a_unit_that_one_token_excites_is_alive() -> None:
+def test_a_unit_that_fires_on_one_token_is_alive() -> None:
     model = constant_units([-1.0] * 8)
     assert [layer.dead for layer in activations(model, lines(model))] == [8, 8]
-    # In the first layer, what the feed-forward network reads of `n`, of one line, points elsewhere.
-    seen: list[torch.Tensor] = []
+    # In the first layer, the feed-forward network's input for `n`, in one line, is special.
+    inputs: list[torch.Tensor] = []
     block = model.blocks[0]
-    with torch.inference_mode(), hooked([block.ff], lambda _, x, __: seen.append(x[0])):
+    with torch.inference_mode(), hooked([block.ff], lambda _, x, __: inputs.append(x[0])):
         for line in LINES:
             model(ids(line[:-1])[None])
-    place = LINES[3].index("n")
-    special, others = seen[3][place], torch.cat([*seen[:3], seen[3][:place], *seen[4:]])
+    index = LINES[3].index("n")
+    special, others = inputs[3][index], torch.cat([*inputs[:3], inputs[3][:index], *inputs[4:]])
     projections = others @ special
     threshold = special @ special
     assert projections.max() < threshold
@@ -178,52 +177,50 @@ def test_a_unit_that_one_token_excites_is_alive() -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_moments_are_torchs_over_all_activations(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(module, "BATCH", 2)  # several batches, in two of which there is padding
+def test_statistics_are_those_of_torch_over_all_activations(name: str) -> None:
     model = build(**VARIANTS[name])
-    # One line at a time, which needs no padding, everything kept.
-    kept: dict[tuple[int, int], list[torch.Tensor]] = {}
+    # One line at a time, which needs no padding.
+    stored: dict[tuple[int, int], list[torch.Tensor]] = {}
 
-    def keep(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
-        kept.setdefault((layer, 0), []).append(before_BSF[0])
-        kept.setdefault((layer, 1), []).append(after_BSF[0])
+    def store(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
+        stored.setdefault((layer, 0), []).append(before_BSF[0])
+        stored.setdefault((layer, 1), []).append(after_BSF[0])
 
-    parts = [block.ff.activation for block in model.blocks]
-    with torch.inference_mode(), hooked(parts, keep):
+    modules = [block.ff.activation for block in model.blocks]
+    with torch.inference_mode(), hooked(modules, store):
         for line in LINES:
             model(ids(line[:-1])[None])
 
-    for index, layer in enumerate(activations(model, lines(model))):
-        for side, found in enumerate((layer.before, layer.after)):
-            every = torch.cat(kept[index, side])
+    # Several batches, two of them with padding.
+    for index, layer in enumerate(activations(model, lines(model), batch_size=2)):
+        for side, statistics in enumerate((layer.before, layer.after)):
+            every = torch.cat(stored[index, side])
             exact = every.double()
-            assert found.mean == pytest.approx(exact.mean().item(), abs=1e-6)
-            assert found.variance == pytest.approx(exact.var().item(), rel=1e-5)
-            assert found.min == pytest.approx(every.min().item(), abs=1e-6)
-            assert found.max == pytest.approx(every.max().item(), abs=1e-6)
-            counts, _ = np.histogram(every, BINS, (found.min, found.max))
-            # Batching moves values by rounding: a few may fall on the other side of an edge.
-            assert sum(found.counts) == pytest.approx(every.numel(), abs=0)
-            assert np.abs(counts - found.counts).sum() <= 4
-        every = torch.cat(kept[index, 0])
+            assert statistics.mean == pytest.approx(exact.mean().item(), abs=1e-6)
+            assert statistics.variance == pytest.approx(exact.var().item(), rel=1e-5)
+            assert statistics.min == pytest.approx(every.min().item(), abs=1e-6)
+            assert statistics.max == pytest.approx(every.max().item(), abs=1e-6)
+            counts, _ = np.histogram(every, BINS, (statistics.min, statistics.max))
+            # Batches change the rounding: a few values may fall on the other side of an edge.
+            assert sum(statistics.counts) == pytest.approx(every.numel(), abs=0)
+            assert np.abs(counts - statistics.counts).sum() <= 4
+        every = torch.cat(stored[index, 0])
         assert layer.units == every.size(1)
         assert layer.dead == int((every <= 0).all(dim=0).sum())
 
 
-def test_values_that_are_all_alike_have_a_histogram() -> None:
+def test_equal_values_have_a_histogram() -> None:
     model = constant_units([-1.0] * 8)
     layer, _ = activations(model, lines(model))
     assert (layer.after.min, layer.after.max, layer.after.variance) == (0.0, 0.0, 0.0)
     assert max(layer.after.counts) == sum(layer.after.counts)
 
 
-def test_hooks_are_gone_afterwards() -> None:
+def test_no_hook_is_left() -> None:
     model = build()
     activations(model, lines(model))
     attention_weights(model, ids(TEXT))
-    assert not any(part._forward_hooks for part in model.modules())
+    assert not any(module._forward_hooks for module in model.modules())
 
 
 def test_only_one_operation_is_inspected() -> None:
@@ -231,19 +228,19 @@ def test_only_one_operation_is_inspected() -> None:
         inspect(checkpoint(), "1+2+3", n=8)
 
 
-def test_an_inspection_is_of_the_answer_that_the_calculator_gives() -> None:
-    found = inspect(checkpoint(), "12.5 × 3", n=8)
-    assert found.answer.expression == "12.5*3"
-    (node,) = found.answer.nodes
-    assert "".join(found.maps.labels) == f"{node.prompt}{node.output}"[:-1]
-    assert found.problems == 8
-    assert found.record()["read"] == "".join(found.maps.labels)
-    first, *rows = found.table().splitlines()
+def test_an_inspection_shows_the_answer_of_the_calculator() -> None:
+    inspection = inspect(checkpoint(), "12.5 × 3", n=8)
+    assert inspection.answer.expression == "12.5*3"
+    (node,) = inspection.answer.nodes
+    assert "".join(inspection.maps.labels) == f"{node.prompt}{node.output}"[:-1]
+    assert inspection.problems == 8
+    assert inspection.record()["read"] == "".join(inspection.maps.labels)
+    first, *rows = inspection.table().splitlines()
     assert "dead" in first
     assert [row.split()[0] for row in rows] == ["0", "1"]
 
 
-def test_positions_of_the_scheme_count_as_tokens() -> None:
+def test_inserted_positions_count_as_tokens() -> None:
     plain, landmark = (
         inspect(checkpoint(**VARIANTS[name]), "1+1", n=8).tokens for name in ("blog", "landmark")
     )
@@ -251,7 +248,7 @@ def test_positions_of_the_scheme_count_as_tokens() -> None:
     assert landmark == 8 * (35 + 35 // 4)
 
 
-def test_problems_are_drawn_as_the_recipe_draws_them() -> None:
+def test_problems_are_drawn_as_the_recipe_says() -> None:
     only = {"+": 0.0, "-": 0.0, "/": 0.0}
     data = DataConfig(format="steps", digits=5, mixture={"edge": 1.0}, operations=only)
     recipe = Recipe(tokenizer="steps", model=ModelConfig(block_size=256), data=data)
@@ -262,14 +259,14 @@ def test_problems_are_drawn_as_the_recipe_draws_them() -> None:
     assert texts != drawn_problems(recipe, steps_tokenizer(), 20, seed=2)
 
 
-def test_without_data_problems_are_the_blogs_with_exact_labels() -> None:
+def test_without_data_in_the_recipe_problems_follow_the_blog() -> None:
     texts = drawn_problems(Recipe(), arithmetic_tokenizer(), 50, seed=0)
     assert {parse(text).op.value for text in texts} == set("+-*/")
     in_steps = Recipe(model=ModelConfig(block_size=150))
     texts = drawn_problems(in_steps, CharTokenizer(STEPS_ALPHABET), 200, seed=0)
     assert all(text.count("=") == 2 for text in texts)
     assert max(map(len, texts)) <= 151
-    assert 0 < len(texts) < 200  # those that do not fit are left out
+    assert 0 < len(texts) < 200  # without those that do not fit
 
 
 def test_a_problem_fits_if_all_but_its_last_character_do() -> None:
@@ -282,7 +279,7 @@ def test_a_problem_fits_if_all_but_its_last_character_do() -> None:
         lengths(34)
 
 
-def test_a_layer_or_head_that_is_not_there_is_refused() -> None:
+def test_a_missing_layer_or_head_is_refused() -> None:
     config = ModelConfig(**SMALL)
     assert choose(config, None, 1) == (range(2), range(1, 2))
     for layer, head, message in ((2, None, "no layer 2"), (None, -1, "no head -1"), (0, 2, "head")):
@@ -290,7 +287,7 @@ def test_a_layer_or_head_that_is_not_there_is_refused() -> None:
             choose(config, layer, head)
 
 
-def test_models_without_layers_and_of_other_text_are_refused() -> None:
+def test_models_without_layers_or_of_other_text_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"mine has no layers to inspect.*'bigram'"):
         inspect(checkpoint(architecture="bigram"), "1+1")
     for tokenizer in (CharTokenizer("abc"), byte_pair_tokenizer("\n".join(LINES), 300)):

@@ -1,4 +1,4 @@
-"""Pictures show what was measured, and say what it is."""
+"""Plots show what was measured, with labels."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.calculator import Calculation, Node
 from calcgpt.inference.confidence import Confidence
-from calcgpt.lab import inspection_plots as module
 from calcgpt.lab.inspection import (
     BINS,
     INSERTED,
     AttentionMaps,
     Inspection,
     LayerActivations,
-    Values,
+    Statistics,
 )
 from calcgpt.lab.inspection_plots import draw_activations, draw_layer, draw_overview
 
-BEFORE = Values(-0.5, 2.0, -2.0, 3.0, [0] * (BINS - 1) + [400])
-AFTER = Values(0.25, 0.5, 0.0, 0.0, [400] + [0] * (BINS - 1))  # nothing fires
+BEFORE = Statistics(-0.5, 2.0, -2.0, 3.0, [0] * (BINS - 1) + [400])
+AFTER = Statistics(0.25, 0.5, 0.0, 0.0, [400] + [0] * (BINS - 1))  # nothing fires
 LAYERS = [LayerActivations(8, 3, BEFORE, AFTER), LayerActivations(8, 0, BEFORE, BEFORE)]
 
 
-def found(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspection:
+def inspection(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspection:
     n = len(text)
     weights = torch.rand(2, heads, n, n, generator=torch.Generator().manual_seed(0)).tril()
     weights /= weights.sum(dim=-1, keepdim=True)
@@ -65,61 +64,62 @@ def maps(figure: Any) -> list[Any]:
     return [axes for axes in figure.axes if axes.images]
 
 
-def test_a_layer_shows_the_weights_of_each_head_beside_the_characters() -> None:
-    seen = found()
-    figure = draw_layer(seen, 1, range(3))
+def test_a_layer_shows_the_weights_of_each_head_with_the_characters() -> None:
+    shown = inspection()
+    figure = draw_layer(shown, 1, range(3))
     for head, axes in enumerate(maps(figure)):
-        shown = axes.images[0].get_array()
-        weights = seen.maps.weights_LHSS[1, head].numpy()
+        image = axes.images[0].get_array()
+        weights = shown.maps.weights_LHSS[1, head].numpy()
         past = np.tri(len(weights), dtype=bool)
-        assert (np.ma.getmaskarray(shown) == ~past).all()
-        assert (shown[past] == weights[past]).all()
+        assert (np.ma.getmaskarray(image) == ~past).all()
+        assert (image[past] == weights[past]).all()
         assert axes.images[0].get_clim() == (0, 1)
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-            assert [text.get_text() for text in labels] == seen.maps.labels
+            assert [text.get_text() for text in labels] == shown.maps.labels
             assert {text.get_fontfamily()[0] for text in labels} == {"monospace"}
             colours = {text.get_text(): text.get_color() for text in labels}
             assert colours[INSERTED] != colours["1"]
         assert axes.get_title() == f"head {head}"
-        assert "looks at" in axes.get_xlabel()
+        assert "attended" in axes.get_xlabel()
     assert "a$b_{c: 1+1 = 2" in figure.get_suptitle()
     assert "landmark" in figure.get_suptitle()
     assert "layer 1" in figure.get_suptitle()
 
 
-def test_thin_lines_stand_after_each_equals_sign() -> None:
-    axes = maps(draw_layer(found("$(1+1)=x1=20"), 0, [0]))[0]
-    places = [7 - 0.5, 10 - 0.5]
-    assert [line.get_ydata()[0] for line in axes.lines if line.get_xdata() == [0, 1]] == places
-    assert [line.get_xdata()[0] for line in axes.lines if line.get_ydata() == [0, 1]] == places
+def test_thin_lines_follow_each_equals_sign() -> None:
+    axes = maps(draw_layer(inspection("$(1+1)=x1=20"), 0, [0]))[0]
+    edges = [7 - 0.5, 10 - 0.5]
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_xdata() == [0, 1]] == edges
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_ydata() == [0, 1]] == edges
 
 
-@pytest.mark.parametrize(("n", "every"), [(36, 1), (120, 1), (190, 1), (900, 4)])
-def test_labels_are_thinned_only_where_they_could_not_be_read(n: int, every: int) -> None:
-    seen = found("$" * n, heads=4)
-    figure = draw_layer(seen, 0, range(4))
+@pytest.mark.parametrize(("n", "step"), [(36, 1), (120, 1), (190, 1), (900, 4)])
+def test_labels_are_thinned_only_if_they_could_not_be_read(n: int, step: int) -> None:
+    shown = inspection("$" * n, heads=2)
+    figure = draw_layer(shown, 0, range(2))
     axes = maps(figure)[0]
-    assert axes.get_xticks().tolist() == list(range(0, n, every))
-    # A label is at least ten pixels high, at 150 a inch, and no higher than its cells.
+    assert axes.get_xticks().tolist() == list(range(0, n, step))
+    # A label is at least ten pixels high, at 150 per inch.
     size = axes.get_yticklabels()[0].get_fontsize()
     assert size >= 4.6
     assert max(figure.get_size_inches()) < 50
 
 
-def test_what_has_no_shape_of_its_own_is_shown_all_the_same() -> None:
-    axes = maps(draw_layer(found("$(\n"), 0, [0]))[0]
+def test_a_character_that_cannot_be_printed_is_a_question_mark() -> None:
+    axes = maps(draw_layer(inspection("$(\n"), 0, [0]))[0]
     assert [text.get_text() for text in axes.get_xticklabels()] == ["$", "(", "?"]
 
 
 @pytest.mark.parametrize(
     ("count", "columns"), [(1, 1), (2, 2), (3, 3), (4, 2), (6, 3), (7, 4), (8, 4), (12, 4), (16, 4)]
 )
-def test_grids_are_about_square_and_full(count: int, columns: int) -> None:
-    assert module._columns(count) == columns
+def test_grids_are_nearly_square_and_full(count: int, columns: int) -> None:
+    grid = draw_layer(inspection("$(", heads=count), 0, range(count)).axes[0].get_gridspec()
+    assert grid.ncols == columns
 
 
 def test_the_overview_shows_all_heads_of_all_layers() -> None:
-    figure = draw_overview(found())
+    figure = draw_overview(inspection())
     assert len(maps(figure)) == 2 * 3
     assert [axes.get_ylabel() for axes in maps(figure)[::3]] == ["layer 0", "layer 1"]
     assert [axes.get_title() for axes in maps(figure)[:3]] == ["head 0", "head 1", "head 2"]
@@ -127,8 +127,8 @@ def test_the_overview_shows_all_heads_of_all_layers() -> None:
     assert bar.get_ylim() == (0, 1)
 
 
-def test_the_bars_are_the_dead_the_means_and_the_variances() -> None:
-    figure = draw_activations(found())
+def test_the_bars_show_dead_units_means_and_variances() -> None:
+    figure = draw_activations(inspection())
     dead, mean, variance, *histograms = figure.axes
 
     def heights(axes: Any) -> list[list[float]]:
@@ -147,7 +147,7 @@ def test_the_bars_are_the_dead_the_means_and_the_variances() -> None:
 
 
 def test_histograms_are_densities() -> None:
-    _, _, _, first, second = draw_activations(found()).axes
+    _, _, _, first, second = draw_activations(inspection()).axes
     for axes in (first, second):
         for stairs in axes.patches:
             values, edges, _ = stairs.get_data()
@@ -158,7 +158,7 @@ def test_histograms_are_densities() -> None:
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def test_the_command_writes_all_pictures_and_numbers(
+def test_the_command_writes_all_plots_and_numbers(
     run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out, file = tmp_path / "new" / "out", tmp_path / "numbers.json"
@@ -195,11 +195,11 @@ def test_one_head_of_one_layer_can_be_drawn(
     ("args", "reason"),
     [
         (["12,5*3"], "a comma"),
-        (["1+1", "--layer", "1"], "no layer 1: the model's are 0 to 0"),
+        (["1+1", "--layer", "1"], "no layer 1: the model has layers 0 to 0"),
         (["1+1", "--head", "-1"], "no head -1"),
         (["1+1", "--n", "0"], "--n"),
         (["1+1", "--seed", "-1"], "--seed"),
-        (["1+1", "--json", "absent/numbers.json"], "absent is no folder"),
+        (["1+1", "--json", "absent/numbers.json"], "absent is not a folder"),
         (["1+1", "--data", "absent.txt"], "cannot read absent.txt"),
         (["1+1", "--data", "{tiny}/README.md"], "README.md, line 1"),
         (["1+1", "--data", "steps.txt"], "steps.txt: character 'x'"),
@@ -209,7 +209,7 @@ def test_one_head_of_one_layer_can_be_drawn(
     ],
     ids=lambda value: "-".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_inspected_is_one_line_and_leaves_nothing(
+def test_an_error_is_one_line_and_leaves_no_files(
     run_cli: Callable[..., Any],
     tiny_folder: Path,
     tmp_path: Path,
