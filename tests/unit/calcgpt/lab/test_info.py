@@ -28,7 +28,7 @@ from calcgpt.training.run_folder import RunFolder
         ModelConfig(architecture="bigram"),
     ],
 )
-def test_the_formulas_come_to_what_the_model_has(config: ModelConfig) -> None:
+def test_the_formulas_give_the_number_of_the_models_parameters(config: ModelConfig) -> None:
     rows, legend = parameter_table(config, 21).split("\n\n")
     letters = {
         match[1]: int(match[2].replace(",", ""))
@@ -47,31 +47,33 @@ def test_the_formulas_come_to_what_the_model_has(config: ModelConfig) -> None:
     assert re.fullmatch(rf"all .*\b{total:,}", last)
 
 
-def test_choices_name_the_variants_and_what_was_changed() -> None:
+def test_choices_list_the_variants_and_the_changed_fields() -> None:
     variants, changed = choices(ModelConfig(position="rope", n_layer=3)).splitlines()
     assert "position = rope" in variants
     assert "feedforward = relu" in variants
     assert changed == "n_layer = 3"
 
 
-def test_of_a_checkpoint_and_of_a_recipe(tiny_folder: object) -> None:
-    shown = CliRunner().invoke(cli, ["info", str(tiny_folder)], catch_exceptions=False)
-    assert "n_layer = 1" in shown.output
+def test_the_command_shows_a_checkpoint_or_a_recipe(tiny_folder: Path) -> None:
+    result = CliRunner().invoke(cli, ["info", str(tiny_folder)], catch_exceptions=False)
+    assert "n_layer = 1" in result.output
     options = ["--recipe", "nano", "--set", "model.preset=mpt", "--vocabulary", "1000"]
-    shown = CliRunner().invoke(cli, ["info", *options], catch_exceptions=False)
-    assert "position = alibi" in shown.output
-    assert "V = 1,000" in shown.output
+    result = CliRunner().invoke(cli, ["info", *options], catch_exceptions=False)
+    assert "position = alibi" in result.output
+    assert "V = 1,000" in result.output
 
 
 @pytest.mark.parametrize("options", [[], ["best", "--recipe", "nano"]])
-def test_one_of_the_two_is_needed(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_or_a_recipe_is_required(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         cli(["info", *options])
     assert ended.value.code == 2
-    assert capsys.readouterr().err == "error: one of CHECKPOINT and --recipe is needed\n"
+    assert capsys.readouterr().err == "error: give either CHECKPOINT or --recipe\n"
 
 
-def test_of_a_run_the_best_checkpoint_and_what_it_was_trained_on(
+def test_a_run_shows_its_best_checkpoint_and_its_environment(
     tiny: Checkpoint, tmp_path: Path
 ) -> None:
     run = RunFolder(tmp_path / "run")
@@ -86,7 +88,7 @@ def test_of_a_run_the_best_checkpoint_and_what_it_was_trained_on(
             "data_sha256": "abc" * 20, "validation": {**scores, "exact_match": exact},
         }  # fmt: skip
         dataclasses.replace(tiny, metrics=metrics).save(run.step_folder(step))
-    for step, seed in ((0, 1), (500, 2), (1_500, 3)):  # the last one came later
+    for step, seed in ((0, 1), (500, 2), (1_500, 3)):  # the last one started later
         recipe = load_recipe("nano", (f"train.seed={seed}",))
         record_start(run, recipe, data_sha256="abc", device=torch.device("cpu"), step=step)
     folder = resolve(str(run.path))
@@ -103,16 +105,18 @@ def test_of_a_run_the_best_checkpoint_and_what_it_was_trained_on(
     assert settings == "cpu, fp32, seed 2, deterministic algorithms off"
 
 
-def test_of_a_checkpoint_without_a_run_only_its_scores(tiny: Checkpoint, tiny_folder: Path) -> None:
+def test_a_checkpoint_without_a_run_shows_only_its_scores(
+    tiny: Checkpoint, tiny_folder: Path
+) -> None:
     progress, table = training(tiny, tiny_folder).split("\n\n")
     assert progress.endswith("tiny: step 0 of 5,000")
     assert "validation, greedy" in table
     bare = dataclasses.replace(tiny, metrics={"parameters": 1})
-    assert training(bare, tiny_folder).endswith("nothing is known of its training")
+    assert training(bare, tiny_folder).endswith("metrics.json says nothing about its training")
 
 
 @pytest.mark.parametrize("wrong", [{"step": "many"}, {"validation": {"n": 1}}, {"val_loss": [1]}])
-def test_metrics_that_make_no_sense_are_refused(
+def test_invalid_metrics_are_refused(
     tiny: Checkpoint, tiny_folder: Path, wrong: dict[str, object]
 ) -> None:
     with pytest.raises(CheckpointError, match=r"metrics\.json: \w"):
