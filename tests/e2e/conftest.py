@@ -1,4 +1,4 @@
-"""Fixtures for tests in a browser: the page of the calculator on the real service."""
+"""Fixtures for end-to-end tests: the calculator's page in a browser, and a cluster of Ray."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import chromium
+from ray_cluster import RayCluster, running_cluster
 from serving import server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
 OpenPage = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """A cluster of two CPUs, started once for all tests that use it."""
+    pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` installs it")
+    with running_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")

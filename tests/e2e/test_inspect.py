@@ -1,4 +1,4 @@
-"""Looking inside a model, as a person does it."""
+"""`calcgpt inspect` as a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def calcgpt(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
 
 
-def test_the_shipped_model_with_steps_is_looked_into(tmp_path: Path) -> None:
+def test_the_shipped_model_with_steps_is_inspected(tmp_path: Path) -> None:
     steps = REPOSITORY / "checkpoints" / "steps"
     options = ("--layer", "2", "--head", "0", "--n", "8", "--json", "numbers.json")
     ended = calcgpt("inspect", steps, "12.5*3", *options, cwd=tmp_path)

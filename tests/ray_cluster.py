@@ -1,0 +1,55 @@
+"""A small cluster of Ray that several tests share."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROGRAM = """
+import sys
+import ray
+ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False,
+         object_store_memory=80 * 2**20)
+print(ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.read()
+ray.shutdown()
+"""
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A cluster that runs."""
+
+    address: str
+    environment: dict[str, str]  # for processes that connect to it
+
+
+@contextmanager
+def running_cluster() -> Iterator[RayCluster]:
+    """Starts a cluster of two CPUs that only processes with its environment can use."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # it listens on the loopback alone
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one to the home folder
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout
+        yield RayCluster(process.stdout.readline().strip(), environment)
+        process.communicate(timeout=60)  # ends its stdin
+    assert process.returncode == 0
