@@ -71,8 +71,7 @@ def train(
 
     from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
-    from calcgpt.training.distributed import launched_rank
-    from calcgpt.training.interruption import Interrupted
+    from calcgpt.training.distributed import Interrupted, launched_rank
     from calcgpt.training.train import train as run
 
     main = launched_rank() == 0

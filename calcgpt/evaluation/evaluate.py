@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
+from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.inference.generate import Sampling, generate
@@ -79,6 +81,42 @@ def evaluate(
     model.train(was_training)
     scores = score(lines, outputs)
     return Evaluation(scores, list(lines), outputs, probabilities, len(lines) / seconds)
+
+
+Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
+
+
+def loss_sum(forward: Forward, batch: Batch, device: torch.device) -> torch.Tensor:
+    """Returns the cross-entropy of a batch in nats, summed over its targets; a scalar."""
+    inputs, targets = (tensor.to(device, non_blocking=True) for tensor in batch)
+    logits_BTV = forward(inputs)
+    return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+
+
+@torch.no_grad()
+def mean_loss(
+    model: LanguageModel,
+    batches: BatchSource,
+    count: int,
+    size: int,
+    *,
+    n_parts: int = 1,
+    forward: Forward | None = None,
+) -> float:
+    """Returns the cross-entropy in nats per target over `count` batches of `size` sequences.
+
+    Each batch is split into `n_parts` micro-batches. `forward` is called in place of the model.
+    """
+    was_training, device = model.training, next(model.parameters()).device
+    model.eval()
+    total, n_target = 0.0, 0
+    for index in range(count):
+        batch = batches.batch(index, size)
+        parts = micro_batches(batch, n_parts)
+        total += sum(float(loss_sum(forward or model, part, device)) for part in parts)
+        n_target += int((batch[1] != NO_LOSS).sum())
+    model.train(was_training)
+    return total / n_target
 
 
 def answer_field(line: Line, output: str) -> str:

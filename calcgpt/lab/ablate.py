@@ -33,7 +33,7 @@ from calcgpt.lab import job as jobs
 from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job, read_score
 from calcgpt.lab.suite import Suite, Task
-from calcgpt.training.interruption import Interrupted
+from calcgpt.training.distributed import Interrupted
 from calcgpt.training.train import pick_device
 from datagen.dataset import generate
 from datagen.files import locked, write_json

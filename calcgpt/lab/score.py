@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch.nn import functional as F
-
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
-from calcgpt.data.batches import NO_LOSS, BatchSource
+from calcgpt.data.batches import BatchSource
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.errors import DataError
-from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.evaluate import evaluate, mean_loss
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import LanguageModel, build_model
@@ -51,21 +48,6 @@ def score(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> dict[st
         ],
         "answers": _answers(checkpoint, data, scoring),
     }  # fmt: skip
-
-
-@torch.no_grad()
-def mean_loss(model: LanguageModel, batches: BatchSource, count: int, size: int) -> float:
-    """Cross-entropy a target, in nats, over `count` batches of `size` sequences."""
-    was_training, device = model.training, next(model.parameters()).device
-    model.eval()
-    total, n_targets = 0.0, 0
-    for index in range(count):
-        inputs, targets = (tensor.to(device) for tensor in batches.batch(index, size))
-        logits = model(inputs).flatten(0, 1).float()
-        total += float(F.cross_entropy(logits, targets.flatten(), reduction="sum"))
-        n_targets += int((targets != NO_LOSS).sum())
-    model.train(was_training)
-    return total / n_targets
 
 
 def lengthened(model: LanguageModel, block_size: int) -> LanguageModel | None:

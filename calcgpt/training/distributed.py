@@ -1,7 +1,7 @@
-"""Several processes that train one model: who they are, and how they share the work of a step.
+"""The processes that train one model, how they share the work of a step, and how they stop.
 
-A step has one batch, whatever their number. Each process makes the whole of it, which is cheap and
-needs no communication, and takes its share of the micro-batches.
+A step has one batch, independent of the number of processes. Every process builds the whole batch,
+which is cheap and needs no communication, and computes its share of the micro-batches.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -23,40 +25,39 @@ from calcgpt.config import TrainConfig
 from calcgpt.data.batches import Batch, micro_batches
 from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.model.gpt import Block, LanguageModel, build_model
-from calcgpt.training.interruption import Interrupted
 
-# What gloo says of a process that is no longer there.
+# Messages of gloo about a process that has ended.
 _PEER_GONE = re.compile(r"Connection (closed|reset) by peer|Connection refused|Broken pipe")
 
-# Of DistributedDataParallel: the name that torch has had for it since 2.13, and before.
+# An option of DistributedDataParallel: its name since torch 2.13, and before.
 _SYNC_BUFFERS = "forward_sync_buffers"
 if _SYNC_BUFFERS not in inspect.signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
 
 
-class Replica:
-    """A model, all of which this process has, and which it trains alone."""
+class SingleProcessModel:
+    """A model that one process trains alone."""
 
     def __init__(self, model: LanguageModel, device: torch.device) -> None:
         self.model = model
-        self.forward: nn.Module = model  # what is called in training
+        self.forward: nn.Module = model  # the module to call in training
 
-    def accumulating(self) -> AbstractContextManager[None]:
-        """Gradients are added up in each process meanwhile, and not yet over the processes."""
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Within the block, each process accumulates gradients without communication."""
         return nullcontext()
 
-    def whole(self) -> LanguageModel:
-        """A model with all parameters in this process, which can be called here alone. All
-        processes must ask for it."""
+    def full_model(self) -> LanguageModel:
+        """Returns a model with all parameters, which this process can call alone. All processes
+        must call this method."""
         return self.model
 
 
-class DataParallel(Replica):
+class DDPModel(SingleProcessModel):
     """Every process has the whole model (Li et al. 2020)."""
 
     def __init__(self, model: LanguageModel, device: torch.device) -> None:
         super().__init__(model, device)
-        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # they are constants
+        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # buffers are constants
         self._ddp = nn.parallel.DistributedDataParallel(
             model,
             device_ids=[device.index] if device.type == "cuda" else None,
@@ -64,21 +65,21 @@ class DataParallel(Replica):
         )
         self.forward = self._ddp
 
-    def accumulating(self) -> AbstractContextManager[None]:
+    def no_sync(self) -> AbstractContextManager[None]:
         return self._ddp.no_sync()
 
 
-class FullySharded(Replica):
-    """Every process keeps a part of each parameter, of its gradient and of its optimizer state; it
-    has the parameters of one block at a time (Rajbhandari et al. 2020, ZeRO-3; Zhao et al. 2023).
-    """
+class FSDP2Model(SingleProcessModel):
+    """Every process has a shard of each parameter, of its gradient and of its optimizer state, and
+    gathers the parameters of one block at a time (Rajbhandari et al. 2020, ZeRO-3; Zhao et al.
+    2023)."""
 
     def __init__(self, model: LanguageModel, device: torch.device) -> None:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
         super().__init__(model, device)
-        # Logits are a view, but nobody changes them in place.
+        # Logits are a view, but nothing changes them in place.
         warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
         mesh = init_device_mesh(device.type, (dist.get_world_size(),))
         for block in [module for module in model.modules() if isinstance(module, Block)]:
@@ -86,31 +87,32 @@ class FullySharded(Replica):
         self._sharded = fully_shard(model, mesh=mesh)  # in place
 
     @contextmanager
-    def accumulating(self) -> Iterator[None]:
+    def no_sync(self) -> Iterator[None]:
         self._sharded.set_requires_gradient_sync(False)
         yield
         self._sharded.set_requires_gradient_sync(True)
 
     @torch.no_grad()
-    def whole(self) -> LanguageModel:
-        with torch.random.fork_rng(devices=[]):  # its first weights are drawn in vain
+    def full_model(self) -> LanguageModel:
+        with torch.random.fork_rng(devices=[]):  # building a model draws random weights
             copy = build_model(self.model.config, self.model.vocab_size)
         shards = dict(self.model.named_parameters())
         copy = copy.to(next(iter(shards.values())).device)
         for name, parameter in copy.named_parameters():
-            parameter.copy_(whole(shards[name]))
+            parameter.copy_(full_tensor(shards[name]))
         return copy.train(self.model.training)
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor that `tensor` is this process's shard of. All processes must ask for it."""
-    gather = getattr(tensor, "full_tensor", None)  # asking for the type costs a second of import
+def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the whole tensor of which `tensor` is this process's shard. All processes must call
+    this function."""
+    gather = getattr(tensor, "full_tensor", None)  # importing DTensor takes a second
     return tensor if gather is None else gather()
 
 
-def sharded_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """This process's shard of a whole `tensor`, where it has but a shard of `parameter`, which has
-    the same shape. All processes must ask for it."""
+def shard_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Returns this process's shard of a whole `tensor` if `parameter`, of the same shape, is
+    sharded. All processes must call this function."""
     if hasattr(tensor, "full_tensor") or not hasattr(parameter, "full_tensor"):
         return tensor
     from torch.distributed.tensor import DTensor, distribute_tensor
@@ -121,174 +123,219 @@ def sharded_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     )
 
 
-class World:
-    """The processes that train together, as one of them sees it. This one is alone."""
+# Name in a recipe -> how processes share a model. Gradients are means over the processes.
+PARALLEL: dict[str, type[SingleProcessModel]] = {"ddp": DDPModel, "fsdp2": FSDP2Model}
 
-    rank, size = 0, 1
+
+class SingleProcess:
+    """A process that trains alone, with the interface of a group."""
+
+    rank, world_size = 0, 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes and speaks."""
+        """Whether this process writes files and messages."""
         return self.rank == 0
 
     def device_name(self, name: str) -> str:
-        """The device of this process, where the user named `name`."""
+        """Returns the device of this process, for the `name` that the user gave."""
         return name
 
-    def share_model(self, model: LanguageModel, how: str, device: torch.device) -> Replica:
-        """The model, to be trained by all; `how` is a name in PARALLEL."""
-        return Replica(model, device)
+    def wrap_model(
+        self, model: LanguageModel, parallel: str, device: torch.device
+    ) -> SingleProcessModel:
+        """Returns the model, ready to be trained by all processes. `parallel` is a name in
+        PARALLEL."""
+        return SingleProcessModel(model, device)
 
-    def check(self, config: TrainConfig) -> None:
-        """Raise ConfigError for a batch that cannot be shared out evenly."""
+    def check_batch_size(self, config: TrainConfig) -> None:
+        """Raises ConfigError if the processes cannot have equal shares of a batch."""
 
     def micro_batches(self, batch: Batch, count: int) -> tuple[list[Batch], list[Batch]]:
-        """The parts of a batch, `count` for each process: all of them, and those of this one."""
-        parts = micro_batches(batch, count * self.size)
-        return parts, parts[self.rank :: self.size]
+        """Splits a batch into `count` parts a process. Returns the parts of all processes, and
+        those of this one."""
+        parts = micro_batches(batch, count * self.world_size)
+        return parts, parts[self.rank :: self.world_size]
 
-    def seed(self, seed: int, step: int) -> None:
-        """Begin a step. The main process draws its random numbers in one stream, which a checkpoint
-        continues; each other one begins a stream of its own at each step."""
+    def seed_step(self, seed: int, step: int) -> None:
+        """Seeds torch for a step. The main process has one random stream for the whole run, which
+        checkpoints save. Each other process starts a stream of its own at each step."""
 
-    def sum(self, number: torch.Tensor) -> float:
-        """Of a number that each process has."""
-        return float(number)
+    def all_reduce_sum(self, value: torch.Tensor) -> float:
+        """Returns the sum of the processes' values."""
+        return float(value)
 
-    def highest(self, number: int) -> int:
-        """Of a number that each process has."""
-        return number
-
-    def from_main(self, value: Any) -> Any:
-        """The main process's value."""
+    def all_reduce_max(self, value: int) -> int:
+        """Returns the largest of the processes' values."""
         return value
 
-    def wait(self) -> None:
-        """For all processes to come here."""
+    def broadcast(self, value: Any) -> Any:
+        """Returns the value of the main process."""
+        return value
 
-    def together(self) -> AbstractContextManager[None]:
-        """Work in which the processes do not communicate: a UserError in one ends it in all."""
+    def barrier(self) -> None:
+        """Waits for all processes."""
+
+    def share_errors(self) -> AbstractContextManager[None]:
+        """A block without communication. If it raises a UserError in one process, it raises in all
+        of them."""
         return nullcontext()
 
 
-class Processes(World):
-    """One of several processes, which are a process group of torch.distributed."""
+class ProcessGroup(SingleProcess):
+    """One of several processes in a process group of torch.distributed."""
 
     def __init__(self) -> None:
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        # What is agreed upon between steps does not wait for a GPU.
+        self.rank, self.world_size = dist.get_rank(), dist.get_world_size()
+        # Communication between steps does not wait for a GPU.
         self._group = dist.new_group(backend="gloo")
 
     def device_name(self, name: str) -> str:
         if name.startswith("cuda:"):
-            raise ConfigError(f"each process takes a GPU of its own: --device cuda, not {name!r}")
+            raise ConfigError(f"each process needs its own GPU: use --device cuda, not {name!r}")
         if name not in ("auto", "cuda") or not torch.cuda.is_available():
             return name
-        return f"cuda:{_environment('LOCAL_RANK', 0)}"
+        return f"cuda:{_environment_int('LOCAL_RANK', 0)}"
 
-    def share_model(self, model: LanguageModel, how: str, device: torch.device) -> Replica:
+    def wrap_model(
+        self, model: LanguageModel, parallel: str, device: torch.device
+    ) -> SingleProcessModel:
         if device.type == "cuda":
-            torch.cuda.set_device(device)  # for what NCCL does on its own
-        return PARALLEL[how](model, device)
+            torch.cuda.set_device(device)  # the default device of NCCL
+        return PARALLEL[parallel](model, device)
 
-    def check(self, config: TrainConfig) -> None:
-        if config.batch_size % (config.grad_accum * self.size):
+    def check_batch_size(self, config: TrainConfig) -> None:
+        if config.batch_size % (config.grad_accum * self.world_size):
             raise ConfigError(
                 f"batch_size {config.batch_size} is not divisible by grad_accum "
-                f"{config.grad_accum} times {self.size} processes"
+                f"{config.grad_accum} times {self.world_size} processes"
             )
 
-    def seed(self, seed: int, step: int) -> None:
+    def seed_step(self, seed: int, step: int) -> None:
         if not self.is_main:
             state = np.random.SeedSequence((seed, self.rank, step)).generate_state(1, np.uint64)
             torch.manual_seed(int(state[0]))
 
-    def sum(self, number: torch.Tensor) -> float:
-        return float(self._reduce(number.double().cpu(), dist.ReduceOp.SUM))
+    def all_reduce_sum(self, value: torch.Tensor) -> float:
+        return float(self._all_reduce(value.double().cpu(), dist.ReduceOp.SUM))
 
-    def highest(self, number: int) -> int:
-        return int(self._reduce(torch.tensor(number), dist.ReduceOp.MAX))
+    def all_reduce_max(self, value: int) -> int:
+        return int(self._all_reduce(torch.tensor(value), dist.ReduceOp.MAX))
 
-    def _reduce(self, number: torch.Tensor, operation: Any) -> torch.Tensor:
-        dist.all_reduce(number, operation, group=self._group)
-        return number
+    def _all_reduce(self, value: torch.Tensor, operation: Any) -> torch.Tensor:
+        dist.all_reduce(value, operation, group=self._group)
+        return value
 
-    def from_main(self, value: Any) -> Any:
-        holder = [value]
-        dist.broadcast_object_list(holder, src=0, group=self._group)
-        return holder[0]
+    def broadcast(self, value: Any) -> Any:
+        values = [value]
+        dist.broadcast_object_list(values, src=0, group=self._group)
+        return values[0]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         dist.barrier(self._group)
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        mine: UserError | OSError | None = None
+    def share_errors(self) -> Iterator[None]:
+        own: UserError | OSError | None = None
         try:
             yield
         except (UserError, OSError) as error:
-            mine = error
-        said: list[str | None] = [None] * self.size
-        dist.all_gather_object(said, mine and str(mine), group=self._group)
-        if self.is_main and mine:
-            raise mine
-        for rank, message in enumerate(said):
+            own = error
+        messages: list[str | None] = [None] * self.world_size
+        dist.all_gather_object(messages, own and str(own), group=self._group)
+        if self.is_main and own:
+            raise own
+        for rank, message in enumerate(messages):
             if message is not None:
                 raise TrainingError(f"process {rank}: {message}")
 
 
+class Interrupted(Exception):
+    """A signal ended the run after its state was saved."""
+
+    def __init__(self, signum: int, step: int) -> None:
+        super().__init__(f"stopped after step {step}, which is saved; --resume continues")
+        self.signum = signum
+
+
 @contextmanager
-def processes() -> Iterator[World]:
-    """The processes that this one trains with: those of the process group that is there, or those
-    that torchrun has started, or none. Raises ConfigError where they do not find each other, and
-    TrainingError where another one ends before its time."""
-    grouped = dist.is_available() and dist.is_initialized()
-    size = dist.get_world_size() if grouped else _environment("WORLD_SIZE", 1)
-    if size == 1:
-        yield World()
+def process_group() -> Iterator[SingleProcess]:
+    """The processes that train together: an existing process group, the processes of torchrun, or
+    this process alone.
+
+    Raises ConfigError if the processes do not find each other, and TrainingError if another process
+    ends during the block.
+    """
+    is_joined = dist.is_available() and dist.is_initialized()
+    world_size = dist.get_world_size() if is_joined else _environment_int("WORLD_SIZE", 1)
+    if world_size == 1:
+        yield SingleProcess()
         return
-    if not grouped:
+    if not is_joined:
         _join()
     try:
-        yield Processes()
-    except Interrupted:  # in good order, unlike after an error: others may be waiting then
-        _leave(grouped)
+        yield ProcessGroup()
+    except Interrupted:  # all processes end here; after an error, others may still wait
+        if not is_joined:
+            dist.destroy_process_group()
         raise
     except RuntimeError as error:
         if _PEER_GONE.search(str(error)):
             raise TrainingError("another process of this run has ended before it") from None
         raise
-    _leave(grouped)
-
-
-def launched_rank() -> int:
-    """Which of the processes this one is, as its launcher says; 0 where it is alone."""
-    return _environment("RANK", 0) if _environment("WORLD_SIZE", 1) > 1 else 0
-
-
-def _environment(name: str, default: int) -> int:
-    value = os.environ.get(name, str(default))
-    if not value.isascii() or not value.isdigit():
-        raise ConfigError(f"the environment variable {name} is {value!r}, not a number")
-    return int(value)
+    if not is_joined:
+        dist.destroy_process_group()
 
 
 def _join() -> None:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         dist.init_process_group(backend)
-    except (ValueError, RuntimeError) as error:  # a variable is missing, or nobody answers
+    except (ValueError, RuntimeError) as error:  # a variable is missing, or no process answers
         reason = str(error).splitlines()[0]
         raise ConfigError(f"the processes do not find each other: {reason}") from None
 
 
-def _leave(was_there: bool) -> None:
-    if not was_there:
-        dist.destroy_process_group()
+def launched_rank() -> int:
+    """Returns the rank of this process that its launcher set; 0 for a single process."""
+    return _environment_int("RANK", 0) if _environment_int("WORLD_SIZE", 1) > 1 else 0
 
 
-# How processes share a model. The gradient of each parameter is the mean of theirs.
-PARALLEL: dict[str, type[Replica]] = {
-    "ddp": DataParallel,
-    "fsdp2": FullySharded,
-}
+def _environment_int(name: str, default: int) -> int:
+    value = os.environ.get(name, str(default))
+    if not value.isascii() or not value.isdigit():
+        raise ConfigError(f"the environment variable {name} is {value!r}, not a number")
+    return int(value)
+
+
+class StopRequest:
+    """The signal that asked a run to stop."""
+
+    signum = 0  # the first signal; 0 if there was none
+
+
+@contextmanager
+def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
+    """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
+
+    If `second_ends`, a second signal of the same kind has its usual effect. Launchers may send a
+    signal twice.
+    """
+    request = StopRequest()
+    handlers: dict[int, Any] = {}
+
+    def receive(signum: int, frame: FrameType | None) -> None:
+        request.signum = request.signum or signum
+        if second_ends:
+            signal.signal(signum, handlers[signum])
+
+    for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        try:
+            handlers[stop_signal] = signal.signal(stop_signal, receive)
+        except ValueError:  # only the main thread can handle signals
+            break
+    try:
+        yield request
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)

@@ -1,13 +1,9 @@
-"""Optimizers and learning-rate schedules, by name.
-
-An exponential moving average of a model's weights (Polyak & Juditsky 1992), which is what is
-validated and kept while the weights themselves go on being trained.
-"""
+"""Optimizers, learning-rate schedules, and the moving average of weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -15,17 +11,17 @@ from torch import nn
 
 from calcgpt.config import TrainConfig
 from calcgpt.errors import ConfigError
-from calcgpt.training.distributed import sharded_like
+from calcgpt.training.distributed import full_tensor, shard_like
 
 
 def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """AdamW (Loshchilov & Hutter 2019) over everything."""
+    """AdamW (Loshchilov & Hutter 2019) for all parameters."""
     return [_adamw(list(model.parameters()), config)]
 
 
 def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for the matrices inside the blocks, AdamW for the rest:
-    embeddings, head, gains and biases. Needs torch 2.9."""
+    """Muon (Jordan et al. 2024) for the matrices in the blocks, AdamW for embeddings, head, gains
+    and biases. Raises ConfigError before torch 2.9."""
     if not hasattr(torch.optim, "Muon"):
         raise ConfigError(f"optimizer 'muon' needs torch 2.9 or later, this is {torch.__version__}")
     hidden: list[nn.Parameter] = []
@@ -42,7 +38,7 @@ def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
 
 
 def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
-    # One fused kernel for all parameters: a tiny model spends its step on launches otherwise.
+    # One fused kernel for all parameters: launches would take most of a tiny model's step.
     return torch.optim.AdamW(
         parameters,
         lr=config.lr,
@@ -53,23 +49,23 @@ def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.O
 
 
 def constant(progress: float) -> float:
-    """The peak throughout."""
+    """The peak in all steps."""
     return 1.0
 
 
 def linear(progress: float) -> float:
-    """Straight to the end."""
+    """A straight line from the peak to the end."""
     return 1.0 - progress
 
 
 def cosine(progress: float) -> float:
-    """Half a cosine (Loshchilov & Hutter 2017, eq. 5)."""
+    """Half a period of a cosine (Loshchilov & Hutter 2017, eq. 5)."""
     return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
 def lr_factor(config: TrainConfig, step: int) -> float:
-    """Learning rate of step `step` (from 0) over its peak: a linear warm-up, then the schedule,
-    which ends at `min_lr_ratio`."""
+    """Returns the learning rate of step `step` (from 0) divided by its peak: a linear warm-up, then
+    the schedule, which ends at `min_lr_ratio`."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
@@ -77,27 +73,31 @@ def lr_factor(config: TrainConfig, step: int) -> float:
     return config.min_lr_ratio + (1.0 - config.min_lr_ratio) * decay
 
 
-Weights = dict[str, torch.Tensor]  # parameters by name
+Weights = dict[str, torch.Tensor]  # by name
+_STATE = "optimizer."  # prefix of the names of optimizer states
 
 
 class WeightAverage:
-    """The average of the weights that `model` has had, in fp32."""
+    """The exponential moving average of a model's weights (Polyak & Juditsky 1992), in fp32.
+
+    Validation and checkpoints use the average; training goes on with the weights themselves.
+    """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self._parameters = dict(model.named_parameters())  # a shared one is here once
+        self._parameters = dict(model.named_parameters())  # a tied parameter once
         self._average = self._copies()
 
     def update(self, step: int) -> None:
-        """Take in the weights after step `step` (from 0). The first weights, which are random, are
-        forgotten fast: the decay begins at 0.1 and rises to what it is to be."""
+        """Adds the weights after step `step` (from 0). The decay rises from 0.1 to its final value,
+        so that the random first weights soon stop to count."""
         decay = min(self.decay, (step + 1) / (step + 10))
         for name, parameter in self._parameters.items():
             self._average[name].lerp_(parameter.detach().float(), 1.0 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[Weights]:
-        """The model has the average for weights meanwhile; yields those it has otherwise."""
+        """Within the block, the model has the average as weights. Yields its own weights."""
         raw = self._copies()
         load_weights(self._parameters, self._average)
         try:
@@ -106,7 +106,7 @@ class WeightAverage:
             load_weights(self._parameters, raw)
 
     def resume(self, raw: Weights) -> None:
-        """Take the model's weights for the average, and give it the `raw` ones."""
+        """Takes the model's weights as the average, and gives it the `raw` weights."""
         self._average = self._copies()
         load_weights(self._parameters, raw)
 
@@ -115,20 +115,50 @@ class WeightAverage:
 
 
 @torch.no_grad()
-def load_weights(parameters: Mapping[str, torch.Tensor], weights: Weights) -> None:
-    """Give the parameters these numbers, all of which must be there."""
+def load_weights(
+    parameters: Mapping[str, torch.Tensor], weights: Mapping[str, torch.Tensor]
+) -> None:
+    """Copies whole `weights` into the parameters. Raises KeyError if one is missing."""
     for name, parameter in parameters.items():
-        parameter.copy_(sharded_like(weights[name], parameter))
+        parameter.copy_(shard_like(weights[name], parameter))
 
 
-# A model and a config -> the optimizers that together own every parameter.
+def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
+    """Returns the states of the optimizers as whole tensors with flat names."""
+    return {
+        f"{_STATE}{index}.{parameter}.{key}": full_tensor(torch.as_tensor(value))
+        for index, optimizer in enumerate(optimizers)
+        for parameter, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+
+
+def load_optimizer_tensors(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, torch.Tensor]
+) -> None:
+    """Restores the states from the result of `optimizer_tensors`, among other tensors."""
+    states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in optimizers]
+    parameters = [[p for g in o.param_groups for p in g["params"]] for o in optimizers]
+    for name, tensor in tensors.items():
+        if name.startswith(_STATE):
+            index, number, key = name.removeprefix(_STATE).split(".", 2)
+            parameter = parameters[int(index)][int(number)]
+            if tensor.shape == parameter.shape:  # counts of steps are not sharded
+                tensor = shard_like(tensor, parameter)
+            states[int(index)].setdefault(int(number), {})[key] = tensor
+    for optimizer, state in zip(optimizers, states, strict=True):
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+
+
+# Name in a recipe -> (model, config) -> the optimizers of all parameters.
 OPTIMIZERS: dict[str, Callable[[nn.Module, TrainConfig], list[torch.optim.Optimizer]]] = {
     "adamw": adamw,
     "muon": muon,
 }
 
 
-# (share of the decay that has passed, from 0 to 1) -> learning rate over its peak, from 1 to 0.
+# Name in a recipe -> (progress of the decay, 0 to 1) -> learning rate over its peak, 1 to 0.
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": constant,
     "linear": linear,

@@ -2,10 +2,10 @@
 
 metrics.jsonl       one JSON object a line, of training (loss, lr, ...) or of validation
 environment.jsonl   one JSON object for each start: versions, machine, seed, data, recipe
-step-00000500/      a checkpoint, with what it takes to resume in training.safetensors;
-                    the last two are kept, and the best
-tensorboard/        event files, where tensorboard is installed
-wandb/              with --wandb: what Weights & Biases keeps
+step-00000500/      a checkpoint, and in training.safetensors the state that only training needs;
+                    the last two and the best are kept
+tensorboard/        event files, if tensorboard is installed
+wandb/              with --wandb: the files of Weights & Biases
 """
 
 from __future__ import annotations
@@ -14,20 +14,89 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, Self
+
+import torch
 
 from calcgpt import checkpoint
-from calcgpt.errors import CheckpointError
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.recipe import differences
 from datagen.files import locked
 
 log = logging.getLogger(__name__)
-KEEP = 2
+N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
-TRAINING = "training.safetensors"  # what only a resumed run needs
+TRAINING = "training.safetensors"
+
+# Fields that may differ on resume: the description, the length of a run, its reports, and the
+# hardware it runs on. The tokenizer of a run is saved, so `vocab_size` has no effect.
+MAY_CHANGE = {
+    "description",
+    "vocab_size",
+    "train.steps",
+    "train.log_interval",
+    "train.eval_interval",
+    "train.eval_batches",
+    "train.eval_problems",
+    "train.checkpoint_interval",
+    "train.compile",
+    "train.parallel",
+}
+
+
+@dataclass
+class Counters:
+    """The progress of a run."""
+
+    step: int = 0
+    tokens: int = 0
+    seconds: float = 0.0  # of training, without validation and saving
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the fields of `metrics.json`."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, metrics: dict[str, Any]) -> Self:
+        """Returns the counters in a checkpoint's metrics. Raises CheckpointError if one is
+        missing."""
+        try:
+            return cls(**{field.name: metrics[field.name] for field in fields(cls)})
+        except KeyError as error:
+            raise CheckpointError(f"metrics.json: {error} is missing") from None
+
+
+@dataclass
+class SavedState:
+    """A checkpoint and the tensors of its training, as loaded from a folder."""
+
+    folder: Path
+    checkpoint: Checkpoint
+    tensors: dict[str, torch.Tensor]
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Raises CheckpointError if a file is missing or damaged."""
+        return cls(folder, Checkpoint.load(folder), checkpoint.load_tensors(folder, TRAINING))
+
+    def check_same_run(self, recipe: Recipe, fingerprint: str) -> None:
+        """Raises ConfigError if the recipe or the data differ from those of the run."""
+        changed = differences(recipe.model_dump(), self.checkpoint.recipe.model_dump())
+        for field, (new, old) in changed.items():
+            if field not in MAY_CHANGE and not field.startswith("data."):  # see the fingerprint
+                raise ConfigError(
+                    f"cannot resume: {field} is {new!r}, the run was begun with {old!r}"
+                )
+        if fingerprint != self.checkpoint.metrics.get("data_sha256"):
+            raise ConfigError("cannot resume: the run was begun on other data")
 
 
 class RunFolder:
-    """Checkpoints and metrics of a run, on disk."""
+    """Checkpoints and metrics of a run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,42 +106,41 @@ class RunFolder:
         return self.path / METRICS_FILE
 
     def step_folder(self, step: int) -> Path:
-        """Where the checkpoint after `step` steps stands."""
+        """Returns the folder of the checkpoint after `step` steps."""
         return self.path / f"step-{step:08d}"
 
     def checkpoints(self) -> list[Path]:
-        """The checkpoints, oldest first."""
+        """Returns the folders of the checkpoints, oldest first."""
         return sorted(self.path.glob("step-????????"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder against a second process; raises ConfigError where one has it."""
+        """Locks the folder. Raises ConfigError if another process trains in it."""
         with locked(self.path, "training"):
-            for leftover in self.path.glob(".step-*"):  # a checkpoint that a kill cut short
+            for leftover in self.path.glob(".step-*"):  # of a process that was killed while saving
                 shutil.rmtree(leftover)
             yield
 
     def clear(self) -> None:
-        """Remove an earlier run's checkpoints and metrics."""
+        """Removes the checkpoints and metrics of an earlier run."""
         for folder in self.checkpoints():
             shutil.rmtree(folder)
         self.metrics_path.unlink(missing_ok=True)
         shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
 
     def prune(self) -> None:
-        """Keep the last checkpoints and the best, remove the others."""
-        keep = {*self.checkpoints()[-KEEP:], checkpoint.best(self.path)}
+        """Removes all checkpoints but the last ones and the best."""
+        keep = {*self.checkpoints()[-N_RECENT:], checkpoint.best(self.path)}
         for folder in self.checkpoints():
             if folder not in keep:
                 shutil.rmtree(folder)
 
-    def last_good(self) -> Path:
-        """The newest checkpoint that loads; a damaged one is passed over with a warning."""
+    def load_last(self) -> SavedState:
+        """Loads the newest checkpoint that is not damaged; logs a warning for each that is. Raises
+        CheckpointError if there is none."""
         for folder in reversed(self.checkpoints()):
             try:
-                checkpoint.Checkpoint.load(folder)
-                checkpoint.load_tensors(folder, TRAINING)
-                return folder
+                return SavedState.load(folder)
             except CheckpointError as error:
-                log.warning("passed over %s", error)
+                log.warning("skipped %s", error)
         raise CheckpointError(f"nothing to resume in {self.path}: no checkpoint loads")

@@ -1,42 +1,57 @@
 """The training loop: from a recipe and its data to checkpoints in a run folder.
 
-Every process of a run goes through all of it; the main one alone writes and speaks.
-Needs nothing beyond torch, numpy, pydantic, safetensors and tqdm. On CPU a resumed run is bit for
-bit the run that was never interrupted.
+All processes of a run execute all of it; only the main process writes files and messages. On a CPU,
+a resumed run is bit for bit the uninterrupted run.
+
+Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional as F
 from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data.batches import NO_LOSS, Batch, micro_batches
+from calcgpt.data.batches import NO_LOSS
+from calcgpt.data.problems import Line
 from calcgpt.data.sources import TrainingData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.metrics import cut_rows, read_scores, validation_row
+from calcgpt.evaluation.evaluate import Forward, evaluate, loss_sum, mean_loss
+from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.training.distributed import World, processes
+from calcgpt.training.distributed import (
+    Interrupted,
+    SingleProcess,
+    StopRequest,
+    full_tensor,
+    process_group,
+    stop_requests,
+)
 from calcgpt.training.environment import record_start
-from calcgpt.training.interruption import Interrupted, stop_requests
-from calcgpt.training.optim import OPTIMIZERS, WeightAverage, Weights, load_weights, lr_factor
-from calcgpt.training.resume import Counters, check_same_run, restore, training_tensors
-from calcgpt.training.run_folder import TRAINING, RunFolder
+from calcgpt.training.optim import (
+    OPTIMIZERS,
+    WeightAverage,
+    Weights,
+    load_optimizer_tensors,
+    load_weights,
+    lr_factor,
+    optimizer_tensors,
+)
+from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.splits import Split
 
-Forward = Callable[[torch.Tensor], torch.Tensor]
+# Names in training.safetensors: states of random generators, and weights beside an average.
+_RNG_CPU, _RNG_CUDA, _RAW = "rng.cpu", "rng.cuda", "weights."
 
 
 def train(
@@ -50,40 +65,48 @@ def train(
     progress: bool = True,
     trackers: Sequence[TrackerFactory] = (),
 ) -> Path:
-    """Train to `recipe.train.steps`; returns the folder of the last checkpoint.
+    """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
-    `data` is a folder; None draws problems as the recipe's [data] section says.
-    `resume` continues the newest checkpoint in `out` that loads, under the same recipe and data;
-    `force` starts afresh where `out` holds a run. `trackers` are told the metrics beside the files
-    of the run. Where several processes train together, each of them calls this.
-    Raises UserError subclasses for what a person can mend, and Interrupted after SIGINT or SIGTERM,
-    once the state is saved.
+    `data` is a folder; None draws problems by the recipe's [data] section. `resume` continues the
+    newest checkpoint in `out` that loads, with the same recipe and data. `force` replaces a run in
+    `out`. `trackers` receive the metrics beside the files of the run. If several processes train
+    together, each of them calls this function.
+
+    Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
+    or SIGTERM, once the state is saved.
     """
     run = RunFolder(out)
-    with processes() as world, ExitStack() as held:
-        with world.together():
-            if world.is_main and run.checkpoints() and not (resume or force):
+    with process_group() as group, ExitStack() as stack:
+        with group.share_errors():
+            if group.is_main and run.checkpoints() and not (resume or force):
                 raise ConfigError(
                     f"{out} holds a run: --resume continues it, --force starts afresh"
                 )
-            chosen = pick_device(world.device_name(device))
+            torch_device = pick_device(group.device_name(device))
             source = training_data(recipe, data)
-            if world.is_main:
-                held.enter_context(run.locked())
-        # Raises before anything is removed.
-        trainer = Trainer(recipe, source, run, chosen, world)
-        if world.from_main(resume and bool(run.checkpoints())):
+            if group.is_main:
+                stack.enter_context(run.locked())
+        # Raises before any file is removed.
+        trainer = Trainer(recipe, source, run, torch_device, group)
+        if group.broadcast(resume and bool(run.checkpoints())):
             trainer.resume()
-        elif world.is_main:
+        elif group.is_main:
             run.clear()
-        if world.is_main:
-            record_start(run, recipe, data_sha256=source.fingerprint, device=chosen,
-                         step=trainer.counters.step, n_process=world.size)  # fmt: skip
+        if group.is_main:
+            record_start(
+                run,
+                recipe,
+                data_sha256=source.fingerprint,
+                device=torch_device,
+                step=trainer.counters.step,
+                n_process=group.world_size,
+            )
         return trainer.run(progress, trackers)
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is CUDA where there is one, else the CPU; raises ConfigError for what is not here."""
+    """Returns a device; `auto` is CUDA if available, else the CPU. Raises ConfigError if the device
+    cannot be used."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -104,28 +127,29 @@ class Trainer:
         data: TrainingData,
         run: RunFolder,
         device: torch.device,
-        world: World | None = None,
+        group: SingleProcess | None = None,
     ) -> None:
         self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
-        self.device, self.world = device, world or World()
-        block_size = recipe.model.block_size
-        with self.world.together():
-            self.world.check(self.config)
+        self.device, self.group = device, group or SingleProcess()
+        with self.group.share_errors():
+            self.group.check_batch_size(self.config)
             torch.manual_seed(self.config.seed)
-            self.tokenizer = _tokenizer(recipe, data)
+            n_problem = self.config.eval_problems
+            self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
+            self.tokenizer = _tokenizer(recipe, data, self.val_problems)
             self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
             self.train_batches, self.val_batches = (
-                data.batches(split, self.tokenizer, self.config, block_size)
+                data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
                 for split in (Split.TRAIN, Split.VAL)
             )
-        self.shared = self.world.share_model(self.model, self.config.parallel, device)
-        self.forward: Forward = self.shared.forward
+        self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
+        self.forward: Forward = self.wrapped.forward
         if self.config.compile:
             self.forward = torch.compile(self.forward)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["peak_lr"] = group["lr"]
+            for param_group in optimizer.param_groups:
+                param_group["peak_lr"] = param_group["lr"]
         decay = self.config.ema_decay
         self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
@@ -135,72 +159,86 @@ class Trainer:
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
-        """The loop; returns the last checkpoint's folder."""
-        config, counters, world = self.config, self.counters, self.world
-        show = progress and world.is_main
-        bar = tqdm(total=config.steps, initial=counters.step, unit="step", disable=not show)
-        signum = 0
-        with ExitStack() as held:
-            with world.together():  # a tracker may fail to open
-                log = held.enter_context(self._log(trackers))
-            request = held.enter_context(stop_requests(insistent=world.size == 1))
-            held.enter_context(bar)
-            clock = _Clock()
-            while counters.step < config.steps and not signum:
-                loss, tokens = self._step()
-                clock.add(loss, tokens)
-                counters.step += 1
-                counters.tokens += tokens
-                bar.update()
-                signum = world.highest(request.signum)  # it reaches processes at different times
-                last = counters.step == config.steps
-                save = counters.step % config.checkpoint_interval == 0 or last or signum != 0
-                if counters.step % config.log_interval == 0 or save:  # no NaN is ever saved
-                    row = clock.row(counters, world)
-                    if not math.isfinite(row["loss"]):
-                        raise TrainingError(
-                            f"the loss is {row['loss']} at step {counters.step}: a lower learning "
-                            f"rate may help; the last checkpoint is from before"
-                        )
-                    log.write({**row, "lr": config.lr * lr_factor(config, counters.step - 1)})
-                    bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
-                metrics: dict[str, Any] = {}
-                with clock.paused():
-                    if counters.step % config.eval_interval == 0 or last:
-                        metrics = self.validate()
-                        log.write(_validation_row(counters.step, metrics))
-                    if save:
-                        self.save(metrics)
-            world.wait()  # for what the main process writes: the end of one may be the end of all
-        if signum and counters.step < config.steps:
+        """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
+        Raises Interrupted after a signal."""
+        counters, steps = self.counters, self.config.steps
+        with ExitStack() as stack:
+            with self.group.share_errors():  # a tracker may fail to open
+                log = stack.enter_context(self._trackers(trackers))
+            request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
+            bar = stack.enter_context(
+                tqdm(
+                    total=steps,
+                    initial=counters.step,
+                    unit="step",
+                    disable=not (progress and self.group.is_main),
+                )
+            )
+            signum = self._loop(log, request, bar)
+            self.group.barrier()  # the others wait until the main process has written its files
+        if signum and counters.step < steps:
             raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
-    def _log(self, trackers: Sequence[TrackerFactory]) -> AbstractContextManager[Trackers]:
-        """Where rows go: in the main process alone."""
-        if self.world.is_main:
-            return trackers_of(self.folder, self.recipe, trackers)
+    def _trackers(self, factories: Sequence[TrackerFactory]) -> AbstractContextManager[Trackers]:
+        if self.group.is_main:
+            return trackers_of(self.folder, self.recipe, factories)
         return nullcontext(Trackers([]))
 
-    def _step(self) -> tuple[torch.Tensor, int]:
-        """One optimizer step; returns this process's part of the mean loss, still on the device,
-        and the tokens of all processes."""
-        config, step, world = self.config, self.counters.step, self.world
-        world.seed(config.seed, step)
+    def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
+        """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
+        config, counters = self.config, self.counters
+        signum, clock = 0, _Clock()
+        while counters.step < config.steps and not signum:
+            loss, n_token = self.train_step()
+            clock.add(loss, n_token)
+            bar.update()
+            # Signals reach the processes at different times.
+            signum = self.group.all_reduce_max(request.signum)
+            step = counters.step
+            is_last = step == config.steps
+            save = step % config.checkpoint_interval == 0 or is_last or signum != 0
+            if step % config.log_interval == 0 or save:  # NaN is noticed before it is saved
+                row = clock.row(counters, self.group)
+                if not math.isfinite(row["loss"]):
+                    raise TrainingError(
+                        f"the loss is {row['loss']} at step {step}: a lower learning rate may "
+                        f"help; the last checkpoint is from an earlier step"
+                    )
+                log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
+                bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
+            metrics: dict[str, Any] = {}
+            with clock.paused():
+                if step % config.eval_interval == 0 or is_last:
+                    val_loss, scores = self.validate()
+                    log.write(validation_row(step, val_loss, scores))
+                    metrics["val_loss"] = val_loss
+                    if scores:
+                        metrics["validation"] = {**scores.model_dump(), "temperature": 0.0}
+                if save:
+                    self.save(metrics)
+        return signum
+
+    def train_step(self) -> tuple[torch.Tensor, int]:
+        """Does one optimizer step. Returns this process's part of the mean loss, a scalar on the
+        device, and the number of tokens of all processes."""
+        config, step = self.config, self.counters.step
+        self.group.seed_step(config.seed, step)
         factor = lr_factor(config, step)
         for optimizer in self.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = group["peak_lr"] * factor
+            for param_group in optimizer.param_groups:
+                param_group["lr"] = param_group["peak_lr"] * factor
         batch = self.train_batches.batch(step, config.batch_size)
-        # The mean is over the whole batch: micro-batches may carry unlike numbers of targets.
-        n_targets = int((batch[1] != NO_LOSS).sum())
+        # The loss is the mean over the whole batch: micro-batches may differ in targets.
+        n_target = int((batch[1] != NO_LOSS).sum())
         total = torch.zeros((), device=self.device)
-        parts, own = world.micro_batches(batch, config.grad_accum)
+        parts, own = self.group.micro_batches(batch, config.grad_accum)
         for number, part in enumerate(own, start=1):
-            with nullcontext() if number == len(own) else self.shared.accumulating():
-                loss = self._loss_sum(self.forward, part) / n_targets
-                # The gradients' mean over the processes is to be the sum of their parts.
-                (loss * world.size).backward()  # type: ignore[no-untyped-call]
+            with nullcontext() if number == len(own) else self.wrapped.no_sync():
+                with self.autocast:
+                    loss = loss_sum(self.forward, part, self.device) / n_target
+                # Gradients are means over the processes. Their sum is needed.
+                (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         if config.grad_clip:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
@@ -209,103 +247,112 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         if self.average:
             self.average.update(step)
-        return total, sum(inputs.numel() for inputs, _ in parts)
-
-    def _loss_sum(self, forward: Forward, batch: Batch) -> torch.Tensor:
-        inputs, targets = (tensor.to(self.device, non_blocking=True) for tensor in batch)
-        with self.autocast:
-            logits_BTV = forward(inputs)
-        return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+        n_token = sum(inputs.numel() for inputs, _ in parts)
+        self.counters.step += 1
+        self.counters.tokens += n_token
+        return total, n_token
 
     @contextmanager
-    def _kept(self) -> Iterator[tuple[LanguageModel, Weights]]:
-        """The whole model with the weights that are to be kept; and the others, if there are."""
+    def _averaged(self) -> Iterator[tuple[LanguageModel, Weights]]:
+        """Yields the full model with the weights to validate and save, and the weights in training
+        if they differ."""
         averaged = self.average.applied() if self.average else nullcontext(Weights())
         with averaged as raw:
-            yield self.shared.whole(), raw
+            yield self.wrapped.full_model(), raw
 
-    def validate(self) -> dict[str, Any]:
-        """Loss on the validation split, and, where it holds problems, greedy scores."""
-        with torch.no_grad(), self._kept() as (model, _):
-            return self._validate(model)
-
-    def _validate(self, model: LanguageModel) -> dict[str, Any]:
-        model.eval()
-        forward = self.forward if self.world.size == 1 else model  # which may be compiled
-        loss, n_targets = 0.0, 0
-        for index in range(self.config.eval_batches):
-            batch = self.val_batches.batch(index, self.config.batch_size)
-            parts = micro_batches(batch, self.config.grad_accum)
-            loss += sum(float(self._loss_sum(forward, part)) for part in parts)
-            n_targets += int((batch[1] != NO_LOSS).sum())
-        metrics: dict[str, Any] = {"val_loss": loss / n_targets}
-        count = self.config.eval_problems
-        if count and (lines := self.data.validation_problems(count)):
-            scores = evaluate(model, self.tokenizer, lines).scores
-            metrics["validation"] = {**scores.model_dump(), "temperature": 0.0}
-        model.train()
-        return metrics
+    def validate(self) -> tuple[float, Scores | None]:
+        """Returns the loss on the validation split and, if it holds problems, greedy scores."""
+        config = self.config
+        with torch.no_grad(), self._averaged() as (model, _):
+            alone = self.group.world_size == 1
+            with self.autocast:
+                loss = mean_loss(
+                    model,
+                    self.val_batches,
+                    config.eval_batches,
+                    config.batch_size,
+                    n_parts=config.grad_accum,
+                    forward=self.forward if alone else None,  # may be compiled
+                )
+            scores = None
+            if self.val_problems:
+                scores = evaluate(model, self.tokenizer, self.val_problems).scores
+        return loss, scores
 
     def save(self, metrics: dict[str, Any]) -> None:
-        """Write the checkpoint of this step, then remove those no longer needed."""
-        everything = {
+        """Writes the checkpoint of this step, then removes checkpoints that are not kept."""
+        metrics = {
             "parameters": self.model.n_parameters(),
             **self.counters.as_json(),
             "data_sha256": self.data.fingerprint,
             **metrics,
         }
         folder = self.folder.step_folder(self.counters.step)
-        with self._kept() as (model, raw):
-            tensors = training_tensors(self.optimizers, self.device, raw)
-            if self.world.is_main:
-                Checkpoint(folder.name, self.recipe, self.tokenizer, model, everything).save(
-                    folder, extra={TRAINING: tensors}
-                )
+        with self._averaged() as (model, raw):
+            tensors = self._training_tensors(raw)
+            if self.group.is_main:
+                saved = Checkpoint(folder.name, self.recipe, self.tokenizer, model, metrics)
+                saved.save(folder, extra={TRAINING: tensors})
                 self.folder.prune()
 
+    def _training_tensors(self, raw: Weights) -> Weights:
+        tensors = {_RNG_CPU: torch.get_rng_state()}
+        tensors |= {f"{_RAW}{name}": full_tensor(value) for name, value in raw.items()}
+        if self.device.type == "cuda":
+            tensors[_RNG_CUDA] = torch.cuda.get_rng_state(self.device)
+        return tensors | optimizer_tensors(self.optimizers)
+
     def resume(self) -> None:
-        """Take up the newest checkpoint that loads."""
-        with self.world.together():
-            found = self.folder.last_good() if self.world.is_main else None
-        folder = self.world.from_main(found)
-        with self.world.together():
-            saved = Checkpoint.load(folder)
-            check_same_run(self.recipe, self.data.fingerprint, saved)
-            if saved.tokenizer.to_json() != self.tokenizer.to_json():
+        """Continues the newest checkpoint that loads."""
+        state: SavedState | None = None
+        with self.group.share_errors():
+            if self.group.is_main:
+                state = self.folder.load_last()
+        folder = self.group.broadcast(state and state.folder)
+        with self.group.share_errors():
+            state = state or SavedState.load(folder)
+            state.check_same_run(self.recipe, self.data.fingerprint)
+            if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
                 raise ConfigError("cannot resume: the run was begun with another vocabulary")
-        load_weights(dict(self.model.named_parameters()), dict(saved.model.named_parameters()))
-        raw = restore(folder, self.optimizers, self.device)
+        saved = dict(state.checkpoint.model.named_parameters())
+        load_weights(dict(self.model.named_parameters()), saved)
+        load_optimizer_tensors(self.optimizers, state.tensors)
+        torch.set_rng_state(state.tensors[_RNG_CPU])
+        if _RNG_CUDA in state.tensors and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state.tensors[_RNG_CUDA], self.device)
         if self.average:
+            raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
             self.average.resume(raw)
-        self.counters = Counters.from_json(saved.metrics)
-        if self.world.is_main:
+        self.counters = Counters.from_json(state.checkpoint.metrics)
+        if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
 
 
 class _Clock:
-    """Mean loss and speed since the last row; time spent on validation and saving left out."""
+    """Mean loss and speed since the last row, without the time of validation and saving."""
 
     def __init__(self) -> None:
         self._restart()
 
     def _restart(self) -> None:
         self.losses: list[torch.Tensor] = []
-        self.tokens = 0
+        self.n_token = 0
         self.since = time.perf_counter()
 
-    def add(self, loss: torch.Tensor, tokens: int) -> None:
+    def add(self, loss: torch.Tensor, n_token: int) -> None:
         self.losses.append(loss)
-        self.tokens += tokens
+        self.n_token += n_token
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens meanwhile is not training."""
+        """The time of the block does not count."""
         stopped = time.perf_counter()
         yield
         self.since += time.perf_counter() - stopped
 
-    def row(self, counters: Counters, world: World) -> dict[str, Any]:
-        loss = world.sum(torch.stack(self.losses).mean())  # waits for the device: before the clock
+    def row(self, counters: Counters, group: SingleProcess) -> dict[str, Any]:
+        """Returns the training row of `metrics.jsonl` since the last row."""
+        loss = group.all_reduce_sum(torch.stack(self.losses).mean())  # waits for the device
         seconds = time.perf_counter() - self.since
         counters.seconds += seconds
         row = {
@@ -313,26 +360,20 @@ class _Clock:
             "tokens": counters.tokens,
             "seconds": round(counters.seconds, 3),
             "loss": loss,
-            "tokens_per_s": round(self.tokens / seconds, 1),
+            "tokens_per_s": round(self.n_token / seconds, 1),
         }
         self._restart()
         return row
 
 
-def _tokenizer(recipe: Recipe, data: TrainingData) -> Tokenizer:
+def _tokenizer(recipe: Recipe, data: TrainingData, val_problems: Sequence[Line]) -> Tokenizer:
     try:
         tokenizer = TOKENIZERS[recipe.tokenizer](data.train_text, recipe.vocab_size)
-    except ValueError as error:  # of a text that is not there
+    except ValueError as error:  # the text is empty
         raise ConfigError(f"tokenizer {recipe.tokenizer!r} needs a data folder: {error}") from None
-    scores = recipe.train.eval_problems and data.validation_problems(1)
-    if scores and not tokenizer.one_a_character:  # said now, not at the first validation
+    if val_problems and not tokenizer.one_a_character:
         raise ConfigError(
             f"problems are scored by characters, which tokenizer {recipe.tokenizer!r} joins: "
             f"train.eval_problems must be 0"
         )
     return tokenizer
-
-
-def _validation_row(step: int, metrics: dict[str, Any]) -> dict[str, Any]:
-    scores = read_scores(metrics, "validation", "metrics") if "validation" in metrics else None
-    return validation_row(step, metrics["val_loss"], scores)

@@ -25,7 +25,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.errors import DataError, UserError
 from calcgpt.recipe import load_recipe
-from calcgpt.training.distributed import Processes, processes
+from calcgpt.training.distributed import ProcessGroup, process_group
 from calcgpt.training.train import train
 
 BASE = (
@@ -104,21 +104,21 @@ def program(data: Path, by_one: Path, out: Path) -> None:
 def together(out: Path) -> dict[str, object]:
     """What this process sees of the other."""
     said: dict[str, object] = {}
-    with processes() as world:
-        assert isinstance(world, Processes)
-        rank = world.rank
-        said["highest"] = world.highest(15 * rank)
-        said["sum"] = world.sum(torch.tensor(1.5 + rank))
-        said["from main"] = world.from_main(f"of {rank}")
+    with process_group() as group:
+        assert isinstance(group, ProcessGroup)
+        rank = group.rank
+        said["highest"] = group.all_reduce_max(15 * rank)
+        said["sum"] = group.all_reduce_sum(torch.tensor(1.5 + rank))
+        said["from main"] = group.broadcast(f"of {rank}")
         before = torch.get_rng_state()
-        world.seed(7, 3)
+        group.seed_step(7, 3)
         said["stream goes on"] = torch.equal(before, torch.get_rng_state())
         said["first draw"] = torch.rand(()).item()
-        world.seed(7, 3)
+        group.seed_step(7, 3)
         said["first draw again"] = torch.rand(()).item()
         for case, failing in {"both fail": (0, 1), "second fails": (1,)}.items():
             try:
-                with world.together():
+                with group.share_errors():
                     if rank in failing:
                         raise DataError(f"error of {rank}")
             except UserError as error:

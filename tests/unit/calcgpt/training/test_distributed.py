@@ -11,21 +11,21 @@ from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import load_recipe
 from calcgpt.training.distributed import (
     PARALLEL,
-    Processes,
-    World,
+    ProcessGroup,
+    SingleProcess,
+    full_tensor,
     launched_rank,
-    processes,
-    sharded_like,
-    whole,
+    process_group,
+    shard_like,
 )
-from calcgpt.training.resume import MAY_CHANGE
+from calcgpt.training.run_folder import MAY_CHANGE
 
 
-class Placed(Processes):
+class Placed(ProcessGroup):
     """One of several processes, without the others."""
 
     def __init__(self, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
+        self.rank, self.world_size = rank, size
 
 
 def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -45,46 +45,46 @@ def test_processes_share_a_batch_out_evenly(size: int, count: int) -> None:
 
 
 def test_alone_nothing_is_shared() -> None:
-    world = World()
-    assert (world.rank, world.size, world.is_main) == (0, 1, True)
-    parts, own = world.micro_batches(batch(8), 2)
+    group = SingleProcess()
+    assert (group.rank, group.world_size, group.is_main) == (0, 1, True)
+    parts, own = group.micro_batches(batch(8), 2)
     for ours, theirs in ((parts, micro_batches(batch(8), 2)), (own, parts)):
         assert all(torch.equal(a[0], b[0]) for a, b in zip(ours, theirs, strict=True))
-    assert world.highest(3) == 3
-    assert world.sum(torch.tensor(2.5)) == 2.5
-    assert world.from_main("mine") == "mine"
+    assert group.all_reduce_max(3) == 3
+    assert group.all_reduce_sum(torch.tensor(2.5)) == 2.5
+    assert group.broadcast("mine") == "mine"
     state = torch.get_rng_state()
-    world.seed(1, 2)
+    group.seed_step(1, 2)
     assert torch.equal(torch.get_rng_state(), state)
-    with pytest.raises(DataError, match="as it was"), world.together():
+    with pytest.raises(DataError, match="as it was"), group.share_errors():
         raise DataError("as it was")
     tensor = torch.ones(2)
-    assert whole(tensor) is tensor is sharded_like(tensor, torch.zeros(2))
+    assert full_tensor(tensor) is tensor is shard_like(tensor, torch.zeros(2))
 
 
 def test_each_process_and_step_has_random_numbers_of_its_own() -> None:
     first = {}
     for rank in (1, 2):
         for step in (0, 1):
-            Placed(rank, 3).seed(42, step)
+            Placed(rank, 3).seed_step(42, step)
             first[rank, step] = torch.rand(()).item()
     assert len(set(first.values())) == 4
-    Placed(2, 3).seed(42, 1)
+    Placed(2, 3).seed_step(42, 1)
     assert torch.rand(()).item() == first[2, 1]
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
     config = TrainConfig(batch_size=12, grad_accum=2)
-    World().check(config)
-    Placed(0, 3).check(config)
+    SingleProcess().check_batch_size(config)
+    Placed(0, 3).check_batch_size(config)
     with pytest.raises(ConfigError, match="batch_size 12 is not divisible by grad_accum 2 times 4"):
-        Placed(0, 4).check(config)
+        Placed(0, 4).check_batch_size(config)
 
 
 def test_a_gpu_is_not_shared() -> None:
-    assert World().device_name("cuda:1") == "cuda:1"
+    assert SingleProcess().device_name("cuda:1") == "cuda:1"
     assert Placed(1, 2).device_name("cpu") == "cpu"
-    with pytest.raises(ConfigError, match=r"takes a GPU of its own: --device cuda, not 'cuda:1'"):
+    with pytest.raises(ConfigError, match=r"needs its own GPU: use --device cuda, not 'cuda:1'"):
         Placed(1, 2).device_name("cuda:1")
 
 
@@ -101,7 +101,10 @@ def test_an_environment_that_makes_no_sense_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", value)
-    with pytest.raises(ConfigError, match=r"variable WORLD_SIZE is .*, not a number"), processes():
+    with (
+        pytest.raises(ConfigError, match=r"variable WORLD_SIZE is .*, not a number"),
+        process_group(),
+    ):
         pass
 
 
@@ -109,7 +112,7 @@ def test_processes_that_do_not_find_each_other_say_so(monkeypatch: pytest.Monkey
     for name in {"RANK", "MASTER_ADDR", "MASTER_PORT"} & os.environ.keys():
         monkeypatch.delenv(name)
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ConfigError, match=r"do not find each other: .*RANK"), processes():
+    with pytest.raises(ConfigError, match=r"do not find each other: .*RANK"), process_group():
         pass
     assert launched_rank() == 0
     monkeypatch.setenv("RANK", "3")
