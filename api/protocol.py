@@ -20,7 +20,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     uvicorn has no such limits for its fast parser, httptools, and its other parser, h11, limits
     only the size. So this class builds on a class of uvicorn's that may change between versions;
-    tests/e2e/test_faults.py notices if it does.
+    tests/e2e/test_failures.py notices if it does.
     """
 
     _head_timer: TimerHandle | None = None

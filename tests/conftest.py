@@ -5,9 +5,14 @@ Every test is marked by the folder it stands in: `unit`, `parity` or `e2e`.
 
 from __future__ import annotations
 
+import logging
 import os
+import resource
 import shutil
-from collections.abc import Callable
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,6 +62,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in one line for each reason why tests were skipped, and so what to install."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    for reason, n in reasons.items():
+        terminalreporter.write_line(f"{n} skipped: {reason}")
 
 
 @pytest.fixture
@@ -138,3 +154,23 @@ def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def serve_here(run_cli: Callable[..., Outcome]) -> Iterator[Callable[..., Outcome]]:
+    """`calcgpt serve ARGS...` within this process, for services that end by themselves.
+
+    Restores what a service changes in its process.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    open_files, interval = resource.getrlimit(resource.RLIMIT_NOFILE), sys.getswitchinterval()
+    yield lambda *args: run_cli("serve", *args)
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+    for number, handler in signals.items():
+        signal.signal(number, handler)
+    resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
+    sys.setswitchinterval(interval)

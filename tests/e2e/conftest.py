@@ -30,8 +30,9 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
-def address(browser: Browser) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The address of a service with the shipped models. Not to be changed."""
     with server("steps", CALCGPT_OTHERS="yes") as running:
         yield running.address
 

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 import schemathesis
+from fake_decoder import calculator_model, right, wrong_at
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
-from scripted import Scripted, right, scripted_checkpoint, wrong_at
 from serving import wait_for
 
 from api.app import create_app
 from api.models import LoadedModel
 from api.settings import Settings
-from calcgpt.inference.calculator import Calculator
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError
 
@@ -115,9 +114,7 @@ def model(name: str, known: Callable[[str], str]) -> LoadedModel:
         except NotationError:
             return "1$"
 
-    checkpoint = scripted_checkpoint(7, name)
-    decoder = Scripted(checkpoint.tokenizer, completion)
-    return LoadedModel(checkpoint, decoder, "scripted", Calculator(checkpoint, decoder))
+    return calculator_model(completion, 7, name)
 
 
 def models() -> Iterator[LoadedModel]:

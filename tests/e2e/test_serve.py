@@ -106,29 +106,32 @@ def test_the_settings_are_shown_without_secrets(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_port_in_use_is_one_line(tiny_folder: Path, workers: int) -> None:
+def test_a_port_in_use_is_one_line(
+    tiny_folder: Path, workers: int, serve_here: Callable[..., Any]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        ended = serve("--port", port, "--checkpoint", tiny_folder, "--workers", workers)
-    assert ended.returncode == 2
-    assert ended.stderr == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        ended = serve_here("--port", port, "--checkpoint", tiny_folder, "--workers", workers)
+    assert ended.code == 2
+    assert ended.err == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
-def test_the_environment_sets_what_no_flag_says(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_environment_sets_what_no_flag_sets(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, serve_here: Callable[..., Any]
 ) -> None:
     monkeypatch.setenv("CALCGPT_CHECKPOINT", "absent")
-    assert "'absent'" in serve("--port", 0).stderr
-    with server(tiny_folder, CALCGPT_PORT="65536") as running:  # whose flags win
-        assert ask(running)["model"] == "tiny"
+    assert "'absent'" in serve_here("--port", 0).err
     monkeypatch.setenv("CALCGPT_PORT", "65536")
-    ended = serve()
+    with server(tiny_folder) as running:  # its flags take precedence
+        assert ask(running)["model"] == "tiny"
+    command = [sys.executable, "-m", "calcgpt", "serve"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 2
     assert ended.stderr.startswith("error: CALCGPT_PORT: ")
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ("--workers 0", "--workers: "),
         ("--workers many", "'--workers'"),
@@ -144,26 +147,24 @@ def test_the_environment_sets_what_no_flag_says(
         ("--rate-limit 5/minute --rate-storage nosuch://:password@host --workers 2", "storage"),
     ],
 )
-def test_what_cannot_be_is_one_line(tiny_folder: Path, options: str, says: str) -> None:
-    ended = serve("--port", 0, "--checkpoint", tiny_folder, *options.split())
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    (line,) = ended.stderr.splitlines()
+def test_a_wrong_setting_is_one_line(
+    tiny_folder: Path, options: str, message: str, serve_here: Callable[..., Any]
+) -> None:
+    ended = serve_here("--port", 0, "--checkpoint", tiny_folder, *options.split())
+    assert ended.code == 2
+    assert ended.out == ""
+    (line,) = ended.err.splitlines()
     assert line.startswith("error: ")
-    assert says in line
+    assert message in line
     assert "password" not in line
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_checkpoint_that_does_not_load_ends_the_service(tiny_copy: Path, workers: int) -> None:
+def test_a_checkpoint_that_does_not_load_ends_the_service(
+    tiny_copy: Path, workers: int, serve_here: Callable[..., Any]
+) -> None:
     (tiny_copy / "model.safetensors").write_bytes(b"not a model")
-    ended = serve("--port", 0, "--checkpoint", tiny_copy, "--workers", workers)
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert re.fullmatch(r"error: .*model\.safetensors: .*\n", ended.stderr)
-
-
-def serve(*options: Any) -> subprocess.CompletedProcess[str]:
-    """`calcgpt serve`, which must end by itself."""
-    command = [sys.executable, "-m", "calcgpt", "serve", *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = serve_here("--port", 0, "--checkpoint", tiny_copy, "--workers", workers)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert re.fullmatch(r"error: .*model\.safetensors: .*\n", ended.err)

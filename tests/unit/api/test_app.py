@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 from expressions import expressions, value_of
+from fake_decoder import calculator_model, right, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import right, scripted_model, wrong_at
 from serving import client_of, events_of, problem
 
 from api.models import load_model
@@ -26,9 +26,9 @@ def client() -> Iterator[TestClient]:
     """Of a service with three models: one that is right, in steps; one that is right at once; one
     that cannot add."""
     models = (
-        scripted_model(right(7), digits=7, name="exact"),
-        scripted_model(name="direct"),
-        scripted_model(wrong_at(Operation.ADD), name="wrong"),
+        calculator_model(right(7), digits=7, name="exact"),
+        calculator_model(name="direct"),
+        calculator_model(wrong_at(Operation.ADD), name="wrong"),
     )
     with client_of(*models) as client:
         yield client
@@ -207,7 +207,7 @@ def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
 
 
 def test_a_batch_has_a_limit() -> None:
-    with client_of(scripted_model(), max_items=3) as client:
+    with client_of(calculator_model(), max_items=3) as client:
         for n, status in ((3, 200), (4, 422)):
             body = {"expressions": ["1+1"] * n}
             assert client.post("/v1/calculate/batch", json=body).status_code == status
@@ -312,7 +312,7 @@ def test_the_schema_describes_request_answer_and_problems(client: TestClient) ->
 
 
 def test_keys_and_rates_are_asked_for_where_they_are_set() -> None:
-    with client_of(scripted_model(), api_keys="one,two", rate_limit="2/minute") as client:
+    with client_of(calculator_model(), api_keys="one,two", rate_limit="2/minute") as client:
         problem(ask(client, "1+1"), 401, "unauthorized")
         assert client.get("/readyz").status_code == 200
         for key in ("one", "two"):
@@ -326,16 +326,16 @@ def test_keys_and_rates_are_asked_for_where_they_are_set() -> None:
 
 
 def test_what_it_does_is_counted() -> None:
-    models = (scripted_model(), scripted_model(wrong_at(Operation.ADD), name="wrong"))
+    models = (calculator_model(), calculator_model(wrong_at(Operation.ADD), name="wrong"))
     with client_of(*models) as client:
         ask(client, "(1+2)*3")
         ask(client, "1+2", model="wrong")
         ask(client, "1+")
         text = client.get("/metrics").text
     for line in (
-        'calcgpt_answers_total{model="scripted",verified="true"} 1.0',
+        'calcgpt_answers_total{model="fake",verified="true"} 1.0',
         'calcgpt_answers_total{model="wrong",verified="false"} 1.0',
-        'calcgpt_tokens_total{model="scripted"} 22.0',
+        'calcgpt_tokens_total{model="fake"} 22.0',
         'calcgpt_requests_total{method="POST",route="/v1/calculate",status="200"} 2.0',
         'calcgpt_requests_total{method="POST",route="/v1/calculate",status="422"} 1.0',
         "calcgpt_queue_depth 0.0",

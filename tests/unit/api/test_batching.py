@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
-from scripted import Scripted, right, scripted_checkpoint
+from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, right
 
 from api.batching import Batcher, Job
 from api.telemetry import Metrics
@@ -17,28 +17,21 @@ from calcgpt.inference.generate import Sampling, generate
 from datagen.notation import ALPHABET
 
 T = TypeVar("T")
-CHECKPOINT = scripted_checkpoint()
+CHECKPOINT = notation_checkpoint()
 SUM, PRODUCT = "$(0000000001+0000000002)=", "$(0000000003*0000000004)="
 
 
-class Gated(Scripted):
-    """A decoder that waits before each pass until it may."""
-
-    def __init__(self) -> None:
-        super().__init__(CHECKPOINT.tokenizer, right(None))
-        self.may_go = threading.Event()
-        self.called = threading.Event()
-
-    def __call__(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
-        self.called.set()
-        assert self.may_go.wait(20)
-        return super().__call__(*args, **kwargs)  # type: ignore[arg-type]
+def gated_decoder() -> FakeDecoder:
+    """Returns a decoder that waits until its gate is set."""
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder.gate.clear()
+    return decoder
 
 
 def job(decoder: object, prompt: str = SUM, **more: object) -> Job:
     encode = CHECKPOINT.tokenizer.encode
     stop = int(encode(ALPHABET)[0])
-    return Job("scripted", decoder, encode(prompt).tolist(), stop, **more)  # type: ignore[arg-type]
+    return Job("fake", decoder, encode(prompt).tolist(), stop, **more)  # type: ignore[arg-type]
 
 
 def text_of(done: Job) -> str:
@@ -59,7 +52,7 @@ def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
 
 
 def test_jobs_that_wait_together_share_every_pass() -> None:
-    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> list[Job]:
         jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, SUM)]
@@ -73,7 +66,7 @@ def test_jobs_that_wait_together_share_every_pass() -> None:
 
 @pytest.mark.parametrize("max_batch", [1, 2])
 def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
-    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> None:
         await asyncio.gather(*(batcher.complete(job(decoder)) for _ in range(5)))
@@ -84,7 +77,7 @@ def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
 
 @pytest.mark.parametrize(("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])])
 def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[str]) -> None:
-    decoder = Gated()
+    decoder = gated_decoder()
     finished: list[str] = []
 
     async def work(batcher: Batcher) -> None:
@@ -96,7 +89,7 @@ def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[
         await asyncio.to_thread(decoder.called.wait)
         short = asyncio.create_task(ask("short", job(decoder, PRODUCT, max_new_tokens=3)))
         await asyncio.sleep(0)  # it is waiting now
-        decoder.may_go.set()
+        decoder.gate.set()
         await asyncio.gather(long, short)
 
     run(work, max_groups=max_groups)
@@ -104,7 +97,7 @@ def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[
 
 
 def test_a_cancelled_job_gives_its_row_back() -> None:
-    decoder = Gated()
+    decoder = gated_decoder()
 
     async def work(batcher: Batcher) -> None:
         stays, goes = job(decoder), job(decoder, PRODUCT)
@@ -113,7 +106,7 @@ def test_a_cancelled_job_gives_its_row_back() -> None:
         tasks[1].cancel()
         with pytest.raises(asyncio.CancelledError):
             await tasks[1]
-        decoder.may_go.set()
+        decoder.gate.set()
         await tasks[0]
         assert text_of(stays) == "3000000000$"
         assert len(goes.completion.ids) <= 1
@@ -124,7 +117,7 @@ def test_a_cancelled_job_gives_its_row_back() -> None:
 
 
 def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
-    decoder = Gated()
+    decoder = gated_decoder()
 
     async def work(batcher: Batcher) -> None:
         first = asyncio.create_task(batcher.complete(job(decoder)))
@@ -132,7 +125,7 @@ def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
         waiting = asyncio.create_task(batcher.complete(job(decoder, PRODUCT)))
         await asyncio.sleep(0)
         waiting.cancel()
-        decoder.may_go.set()
+        decoder.gate.set()
         await first
 
     run(work, max_groups=1)
@@ -140,7 +133,7 @@ def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
 
 
 def test_tokens_are_told_in_the_loop_as_they_come() -> None:
-    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
     told: list[tuple[str, float]] = []
     threads: set[int] = set()
 
@@ -165,7 +158,7 @@ def test_a_failure_is_that_of_its_jobs_alone() -> None:
             raise RuntimeError("broken")
         return right(None)(prompt)
 
-    decoder = Scripted(CHECKPOINT.tokenizer, completion)
+    decoder = completing_decoder(CHECKPOINT.tokenizer, completion)
 
     async def work(batcher: Batcher) -> None:
         with pytest.raises(RuntimeError, match="broken"):
@@ -221,7 +214,7 @@ def test_the_most_probable_tokens_are_kept_where_they_are_wanted(tiny: Checkpoin
 
 
 def test_an_answer_ends_where_its_job_says(tiny: Checkpoint) -> None:
-    decoder = Scripted(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> tuple[Job, Job]:
         jobs = job(decoder, ends=lambda ids: len(ids) == 4), job(decoder)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from completions import ask, requests, streamed, texts
+from fake_decoder import text_model
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reciter import reciter
 from serving import client_of, problem, wait_for
 
 from api.models import load_model
@@ -95,8 +95,8 @@ def test_choices_are_bounded(client: TestClient) -> None:
 
 
 def test_every_choice_takes_a_place() -> None:
-    model = reciter("letters", text_tokenizer("abc"))
-    model.decoder.may_go_on.clear()
+    model = text_model("letters", text_tokenizer("abc"))
+    model.decoder.gate.clear()
     with client_of(model, max_pending=3, max_items=3) as client, ThreadPoolExecutor(1) as pool:
         first = pool.submit(ask, client, prompt=["a"], n=2)
         try:
@@ -105,7 +105,7 @@ def test_every_choice_takes_a_place() -> None:
             assert "retry-after" in full.headers
             problem(full, 503, "full")
         finally:
-            model.decoder.may_go_on.set()
+            model.decoder.gate.set()
         assert first.result().status_code == 200
         assert ask(client, prompt=["a", "b", "c"], stream=True).status_code == 200
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
@@ -121,8 +121,8 @@ def error_in(response: Response) -> dict[str, Any]:
 
 
 def test_a_deadline_ends_it() -> None:
-    model = reciter("letters", text_tokenizer("abc"))
-    model.decoder.may_go_on.clear()
+    model = text_model("letters", text_tokenizer("abc"))
+    model.decoder.gate.clear()
     with client_of(model, deadline=0.05) as client:
         try:
             problem(ask(client, prompt="a"), 504, "deadline")
@@ -130,12 +130,12 @@ def test_a_deadline_ends_it() -> None:
             assert (error["status"], error["type"]) == (504, "urn:calcgpt:problem:deadline")
             problem(ask(client, prompt="a", echo=True, logprobs=1), 504, "deadline")
         finally:
-            model.decoder.may_go_on.set()
+            model.decoder.gate.set()
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
 
 
 def test_a_defect_says_nothing_of_its_insides() -> None:
-    model = reciter("letters", text_tokenizer("abc"))
+    model = text_model("letters", text_tokenizer("abc"))
     model.decoder.fails_at = 3
     with client_of(model) as client:
         for how in ({}, {"prompt": "abc", "echo": True, "logprobs": 1}):

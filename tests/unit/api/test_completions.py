@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from completions import ask, requests, streamed, texts
+from fake_decoder import TEXT_BLOCK_SIZE, recite, text_model
 from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reciter import ROOM, knows, reciter
 from serving import client_of, problem
 
 from api.models import LoadedModel, load_model
@@ -24,8 +24,8 @@ from calcgpt.inference.generate import generate
 LETTERS = "abc"
 UNICODE = st.characters(codec="utf-8", exclude_characters="\N{REPLACEMENT CHARACTER}")
 
-letters = reciter("letters", text_tokenizer(LETTERS))
-pieces = reciter("pieces", byte_pair_tokenizer("the cat and the hat and the cat", 270))
+letters = text_model("letters", text_tokenizer(LETTERS))
+pieces = text_model("pieces", byte_pair_tokenizer("the cat and the hat and the cat", 270))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_a_completion_is_what_the_model_writes(client: TestClient, tiny: Checkpo
     }
 
 
-@given(st.text("$()=+-*/.0123456789", min_size=1, max_size=ROOM), st.integers(0, 80))
+@given(st.text("$()=+-*/.0123456789", min_size=1, max_size=TEXT_BLOCK_SIZE), st.integers(0, 80))
 @settings(max_examples=40)
 def test_greedy_text_is_that_of_generate(
     client: TestClient, tiny: Checkpoint, prompt: str, n: int
@@ -141,10 +141,10 @@ def test_no_alternatives_leave_the_token_itself(client: TestClient) -> None:
 def test_the_token_that_ends_a_text_is_no_part_of_it() -> None:
     """It has its log-probability all the same: lm-eval takes the last token of an echo for the one
     that was written, and would otherwise miss one of the prompt."""
-    notation = reciter("notation", arithmetic_tokenizer())
+    notation = text_model("notation", arithmetic_tokenizer())
     calculator = load_model(notation.checkpoint, "torch").calculator
-    ending = LoadedModel(notation.checkpoint, notation.decoder, "recited", calculator)
-    knows(ending, "$(1+1)=2$9999")
+    ending = LoadedModel(notation.checkpoint, notation.decoder, "fake", calculator)
+    recite(ending, "$(1+1)=2$9999")
     with client_of(ending) as client:
         body = ask(client, prompt="$(1+1)=", echo=True, logprobs=1, stop=["9"]).json()
     (choice,) = body["choices"]
@@ -170,7 +170,7 @@ def cut(text: str, stops: list[str]) -> tuple[str, str]:
 def test_stop_strings_end_a_text_before_them(
     client: TestClient, text: str, stops: list[str]
 ) -> None:
-    knows(letters, f"a{text}")
+    recite(letters, f"a{text}")
     body = {"model": "letters", "prompt": "a", "temperature": 0, "max_tokens": len(text)}
     (choice,) = ask(client, **body, stop=stops).json()["choices"]
     assert (choice["text"], choice["finish_reason"]) == cut(text, stops)
@@ -186,10 +186,10 @@ def test_characters_of_several_tokens_come_whole(
     client: TestClient, text: str, with_stop: bool
 ) -> None:
     tokenizer = pieces.checkpoint.tokenizer
-    known = f"the cat{text}"[: ROOM // 4]
-    knows(pieces, known)
+    known = f"the cat{text}"[: TEXT_BLOCK_SIZE // 4]
+    recite(pieces, known)
     prompt = tokenizer.encode("the").tolist()
-    following = pieces.decoder.line[len(prompt) :]
+    following = pieces.checkpoint.tokenizer.encode(known).tolist()[len(prompt) :]
     stops, more = ([known[-1]], 5) if with_stop else ([], 0)
     body = {"model": "pieces", "prompt": prompt, "max_tokens": len(following) + more, "logprobs": 1}
     whole = ask(client, **body, temperature=0, stop=stops).json()
@@ -251,7 +251,7 @@ def test_what_leaves_one_token_is_greedy(client: TestClient, how: dict[str, Any]
 
 
 def test_a_model_is_named_or_the_default(client: TestClient) -> None:
-    knows(letters, "abcabc")
+    recite(letters, "abcabc")
     assert ask(client, prompt="1").json()["model"] == "tiny"
     assert texts(client, model="letters", prompt="a", max_tokens=5) == ["bcabc"]
     problem(ask(client, prompt="1", model="absent"), 404, "unknown-model")

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from scripted import right, scripted_model
 from serving import client_of, events_of, problem, wait_for
 
 from api.app import create_app
@@ -26,7 +26,7 @@ def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> Non
 
     def load() -> Iterator[LoadedModel]:
         assert may_load.wait(20)
-        yield scripted_model()
+        yield calculator_model()
 
     app = create_app(Settings(), load, on_ready=lambda model: ready.append(model.name))
     with TestClient(app) as client:
@@ -39,7 +39,7 @@ def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> Non
         may_load.set()
         wait_for(lambda: client.get("/readyz").status_code == 200)
         assert ask(client, "1+1").json()["result"] == "2"
-    assert ready == ["scripted"]
+    assert ready == ["fake"]
 
 
 def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
@@ -64,7 +64,7 @@ def test_a_defect_is_500_without_its_insides(caplog: pytest.LogCaptureFixture) -
             raise RuntimeError("a secret of the machine room")
         return right(None)(prompt)
 
-    with client_of(scripted_model(broken)) as client:
+    with client_of(calculator_model(broken)) as client:
         response = ask(client, "2*3")
         problem(response, 500)
         streamed = client.post("/v1/calculate/stream", json={"expression": "2*3"})
@@ -81,7 +81,7 @@ def test_the_others_may_fail_to_load() -> None:
     failures: list[Exception] = []
 
     def load() -> Iterator[LoadedModel]:
-        yield scripted_model()
+        yield calculator_model()
         raise OSError("the disk is gone")
 
     with TestClient(create_app(Settings(), load, on_failure=failures.append)) as client:

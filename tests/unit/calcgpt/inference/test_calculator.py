@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from datagen_strategies import numbers, problems
 from expressions import expressions, value_of
+from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scripted import Scripted, right, scripted_checkpoint, wrong_at
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
@@ -22,9 +22,9 @@ from datagen.notation import answer_text, render_answer
 
 def calculator(completion: object = None, digits: int | None = None) -> Calculator:
     """One whose model writes what `completion` says of a prompt, by default the right thing."""
-    checkpoint = scripted_checkpoint(digits)
+    checkpoint = notation_checkpoint(digits)
     write = completion if callable(completion) else right(digits)
-    return Calculator(checkpoint, Scripted(checkpoint.tokenizer, write))
+    return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, write))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_every_node_has_its_evidence(exact_steps: Calculator) -> None:
     found = exact_steps.calculate("2 × (12.5 + 3)")
     assert (found.expression, found.result, found.exact) == ("2*(12.5+3)", "31.0", "31.0")
     assert found.verified
-    assert found.model == "scripted"
+    assert found.model == "fake"
     first, second = found.nodes
     assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
     assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31.0")
@@ -118,8 +118,8 @@ def test_a_model_without_steps_writes_no_work(exact: Calculator) -> None:
 
 
 def test_nodes_of_one_level_are_one_batch() -> None:
-    checkpoint = scripted_checkpoint()
-    decoder = Scripted(checkpoint.tokenizer, right(None))
+    checkpoint = notation_checkpoint()
+    decoder = completing_decoder(checkpoint.tokenizer, right(None))
     Calculator(checkpoint, decoder).calculate("(1+2)*(3+4)-5/6")
     # The shared beginning of the three prompts is read by one row; then three write, then one
     # for the product, and one for the difference.

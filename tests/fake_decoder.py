@@ -1,0 +1,164 @@
+"""A decoder whose text is known. It stands for a model in tests of everything that decodes.
+
+Shapes: B rows, T new tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+
+from api.models import LoadedModel
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
+from calcgpt.inference.calculator import Calculator
+from calcgpt.model.gpt import GPT
+from calcgpt.recipe import Recipe
+from datagen import notation, steps
+from datagen.arithmetic import Operation
+
+TEXT_BLOCK_SIZE = 64  # context of `text_model`, in tokens
+FILLER = "("  # written after the end of a completion
+
+
+@dataclass
+class Cache:
+    """The tokens of each row so far."""
+
+    rows: list[list[int]]
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keeps these rows."""
+        self.rows = [self.rows[row] for row in rows.tolist()]
+
+
+class FakeDecoder:
+    """Implements `Decoder` of calcgpt.inference.generate: `next_token` maps the tokens of a row to
+    the next one. If that is None, all tokens are equally probable."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        next_token: Callable[[list[int]], int | None],
+        block_size: int = 512,
+        logit: float = 14.0,
+    ) -> None:
+        """`logit`: that of the next token. All others have 0."""
+        self.config = ModelConfig(block_size=block_size, n_layer=1, n_embd=8, n_head=1)
+        self.next_token = next_token
+        self.batches: list[int] = []  # rows of each forward pass
+        self.called = threading.Event()
+        self.gate = threading.Event()  # a forward pass waits until it is set
+        self.gate.set()
+        self.fails_at = block_size + 1  # tokens of a row at which a forward pass raises
+        self._n_vocabulary, self._logit = len(tokenizer), logit
+
+    def new_cache(self, batch: int, n_token: int) -> Cache:
+        """Returns an empty cache."""
+        return Cache([[] for _ in range(batch)])
+
+    def __call__(
+        self, tokens_BT: torch.Tensor, cache: Cache, last_only: bool = True
+    ) -> torch.Tensor:
+        """Returns the logits, (B, T, V), or (B, 1, V) with `last_only`."""
+        self.called.set()
+        assert self.gate.wait(20)
+        self.batches.append(len(tokens_BT))
+        n_new = tokens_BT.size(1)
+        first = n_new - 1 if last_only else 0
+        logits_BTV = torch.zeros(len(tokens_BT), n_new - first, self._n_vocabulary)
+        for row, tokens in enumerate(tokens_BT.tolist()):
+            before = len(cache.rows[row])
+            cache.rows[row] = [*cache.rows[row], *tokens]
+            if len(cache.rows[row]) >= self.fails_at:
+                raise RuntimeError("a secret of the machine room")
+            for index in range(first, n_new):
+                following = self.next_token(cache.rows[row][: before + index + 1])
+                if following is not None:
+                    logits_BTV[row, index - first, following] = self._logit
+        return logits_BTV
+
+
+def right(digits: int | None) -> Callable[[str], str]:
+    """The completions of a model that is always right; in worked steps if `digits` is given."""
+
+    def completion(prompt: str) -> str:
+        problem = notation.parse_prompt(prompt)
+        line = notation.render(problem) if digits is None else steps.render(problem, digits)
+        return line.removeprefix(prompt)
+
+    return completion
+
+
+def wrong_at(operation: Operation, digits: int | None = None) -> Callable[[str], str]:
+    """The completions of a model that answers one operation with 42, and others rightly."""
+    right_completion = right(digits)
+
+    def completion(prompt: str) -> str:
+        if notation.parse_prompt(prompt).op is operation:
+            return "2400000000$"
+        return right_completion(prompt)
+
+    return completion
+
+
+def completing_decoder(tokenizer: Tokenizer, completion: Callable[[str], str]) -> FakeDecoder:
+    """Returns a decoder that writes `completion(prompt)` after a prompt of the notation."""
+    completion = lru_cache(10_000)(completion)
+
+    def next_token(ids: list[int]) -> int | None:
+        prompt, equals, written = tokenizer.decode(ids).partition("=")
+        if not equals:  # the prompt is incomplete
+            return None
+        following = completion(prompt + equals)[len(written) :][:1] or FILLER
+        return int(tokenizer.encode(following)[0])
+
+    return FakeDecoder(tokenizer, next_token)
+
+
+def notation_checkpoint(digits: int | None = None, name: str = "fake") -> Checkpoint:
+    """Returns a checkpoint for `completing_decoder`, whose own model is not trained."""
+    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=512)
+    if digits is None:
+        recipe = Recipe(model=config)
+    else:
+        data = DataConfig(mixture={"blog": 1.0}, format="steps", digits=digits)
+        recipe = Recipe(tokenizer="steps", model=config, data=data)
+    tokenizer = TOKENIZERS[recipe.tokenizer]("")
+    model = GPT(config, len(tokenizer)).eval()
+    return Checkpoint(name, recipe, tokenizer, model, {"parameters": model.n_parameters()})
+
+
+def calculator_model(
+    completion: Callable[[str], str] | None = None,
+    digits: int | None = None,
+    name: str = "fake",
+) -> LoadedModel:
+    """Returns a loaded model that calculates; by default it is always right."""
+    checkpoint = notation_checkpoint(digits, name)
+    decoder = completing_decoder(checkpoint.tokenizer, completion or right(digits))
+    return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
+
+
+def text_model(name: str, tokenizer: Tokenizer) -> LoadedModel:
+    """Returns a loaded model of plain text without an end token. See `recite`."""
+    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=TEXT_BLOCK_SIZE))
+    model = GPT(recipe.model, len(tokenizer)).eval()
+    checkpoint = Checkpoint(name, recipe, tokenizer, model, {})
+    decoder = FakeDecoder(tokenizer, lambda ids: 0, block_size=TEXT_BLOCK_SIZE, logit=50.0)
+    return LoadedModel(checkpoint, decoder, "fake", None)
+
+
+def recite(model: LoadedModel, text: str) -> None:
+    """Makes a `text_model` write this text from now on, each token by its position alone.
+
+    After the end of the text it writes token 0.
+    """
+    line = model.checkpoint.tokenizer.encode(text).tolist()
+    assert isinstance(model.decoder, FakeDecoder)
+    model.decoder.next_token = lambda ids: line[len(ids)] if len(ids) < len(line) else 0
