@@ -1,203 +1,43 @@
-"""Jobs in processes beside each other, with one view of them all.
+"""An ablation, from its suite to its report: many jobs, several of them at a time.
 
-An ablation from its suite to its report.
-
-OUT/suite.json       the suite as it was asked for
-OUT/data/TASK/       the problems that a task is learnt from
-OUT/runs/TASK/VARIANT/seed-N/    a run's folder, with score.json when it is done
-OUT/report.json, report.md, plots/
+OUT/suite.json                       the suite of the last call
+OUT/data/TASK/                       the problems generated for a task
+OUT/runs/TASK/VARIANT/seed-N/        the folder of a run, with score.json once it is done
+OUT/report.json, report.md, plots/   the report; see `calcgpt.lab.ablation_report`
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
+from threading import Lock
 
 import torch
 from tqdm import tqdm
 
 from calcgpt.data.sources import DataFolder
-from calcgpt.errors import ConfigError, TrainingError, UserError
-from calcgpt.lab import job as jobs
+from calcgpt.errors import ConfigError, TrainingError, UserError, look_up
 from calcgpt.lab.ablation_report import write_report
-from calcgpt.lab.job import Job, read_score
-from calcgpt.lab.suite import Suite, Task
+from calcgpt.lab.job import Job
+from calcgpt.lab.suite import Suite
 from calcgpt.training.distributed import Interrupted
 from calcgpt.training.train import pick_device
 from datagen.dataset import generate
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
+from datagen.workers import end_with_parent
 
-_CONTEXT = get_context("spawn")  # a forked process would inherit torch's threads
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A job that did not end as it should."""
-
-    job: Job
-    reason: str
-
-
-@dataclass
-class Worker:
-    """A process at its job."""
-
-    job: Job
-    slot: int
-    process: SpawnProcess
-    messages: Connection
-    failure: str = field(default="it ended without a word (no memory?)")
-
-
-def run_all(
-    todo: Sequence[Job], n_process: int, devices: Sequence[str], threads: int, progress: bool
-) -> list[Failure]:
-    """Run every job, at most `n_process` at a time, process i on the device i modulo their number.
-
-    Returns those that failed; the others were not stopped by it. On KeyboardInterrupt the processes
-    save their state first.
-    """
-    waiting, running = deque(todo), list[Worker]()
-    failures = []
-    with View(todo, n_process, progress) as view:
-        try:
-            while waiting or running:
-                while waiting and len(running) < n_process:
-                    slot = min(set(range(n_process)) - {worker.slot for worker in running})
-                    device = devices[slot % len(devices)]
-                    running.append(_start(waiting.popleft(), slot, device, threads))
-                for ready in wait([worker.messages for worker in running]):
-                    [worker] = [w for w in running if w.messages is ready]
-                    message = _receive(worker)
-                    if message is not None:
-                        view.update(worker, message)
-                        continue
-                    running.remove(worker)
-                    worker.process.join()
-                    view.ended(worker)
-                    if worker.process.exitcode:
-                        failures.append(Failure(worker.job, worker.failure))
-        finally:
-            _stop(running)
-    return failures
-
-
-def _start(job: Job, slot: int, device: str, threads: int) -> Worker:
-    messages, sender = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_work, args=(job, device, threads, sender))
-    process.start()
-    sender.close()  # the process has its own: when it ends, so do the messages
-    return Worker(job, slot, process, messages)
-
-
-def _receive(worker: Worker) -> dict[str, Any] | None:
-    """The next message; None at the end, and after a reason to have failed."""
-    try:
-        message: dict[str, Any] = worker.messages.recv()
-    except EOFError:
-        return None
-    if "failure" in message:
-        worker.failure = message["failure"]
-    return message
-
-
-def _stop(running: Sequence[Worker]) -> None:
-    """Let the processes save their state and end."""
-    for worker in running:
-        worker.process.terminate()
-    for worker in running:
-        worker.process.join()
-
-
-def _work(job: Job, device: str, threads: int, sender: Connection) -> None:
-    """What a process does: one job."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(threads)
-
-    def tell(message: dict[str, Any]) -> None:
-        with suppress(BrokenPipeError):  # nobody is left to listen: we are about to end as well
-            sender.send(message)
-
-    try:
-        jobs.run(job, device, tell)
-    except (Interrupted, KeyboardInterrupt):
-        sys.exit(130)
-    except UserError as error:
-        tell({"failure": str(error)})
-        sys.exit(2)
-    except OSError as error:
-        tell({"failure": f"{error.filename or 'file'}: {error.strerror or error}"})
-        sys.exit(2)
-
-
-def _end_with_parent() -> None:
-    """A process whose parent was killed saves its state and ends, as if asked to."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-
-class View:
-    """What a person sees: a bar over all steps and one for each process on a terminal, else a line
-    for each job that ends."""
-
-    def __init__(self, todo: Sequence[Job], n_process: int, progress: bool) -> None:
-        self._progress = progress
-        self._bars = progress and sys.stderr.isatty()
-        self._left = len(todo)
-        self._seen = {job.name: job.steps_done() for job in todo}
-        total = sum(job.recipe.train.steps for job in todo)
-        self._all = tqdm(total=total, initial=sum(self._seen.values()), unit="step", position=0,
-                         disable=not self._bars, smoothing=0.02)  # fmt: skip
-        self._each = [
-            tqdm(position=1 + slot, disable=not self._bars, leave=False, unit="step")
-            for slot in range(n_process)
-        ]
-        self._tell()
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        for bar in (*self._each, self._all):
-            bar.close()
-
-    def update(self, worker: Worker, message: dict[str, Any]) -> None:
-        """A job is at `step`."""
-        if "step" not in message:
-            return
-        step, job, bar = message["step"], worker.job, self._each[worker.slot]
-        self._all.update(step - self._seen[job.name])
-        self._seen[job.name] = step
-        bar.total, bar.n = job.recipe.train.steps, step
-        bar.set_description_str(job.name, refresh=False)
-        done = "; scoring" if step == bar.total else ""
-        bar.set_postfix_str(f"loss {message['loss']:.4f}{done}")
-
-    def ended(self, worker: Worker) -> None:
-        """A job's process is gone."""
-        self._left -= 1
-        self._each[worker.slot].reset()
-        self._tell()
-        if self._progress:
-            how = worker.failure if worker.process.exitcode else "done"
-            tqdm.write(f"{worker.job.name}: {how} ({self._left} left)", file=sys.stderr)
-
-    def _tell(self) -> None:
-        self._all.set_description_str(f"{self._left} runs left")
+DONE = "done"
+DIED = "its process died (out of memory?)"
+_SPAWN = get_context("spawn")  # a forked process would inherit torch's threads
 
 
 def ablate(
@@ -212,98 +52,214 @@ def ablate(
     threads: int = 1,
     progress: bool = True,
 ) -> list[Path]:
-    """Train and score what is missing in `out`, then write the report; returns its files.
+    """Trains and scores the runs that are missing in `out`, writes the report, returns its files.
 
-    `data` names folders for tasks in place of their own; `only` keeps the tasks, or TASK/VARIANT
-    pairs, that it names; `overrides` change every run. `n_process` jobs run at a time, by default
-    one for each GPU, or as many as there are cores for `threads` each. Raises ConfigError where
-    `out` holds runs with other settings, and TrainingError, after the report, where jobs failed.
+    `data` maps tasks to folders that replace their own data. `only` selects tasks or TASK/VARIANT
+    pairs. `overrides` change every run. `n_process` jobs run at a time; the default is one for each
+    GPU or, on the CPU, one for each `threads` cores.
+    Raises ConfigError if `out` holds runs with other settings, and TrainingError if jobs failed;
+    the others are trained and reported first.
     """
     folders = dict(data or {})
-    if unknown := folders.keys() - suite.tasks.keys():
-        raise ConfigError(f"no task {min(unknown)!r}; there are: {', '.join(suite.tasks)}")
-    pairs = chosen(suite, only)
+    for name in folders:
+        look_up(suite.tasks, name, "task")
+    for name, task in suite.tasks.items():
+        folders.setdefault(name, out / "data" / name if task.text is None else Path(task.text))
+    pairs = suite.pairs(only)
     devices = _devices(device)
 
-    def job(task: str, variant: str, seed: int) -> Job:
-        """One run; its recipe is checked here, before anything starts."""
+    def new_job(task: str, variant: str, seed: int) -> Job:
         recipe = suite.recipe_of(task, variant, seed, overrides)
         folder = out / "runs" / task / variant / f"seed-{seed}"
         return Job(task, variant, seed, recipe, folders[task], folder, suite.score)
 
-    for task in suite.tasks:
-        folders.setdefault(task, _folder(suite.tasks[task], task, out))
-    todo = [job(*pair, seed) for seed in suite.seeds for pair in pairs]
+    jobs = [new_job(*pair, seed) for seed in suite.seeds for pair in pairs]
     with locked(out, "making an ablation"):
-        for each in todo:
-            each.claim()
-        _make_data(suite, {task for task, _ in pairs}, folders, data or {}, progress)
-        missing = [each for each in todo if not each.done]
-        n_process = min(n_process or _room(devices, threads), max(1, len(missing)))
-        failures = run_all(missing, n_process, devices, threads, progress)
+        for job in jobs:
+            job.claim()
+        for name in sorted({task for task, _ in pairs}):
+            _prepare_data(suite, name, folders[name], name not in (data or {}), progress)
+        missing = [job for job in jobs if job.score() is None]
+        n_process = min(n_process or _default_processes(devices, threads), max(1, len(missing)))
+        failures = run_jobs(missing, n_process, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
-        known = [job(*pair, seed) for pair in suite.pairs() for seed in _seeds(out, *pair)]
-        scores = [read_score(each.folder) for each in known if each.claim().done]
+        scores = []
+        for pair in suite.pairs():  # of earlier calls, too
+            for seed in _seeds(out, *pair):
+                job = new_job(*pair, seed)
+                job.claim()
+                if score := job.score():
+                    scores.append(score)
         files = write_report(suite, scores, out)
     if failures:
-        first = failures[0]
-        raise TrainingError(
-            f"{len(failures)} of {len(missing)} runs failed; {first.job.name}: {first.reason}"
-        )
+        name, reason = next(iter(failures.items()))
+        raise TrainingError(f"{len(failures)} of {len(missing)} runs failed; {name}: {reason}")
     return files
 
 
-def chosen(suite: Suite, only: Sequence[str]) -> list[tuple[str, str]]:
-    """The (task, variant) pairs of a suite that `only` names, as TASK or TASK/VARIANT; all where
-    it names none. Raises ConfigError for what is not there."""
-    pairs = suite.pairs()
-    for name in only:
-        if not any(name in (task, f"{task}/{variant}") for task, variant in pairs):
-            valid = ", ".join([*suite.tasks, *(f"{task}/{variant}" for task, variant in pairs)])
-            raise ConfigError(f"nothing is called {name!r}; valid names: {valid}")
-    return [pair for pair in pairs if not only or {pair[0], "/".join(pair)} & {*only}]
-
-
 def _seeds(out: Path, task: str, variant: str) -> list[int]:
-    """The seeds that `out` has runs of, of this call or of earlier ones."""
+    """Returns the seeds that `out` has runs with."""
     folders = (out / "runs" / task / variant).glob("seed-*")
     numbers = (folder.name.removeprefix("seed-") for folder in folders)
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _folder(task: Task, name: str, out: Path) -> Path:
-    """Where a task's data is, or is to be made."""
-    return out / "data" / name if task.text is None else Path(task.text)
-
-
-def _make_data(
-    suite: Suite, tasks: set[str], folders: Mapping[str, Path], given: Mapping[str, Path],
-    progress: bool,
-) -> None:  # fmt: skip
-    """Make the problems that nobody has named a folder of; raises UserError for a text that is
-    not there."""
-    for name in sorted(tasks):
-        task = suite.tasks[name]
-        if task.problems and name not in given:
-            new = progress and not (folders[name] / MANIFEST).exists()
-            generate(folders[name], task.problems.plan(), progress=new)
-        elif not (folders[name] / "train.txt").is_file():
-            raise ConfigError(
-                f"task {name!r}: there is no {folders[name] / 'train.txt'}; `calcgpt datagen text` "
-                f"makes it, or --data {name}=FOLDER names another"
-            )
-        DataFolder.load(folders[name])
+def _prepare_data(suite: Suite, name: str, folder: Path, is_own: bool, progress: bool) -> None:
+    """Generates a task's own problems, or checks that its data is there. Raises UserError."""
+    problems = suite.tasks[name].problems
+    if problems and is_own:
+        is_new = not (folder / MANIFEST).exists()
+        generate(folder, problems.plan(), progress=progress and is_new)
+    elif not (folder / "train.txt").is_file():
+        raise ConfigError(
+            f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text` "
+            f"makes it, or --data {name}=FOLDER names another"
+        )
+    DataFolder.load(folder)
 
 
 def _devices(name: str) -> list[str]:
-    """The devices that jobs are spread over: every GPU, unless one is named."""
-    chosen = pick_device(name)
-    if chosen.type == "cuda" and chosen.index is None:
+    """Returns the devices to spread the jobs over: every GPU unless `name` is one device."""
+    device = pick_device(name)
+    if device.type == "cuda" and device.index is None:
         return [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-    return [str(chosen)]
+    return [str(device)]
 
 
-def _room(devices: Sequence[str], threads: int) -> int:
+def _default_processes(devices: Sequence[str], threads: int) -> int:
     if devices[0].startswith("cuda"):
         return len(devices)
     return max(1, len(os.sched_getaffinity(0)) // threads)
+
+
+def run_jobs(
+    jobs: Sequence[Job], n_process: int, devices: Sequence[str], threads: int, progress: bool
+) -> dict[str, str]:
+    """Runs the jobs, `n_process` at a time; returns the names of those that failed, with reasons.
+
+    A job that fails, or is killed, stops no other. On KeyboardInterrupt the running jobs save their
+    state first. Process i uses device i, modulo the number of devices.
+
+    Each job has a process of its own and a thread here that waits for it. A ProcessPoolExecutor
+    would not do: when one of its processes is killed, all jobs of the pool fail.
+    """
+    failures: dict[str, str] = {}
+    processes: list[SpawnProcess] = []
+    slots: SimpleQueue[int] = SimpleQueue()
+    for slot in range(n_process):
+        slots.put(slot)
+    lock, is_stopping = Lock(), False
+
+    def run_job(job: Job) -> None:
+        slot = slots.get()
+        receiver, sender = _SPAWN.Pipe(duplex=False)
+        arguments = (job, devices[slot % len(devices)], threads, sender)
+        process = _SPAWN.Process(target=_run_in_process, args=arguments)
+        with lock:
+            if is_stopping:
+                return
+            process.start()
+            processes.append(process)
+        sender.close()  # the process has its own; the messages end with it
+        outcome = DIED
+        with receiver, suppress(EOFError):
+            while True:
+                message = receiver.recv()
+                if isinstance(message, str):
+                    outcome = message
+                else:
+                    view.update(job, slot, *message)
+        process.join()
+        view.end(job, slot, outcome)
+        if outcome != DONE:
+            failures[job.name] = outcome
+        slots.put(slot)
+
+    with Progress(jobs, n_process, progress) as view, ThreadPoolExecutor(n_process) as executor:
+        try:
+            for future in [executor.submit(run_job, job) for job in jobs]:
+                future.result()
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            with lock:
+                is_stopping = True
+            for process in processes:
+                process.terminate()
+            raise
+    return failures
+
+
+def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> None:
+    """Runs a job in this process. Sends (step, loss) now and then, and the outcome at the end."""
+    end_with_parent()
+    torch.set_num_threads(threads)
+
+    def send(message: str | tuple[int, float]) -> None:
+        with suppress(BrokenPipeError):  # the parent was killed; this process ends soon, too
+            sender.send(message)
+
+    try:
+        job.run(device, lambda step, loss: send((step, loss)))
+        send(DONE)
+    except (Interrupted, KeyboardInterrupt):
+        sys.exit(130)
+    except UserError as error:
+        send(str(error))
+    except OSError as error:
+        send(f"{error.filename or 'file'}: {error.strerror or error}")
+
+
+class Progress:
+    """The progress of all jobs, on standard error.
+
+    A terminal shows a bar for all steps and one for each process. A line for each job that ends is
+    written in any case. The methods can be called from any thread.
+    """
+
+    def __init__(self, jobs: Sequence[Job], n_process: int, progress: bool) -> None:
+        self._progress = progress
+        self._n_left = len(jobs)
+        self._steps = {job.name: job.steps_done() for job in jobs}
+        self._lock = Lock()
+        disable = not (progress and sys.stderr.isatty())
+        self._total = tqdm(
+            total=sum(job.recipe.train.steps for job in jobs),
+            initial=sum(self._steps.values()),
+            desc=f"{self._n_left} runs left",
+            unit="step",
+            position=0,
+            disable=disable,
+            smoothing=0.02,
+        )
+        self._bars = [
+            tqdm(position=1 + slot, disable=disable, leave=False, unit="step")
+            for slot in range(n_process)
+        ]
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for bar in (*self._bars, self._total):
+            bar.close()
+
+    def update(self, job: Job, slot: int, step: int, loss: float) -> None:
+        """Shows that `job`, in process `slot`, is at `step`."""
+        with self._lock:
+            self._total.update(step - self._steps[job.name])
+            self._steps[job.name] = step
+            bar = self._bars[slot]
+            bar.total, bar.n = job.recipe.train.steps, step
+            bar.set_description_str(job.name, refresh=False)
+            scoring = "; scoring" if step == bar.total else ""
+            bar.set_postfix_str(f"loss {loss:.4f}{scoring}")
+
+    def end(self, job: Job, slot: int, outcome: str) -> None:
+        """Shows that `job` has ended."""
+        with self._lock:
+            self._n_left -= 1
+            self._bars[slot].reset()
+            self._total.set_description_str(f"{self._n_left} runs left")
+            if self._progress:
+                line = f"{job.name}: {outcome} ({self._n_left} left)"
+                tqdm.write(line, file=sys.stderr)

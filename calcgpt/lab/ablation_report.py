@@ -1,52 +1,63 @@
-"""The scores of several seeds as means and standard deviations, task by task.
-
-The report of an ablation: report.md to read, report.json to compute with, and the pictures.
-"""
+"""The report of an ablation: report.md to read, report.json to compute with, and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calcgpt.lab.ablation_plots import draw_task
-from calcgpt.lab.job import Answers, Score
-from calcgpt.lab.suite import Published, Suite
-from calcgpt.lab.summary import Estimate, TaskSummary, VariantSummary, perplexity, summarise
-from calcgpt.plots import save_figures
-from calcgpt.tables import markdown_table
+import numpy as np
+
+from calcgpt.lab.ablation_summary import (
+    TaskSummary,
+    VariantSummary,
+    contexts_table,
+    perplexity,
+    scores_table,
+    summarise,
+)
+from calcgpt.lab.job import Score
+from calcgpt.lab.suite import Suite
+from calcgpt.metrics import Row, read_rows
+from calcgpt.plots import BESIDE, new_figure, save_figures
+from calcgpt.training.run_folder import METRICS_FILE
 from datagen.files import write_json, write_text
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 NOTE = (
-    "Losses are in nats a token, after the last step, over windows that are the same for all; "
-    "± is the standard deviation over the seeds. Δ is the difference of the validation loss from "
-    "the first variant's, seed by seed, with its 95% interval (Student's t). Nothing was chosen by "
-    "any of it. Tokens a second are those of the training, beside the other runs."
+    "Losses are in nats per token. They are taken after the last step, over windows that are the "
+    "same for all runs; ± is the standard deviation over the seeds. Δ is the difference of the "
+    "validation loss from that of the first variant, seed by seed, with its 95% interval "
+    "(Student's t). No checkpoint was chosen by any of these numbers. Tokens per second are those "
+    "of the training, while other runs shared the machine."
 )
 
 
 def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]:
-    """Write it for the runs that are done, and return its files. Raises UserError, after the text
-    is written, where matplotlib is missing."""
+    """Writes the report of the runs that are done; returns its files. Raises UserError, after the
+    text is written, if matplotlib is not installed."""
     if not scores:
         return []
     tasks = summarise(suite, scores)
     write_json(out / "report.json", report_record(suite, tasks))
-    figures = {name: draw for task in tasks for name, draw in draw_task(task, out).items()}
+    figures = {name: draw for task in tasks for name, draw in task_figures(task, out).items()}
     write_text(out / "report.md", report_text(suite, tasks, list(figures)))
-    pictures = save_figures(out / "plots", ((name, draw()) for name, draw in figures.items()))
-    return [out / "report.md", out / "report.json", *pictures]
+    plots = save_figures(out / "plots", ((name, draw()) for name, draw in figures.items()))
+    return [out / "report.md", out / "report.json", *plots]
 
 
 def report_record(suite: Suite, tasks: Sequence[TaskSummary]) -> dict[str, Any]:
-    """Everything that the report says, and each seed's values."""
+    """Returns the content of `report.json`: all that the report shows, and each seed's values."""
     return {
         "description": suite.description,
         "tasks": {
             task.name: {
                 "title": task.title,
                 "budget": task.budget,
-                "variants": {variant.name: _variant(variant) for variant in task.variants},
+                "variants": {variant.name: _variant_record(variant) for variant in task.variants},
                 "published": [entry.model_dump() for entry in task.published],
             }
             for task in tasks
@@ -54,123 +65,152 @@ def report_record(suite: Suite, tasks: Sequence[TaskSummary]) -> dict[str, Any]:
     }
 
 
-def _variant(variant: VariantSummary) -> dict[str, Any]:
-    contexts = variant.context_losses()
+def _variant_record(variant: VariantSummary) -> dict[str, Any]:
+    run_fields = {"seed", "steps", "tokens", "seconds", "answers"}
     return {
         "seeds": variant.seeds,
         "parameters": variant.parameters,
-        "train_loss": variant.of(lambda score: score.train_loss).as_json(),
-        "val_loss": variant.of(lambda score: score.val_loss).as_json(),
+        "train_loss": variant.estimate(lambda score: score.train_loss).as_json(),
+        "val_loss": variant.val_loss.as_json(),
         "val_loss_difference": variant.difference.as_json() if variant.difference else None,
-        "perplexity": variant.of(perplexity).as_json(),
-        "tokens_per_s": variant.of(lambda score: score.tokens_per_s).as_json(),
+        "perplexity": variant.estimate(perplexity).as_json(),
+        "tokens_per_s": variant.tokens_per_s.as_json(),
         "val_loss_at_context": {
             str(size): estimate.as_json() if estimate else None
-            for size, estimate in contexts.items()
+            for size, estimate in variant.context_losses().items()
         },
-        "runs": [score.model_dump(include={"seed", "steps", "tokens", "seconds", "answers"})
-                 for score in variant.scores],
-    }  # fmt: skip
+        "runs": [score.model_dump(include=run_fields) for score in variant.scores],
+    }
 
 
-def report_text(suite: Suite, tasks: Sequence[TaskSummary], pictures: Sequence[str]) -> str:
-    """Markdown: for each task its table, what others reported beside, and its pictures."""
+def report_text(suite: Suite, tasks: Sequence[TaskSummary], plots: Sequence[str]) -> str:
+    """Returns the content of `report.md`: for each task its tables and its plots."""
     parts = ["# " + (suite.description or "Ablation"), NOTE]
     for task in tasks:
         parts += [f"## {task.title}", f"{task.budget}.", scores_table(task)]
-        if len(task.variants[0].scores[0].contexts) > 1:
-            parts += ["Validation loss by the length of the context:", contexts_table(task)]
-        parts += [
-            f"![{name}](plots/{name}.png)" for name in pictures if name.startswith(f"{task.name}-")
-        ]
+        if len(task.example.contexts) > 1:
+            parts += ["Validation loss by the length of the windows:", contexts_table(task)]
+        own = [name for name in plots if name.startswith(f"{task.name}-")]
+        parts += [f"![{name}](plots/{name}.png)" for name in own]
     return "\n\n".join(parts) + "\n"
 
 
-def scores_table(task: TaskSummary) -> str:
-    """One row a variant; below it, one for each report of others."""
-    header = ["variant", "seeds", "parameters", "train loss", "val loss", "Δ val loss (95%)",
-              "perplexity"]  # fmt: skip
-    for temperature in task.temperatures:
-        how = "greedy" if temperature == 0 else f"T = {temperature:g}"
-        header += [f"char accuracy, {how}", f"exact match, {how}"]
-    if operations := _operations(task):
-        header += [f"EM {operation}" for operation in operations]
-    rows = []
+def task_figures(task: TaskSummary, out: Path) -> dict[str, Callable[[], Figure]]:
+    """Returns name -> function that draws it, for each plot of the task. `out` is the folder of the
+    ablation."""
+    figures: dict[str, Callable[[], Figure]] = {
+        f"{task.name}-curves": lambda: draw_curves(task, out),
+        f"{task.name}-losses": lambda: draw_losses(task),
+        f"{task.name}-parameters": lambda: draw_parameters(task),
+    }
+    if len(task.example.contexts) > 1:
+        figures[f"{task.name}-contexts"] = lambda: draw_contexts(task)
+    return figures
+
+
+def draw_curves(task: TaskSummary, out: Path) -> Figure:
+    """Draws training and validation loss against steps: the mean over the seeds, with a band of one
+    standard deviation."""
+    figure = new_figure(10, 9)
+    upper, lower = figure.subplots(2, sharex=True)
+    for variant in sorted(task.variants, key=lambda v: v.val_loss.mean):
+        folders = [out / "runs" / task.name / variant.name / f"seed-{s}" for s in variant.seeds]
+        runs = [read_rows(folder / METRICS_FILE) for folder in folders]
+        _draw_band(upper, runs, lambda row: row.loss, variant)
+        _draw_band(lower, runs, lambda row: row.val_loss, variant)
+    upper.set_ylabel("training loss (nats per token)")
+    upper.set_title(f"{task.title}\n{task.budget}", fontsize=10)
+    lower.set(ylabel="validation loss (nats per token)", xlabel="steps")
+    for axes in (upper, lower):
+        axes.grid()
+        _trim(axes)
+    upper.legend(**BESIDE, title="by validation loss")
+    return figure
+
+
+def _draw_band(
+    axes: Axes,
+    runs: Sequence[Sequence[Row]],
+    value: Callable[[Row], float | None],
+    variant: VariantSummary,
+) -> None:
+    """Draws the mean of several runs at the steps that all of them have."""
+    curves = [{row.step: y for row in rows if (y := value(row)) is not None} for rows in runs]
+    steps = sorted(set.intersection(*(set(curve) for curve in curves)))
+    if not steps:
+        return
+    values = np.array([[curve[step] for step in steps] for curve in curves])  # (runs, steps)
+    mean, style = values.mean(axis=0), {**variant.style, "marker": ""}
+    axes.plot(steps, mean, label=variant.name, linewidth=1.5, **style)
+    if len(runs) > 1:
+        sd = values.std(axis=0, ddof=1)
+        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
+        axes.fill_between(steps, mean - sd, mean + sd, **band)
+
+
+def _trim(axes: Axes) -> None:
+    """Cuts off the high losses of the first steps: the variants differ further down."""
+    curves = [np.asarray(line.get_ydata(), float) for line in axes.get_lines()]
+    if curves and min(map(len, curves)) >= 5:
+        low = min(curve.min() for curve in curves)
+        high = max(curve[len(curve) // 10] for curve in curves)
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+
+def draw_losses(task: TaskSummary) -> Figure:
+    """Draws each seed's validation loss as a dot, their mean as a line; the best is on top."""
+    ranked = sorted(task.variants, key=lambda v: v.val_loss.mean, reverse=True)
+    figure = new_figure(9, 1.8 + 0.42 * len(ranked))
+    axes = figure.subplots()
+    for y, variant in enumerate(ranked):
+        estimate, colour = variant.val_loss, variant.style["color"]
+        axes.plot(estimate.values, [y] * len(estimate.values), "o", color=colour, alpha=0.6)
+        axes.vlines(estimate.mean, y - 0.3, y + 0.3, color=colour, linewidth=2.5)
+    heights = {variant.name: y for y, variant in enumerate(ranked)}
+    published = [p for p in task.published if "val_loss" in p.metrics and p.variant in heights]
+    if published:
+        losses = [entry.metrics["val_loss"] for entry in published]
+        rows = [heights[entry.variant] for entry in published]
+        source = published[0].source
+        axes.plot(losses, rows, "D", color="black", markerfacecolor="none", label=source)
+        figure.legend(loc="outside lower right")
+    axes.set_yticks(range(len(ranked)), list(heights))
+    axes.set_xlabel("validation loss (nats per token): each seed, and their mean")
+    axes.set_title(f"{task.title}: {task.example.steps:,} steps")
+    axes.grid(axis="x")
+    return figure
+
+
+def draw_parameters(task: TaskSummary) -> Figure:
+    """Draws validation loss against the number of parameters."""
+    figure = new_figure(10, 6)
+    axes = figure.subplots()
     for variant in task.variants:
-        rows.append(_row(task, variant, operations))
-        mine = [entry for entry in task.published if entry.variant == variant.name]
-        rows += [_published_row(task, entry, len(operations)) for entry in mine]
-    return markdown_table([*header, "tokens/s"], rows)
+        style = {**variant.style, "linestyle": "none", "capsize": 4, "markersize": 7}
+        loss = variant.val_loss
+        axes.errorbar(variant.parameters, loss.mean, loss.sd, label=variant.name, **style)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,.0f}k")
+    axes.margins(x=0.1)
+    axes.set(xlabel="parameters", ylabel="validation loss (nats per token)", title=task.title)
+    axes.grid()
+    axes.legend(**BESIDE)
+    return figure
 
 
-def contexts_table(task: TaskSummary) -> str:
-    """The validation loss at each length of the context."""
-    sizes = task.variants[0].context_losses()
-    rows = [
-        [variant.name, *(_cell(estimate) for estimate in variant.context_losses().values())]
-        for variant in task.variants
-    ]
-    return markdown_table(["variant", *(f"{size} tokens" for size in sizes)], rows)
-
-
-def _operations(task: TaskSummary) -> list[str]:
-    """The operations of the test problems, in the order of the notation."""
-    if 0.0 not in task.temperatures:
-        return []
-    greedy = _greedy(task.variants[0].scores[0])
-    return [operation for operation in "+-*/" if operation in greedy.by_operation]
-
-
-def _greedy(score: Score) -> Answers:
-    return next(answers for answers in score.answers if answers.temperature == 0)
-
-
-def _row(task: TaskSummary, variant: VariantSummary, operations: Sequence[str]) -> list[str]:
-    difference = variant.difference
-    cells = [
-        variant.name,
-        str(len(variant.seeds)),
-        f"{variant.parameters:,}",
-        _cell(variant.of(lambda score: score.train_loss)),
-        _cell(variant.of(lambda score: score.val_loss)),
-        _signed(difference) if difference else "",
-        _cell(variant.of(perplexity), 3),
-    ]
-    for temperature in task.temperatures:
-        cells.append(_cell(variant.answers(temperature, lambda answers: answers.char_accuracy)))
-        cells.append(_cell(variant.answers(temperature, lambda answers: answers.exact_match)))
-    for operation in operations:
-        cells.append(_cell(Estimate([_exact_match(s, operation) for s in variant.scores])))
-    return [*cells, f"{variant.of(lambda score: score.tokens_per_s).mean:,.0f}"]
-
-
-def _exact_match(score: Score, operation: str) -> float:
-    return {str(op): of for op, of in _greedy(score).by_operation.items()}[operation].exact_match
-
-
-def _published_row(task: TaskSummary, entry: Published, n_operation: int) -> list[str]:
-    known = entry.metrics
-
-    def cell(name: Any) -> str:
-        return f"{known[name]:g}" if name in known else ""
-
-    cells = [f"*{entry.source}*", "", "", cell("train_loss"), cell("val_loss"), "",
-             cell("perplexity")]  # fmt: skip
-    for temperature in task.temperatures:
-        same = entry.temperature == temperature
-        cells += [cell("char_accuracy"), cell("exact_match")] if same else ["", ""]
-    return [*cells, *[""] * n_operation, ""]
-
-
-def _cell(estimate: Estimate | None, places: int = 4) -> str:
-    """Mean ± standard deviation; a dash where there is nothing."""
-    if estimate is None:
-        return "–"
-    spread = "" if estimate.sd is None else f" ± {estimate.sd:.{places}f}"
-    return f"{estimate.mean:.{places}f}{spread}"
-
-
-def _signed(estimate: Estimate) -> str:
-    """Mean ± half its 95% interval."""
-    margin = "" if estimate.margin is None else f" ± {estimate.margin:.4f}"
-    return f"{estimate.mean:+.4f}{margin}"
+def draw_contexts(task: TaskSummary) -> Figure:
+    """Draws validation loss against the length of the windows, from the training context on."""
+    figure = new_figure(10, 6)
+    axes = figure.subplots()
+    for variant in task.variants:
+        losses = {size: e for size, e in variant.context_losses().items() if e is not None}
+        means = [loss.mean for loss in losses.values()]
+        errors = [loss.sd or 0.0 for loss in losses.values()]
+        axes.errorbar(list(losses), means, errors, label=variant.name, capsize=3, **variant.style)
+    sizes = list(task.variants[0].context_losses())
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [str(size) for size in sizes])
+    axes.set_xlabel(f"tokens per window (trained on {sizes[0]})")
+    axes.set(ylabel="validation loss (nats per token)", title=task.title)
+    axes.grid()
+    axes.legend(**BESIDE)
+    return figure

@@ -1,4 +1,9 @@
-"""One run of an ablation: trained to its last step, then scored. Each can be killed at any time."""
+"""One run of an ablation: a job trains its recipe to the last step, then scores the model.
+
+A job can be killed at any time; running it again continues it. Losses are means in nats per token.
+They are taken after the last step, over windows that are the same for all variants and seeds of a
+task. No checkpoint is chosen by them.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +15,62 @@ from typing import Any
 from pydantic import Field
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Recipe, Section
+from calcgpt.config import ModelConfig, Recipe, Section
+from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
-from calcgpt.errors import ConfigError
-from calcgpt.lab.score import score
+from calcgpt.errors import ConfigError, DataError
+from calcgpt.evaluation.evaluate import evaluate, mean_loss
+from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores
+from calcgpt.model import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
 from calcgpt.training.train import pick_device, train
 from datagen.files import read_json, write_json
+from datagen.splits import Split
 
 SCORE, JOB = "score.json", "job.json"
+SEED = 0  # of the windows and of sampling; the seed of the training would differ between runs
+
+
+class Answers(Scores):
+    """Scores on the test problems, decoded at one temperature."""
+
+    temperature: float = Field(ge=0)
+
+
+class ContextLoss(Section):
+    """The validation loss on windows of `block_size` tokens; null if the model cannot read them."""
+
+    block_size: int = Field(ge=1)
+    val_loss: float | None
+
+
+class Score(Section):
+    """The content of `score.json` in a run's folder."""
+
+    task: str
+    variant: str
+    seed: int
+    steps: int
+    tokens: int = Field(description="seen in training")
+    seconds: float = Field(description="of training alone")
+    tokens_per_s: float = Field(description="of training, while the other jobs ran")
+    parameters: int
+    train_loss: float = Field(description="nats per token, after the last step")
+    val_loss: float
+    contexts: list[ContextLoss]
+    answers: list[Answers] = Field(description="one entry for each temperature")
+    scoring: Scoring
+    data_sha256: str
+    recipe: Recipe
 
 
 @dataclass(frozen=True)
 class Job:
-    """One variant of one task with one seed."""
+    """One variant of one task, trained with one seed."""
 
     task: str
     variant: str
@@ -39,117 +82,157 @@ class Job:
 
     @property
     def name(self) -> str:
-        """As people read it."""
+        """The job's name in messages."""
         return f"{self.task} {self.variant} seed {self.seed}"
 
-    @property
-    def done(self) -> bool:
-        """Whether it has its score; raises DataError for one that is damaged."""
-        path = self.folder / SCORE
-        return path.is_file() and read_score(self.folder).scoring == self.scoring
-
-    def claim(self) -> Job:
-        """Note in its folder what it is; raises ConfigError where the folder is of another run."""
-        path, ours = self.folder / JOB, self.recipe.model_dump()
-        if path.is_file():
-            theirs = build(Recipe, read_json(path), str(path)).model_dump()
-            for field, (other, value) in differences(theirs, ours).items():
-                if field != "description":
-                    raise ConfigError(
-                        f"{self.folder} holds a run with {field} = {other!r}, not {value!r}: "
-                        "choose another --out"
-                    )
-        else:
+    def claim(self) -> None:
+        """Writes the recipe into the job's folder. Raises ConfigError if the folder holds a run of
+        another recipe."""
+        path, recipe = self.folder / JOB, self.recipe.model_dump()
+        if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(path, ours)
-        return self
+            write_json(path, recipe)
+            return
+        existing = build(Recipe, read_json(path), str(path)).model_dump()
+        for field, (old, new) in differences(existing, recipe).items():
+            if field != "description":
+                raise ConfigError(
+                    f"{self.folder} holds a run with {field} = {old!r}, not {new!r}: choose "
+                    "another --out"
+                )
 
     def steps_done(self) -> int:
-        """The step of its newest checkpoint."""
+        """Returns the step of the newest checkpoint, 0 without one."""
         folders = RunFolder(self.folder).checkpoints()
         return int(folders[-1].name.removeprefix("step-")) if folders else 0
 
+    def score(self) -> Score | None:
+        """Returns the score, None if the job is not done or was scored in another way. Raises
+        DataError or ConfigError, one line, if the file is damaged."""
+        path = self.folder / SCORE
+        if not path.is_file():
+            return None
+        score = build(Score, read_json(path), str(path))
+        return score if score.scoring == self.scoring else None
 
-class Answers(Scores):
-    """Scores on the test problems, decoded at one temperature."""
+    def run(self, device: str, report: Callable[[int, float], None]) -> None:
+        """Trains the model, or continues its training, and writes its score.
 
-    temperature: float = Field(ge=0)
-
-
-class ContextLoss(Section):
-    """The validation loss where the model reads `block_size` tokens; null where it cannot."""
-
-    block_size: int = Field(ge=1)
-    val_loss: float | None
-
-
-class Score(Section):
-    """`score.json` in a run's folder: what it came to."""
-
-    task: str
-    variant: str
-    seed: int
-    steps: int
-    tokens: int = Field(description="of training")
-    seconds: float = Field(description="of training alone")
-    tokens_per_s: float = Field(description="of training, beside the other jobs")
-    parameters: int
-    train_loss: float = Field(description="nats per token, after the last step")
-    val_loss: float
-    contexts: list[ContextLoss]
-    answers: list[Answers] = Field(description="one entry for each temperature")
-    scoring: Scoring
-    data_sha256: str
-    recipe: Recipe
-
-
-Report = Callable[[dict[str, Any]], None]
-
-
-def run(job: Job, device: str, report: Report) -> None:
-    """Train and score. `report` is told `step` and `loss` meanwhile.
-
-    What an earlier process began is continued. Raises UserError subclasses and Interrupted, as
-    `train` does.
-    """
-    last = train(
-        job.recipe, job.data, job.folder, resume=True, device=device, progress=False,
-        trackers=[lambda folder, recipe: Reporter(report)],
-    )  # fmt: skip
-    checkpoint = Checkpoint.load(last, pick_device(device))
-    data = DataFolder.load(job.data)
-    counted = checkpoint.metrics
-    content = {
-        "task": job.task,
-        "variant": job.variant,
-        "seed": job.seed,
-        "steps": counted["step"],
-        "tokens": counted["tokens"],
-        "seconds": round(counted["seconds"], 3),
-        "tokens_per_s": round(counted["tokens"] / counted["seconds"], 1),
-        **score(checkpoint, data, job.scoring),
-        "scoring": job.scoring.model_dump(),
-        "data_sha256": data.fingerprint,
-        "recipe": job.recipe.model_dump(),
-    }
-    write_json(job.folder / SCORE, content)
+        Calls `report(step, loss)` after each training row. Raises UserError or Interrupted, as
+        `train` does.
+        """
+        folder = train(
+            self.recipe,
+            self.data,
+            self.folder,
+            resume=True,
+            device=device,
+            progress=False,
+            trackers=[lambda folder, recipe: ProgressTracker(report)],
+        )
+        checkpoint = Checkpoint.load(folder, pick_device(device))
+        data = DataFolder.load(self.data)
+        tokens, seconds = checkpoint.metrics["tokens"], checkpoint.metrics["seconds"]
+        score = Score(
+            task=self.task,
+            variant=self.variant,
+            seed=self.seed,
+            steps=checkpoint.metrics["step"],
+            tokens=tokens,
+            seconds=round(seconds, 3),
+            tokens_per_s=round(tokens / seconds, 1),
+            **score_model(checkpoint, data, self.scoring),
+            scoring=self.scoring,
+            data_sha256=data.fingerprint,
+            recipe=self.recipe,
+        )
+        write_json(self.folder / SCORE, score.model_dump())
 
 
-def read_score(folder: Path) -> Score:
-    """What `run` wrote; raises DataError, one line, for any other file."""
-    path = folder / SCORE
-    return build(Score, read_json(path), str(path))
+class ProgressTracker:
+    """Reports the step and the loss of each training row."""
 
-
-class Reporter:
-    """A tracker that passes on how far the training is."""
-
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Callable[[int, float], None]) -> None:
         self._report = report
 
     def write(self, row: Row) -> None:
         if "loss" in row:
-            self._report({"step": row["step"], "loss": row["loss"]})
+            self._report(row["step"], row["loss"])
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass
+
+
+def score_model(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> dict[str, Any]:
+    """Returns `parameters`, `train_loss`, `val_loss`, `contexts` and `answers` of a Score.
+
+    `answers` is empty if the data holds no problems.
+    """
+    losses = {
+        multiple: _loss(checkpoint, data, Split.VAL, scoring.batches, multiple)
+        for multiple in scoring.contexts
+    }
+    block_size = checkpoint.recipe.model.block_size
+    return {
+        "parameters": checkpoint.model.n_parameters(),
+        "train_loss": _loss(checkpoint, data, Split.TRAIN, scoring.batches),
+        "val_loss": losses[1],
+        "contexts": [
+            ContextLoss(block_size=block_size * multiple, val_loss=loss)
+            for multiple, loss in losses.items()
+        ],
+        "answers": _answers(checkpoint, data, scoring),
+    }
+
+
+def _loss(
+    checkpoint: Checkpoint, data: DataFolder, split: Split, n_batches: int, multiple: int = 1
+) -> float | None:
+    """Returns the mean loss on windows of `multiple` training contexts.
+
+    The batches get smaller as the windows get longer, so that they hold about as many tokens.
+    Returns None if the model or the data has no windows of that length.
+    """
+    train_config = checkpoint.recipe.train.model_copy(update={"seed": SEED})
+    block_size = checkpoint.recipe.model.block_size * multiple
+    model: LanguageModel | None = checkpoint.model
+    if multiple > 1:
+        if train_config.batches != "stream":  # a problem has its own length
+            return None
+        model = lengthened(checkpoint.model, block_size)
+    if model is None:
+        return None
+    try:
+        windows = data.batches(split, checkpoint.tokenizer, train_config, block_size)
+    except DataError:  # the text is shorter than a window
+        if multiple == 1:
+            raise
+        return None
+    return mean_loss(model, windows, n_batches, max(1, train_config.batch_size // multiple))
+
+
+def lengthened(model: LanguageModel, block_size: int) -> LanguageModel | None:
+    """Returns a model with the same weights that reads `block_size` tokens.
+
+    Returns None if the weights depend on the context, as with one vector for each position.
+    """
+    config = model.config.model_copy(update={"block_size": block_size})
+    longer = build_model(ModelConfig.model_validate(config.model_dump()), model.vocab_size)
+    weights = model.state_dict()
+    if any(weights[name].shape != value.shape for name, value in longer.state_dict().items()):
+        return None
+    longer.load_state_dict(weights)
+    return longer.to(next(model.parameters()).device)
+
+
+def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list[Answers]:
+    """Returns the scores on the first test problems, at each temperature."""
+    if not (data.holds_problems and scoring.problems):
+        return []
+    lines = read_problems(data.path / "test.txt", scoring.problems)
+    answers = []
+    for temperature in scoring.temperatures:
+        sampling = Sampling(temperature, seed=SEED)
+        scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores
+        answers.append(Answers(temperature=temperature, **scores.model_dump()))
+    return answers

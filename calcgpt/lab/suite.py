@@ -1,7 +1,8 @@
-"""Suites: what an ablation compares, as a TOML file.
+"""Suites: TOML files that say what an ablation compares.
 
-A suite lays tables over one recipe: those of a task (what is learnt) and those of a variant (what
-is changed), and trains each pair with each seed.
+A suite has one recipe, tasks (what a model learns) and variants (what changes). Each task and each
+variant has tables that override fields of the recipe: first the task's, then the variant's. An
+ablation trains every pair of task and variant with every seed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Multiple = Annotated[int, Field(ge=1, le=64)]
 
 
 class Overlay(Section):
-    """Tables of a recipe, laid over what it says otherwise."""
+    """Tables that override fields of a recipe."""
 
     tokenizer: str | None = None
     vocab_size: int | None = None
@@ -32,13 +33,13 @@ class Overlay(Section):
     train: dict[str, Any] = Field({})
 
     def table(self) -> dict[str, Any]:
-        """As a recipe's TOML would have it, without what is left out."""
+        """Returns the fields that are set, as a table of a recipe."""
         fields = {name: getattr(self, name) for name in Overlay.model_fields}
         return {name: value for name, value in fields.items() if value not in (None, {})}
 
 
 class Problems(Section):
-    """Problems that are made for a task; see `calcgpt datagen`."""
+    """Problems to generate for a task; see `calcgpt datagen`."""
 
     train: int
     val: int
@@ -49,55 +50,55 @@ class Problems(Section):
     digits: int | None = None
 
     def plan(self) -> DatasetPlan:
-        """What `datagen` makes of it; raises DataError."""
+        """Returns the plan for `datagen`. Raises DataError if it is not valid."""
         return DatasetPlan(**self.model_dump())
 
 
 class Task(Overlay):
-    """What is learnt: problems, or a text that lies in a folder."""
+    """What a model learns: problems, or the text in a folder."""
 
-    title: str = Field("", description="what the report calls it; default: its name")
+    title: str = Field("", description="its heading in the report; default: its name")
     problems: Problems | None = None
-    text: str | None = Field(None, description="the folder of a text, by default")
+    text: str | None = Field(None, description="the default folder of the text")
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _check_source(self) -> Self:
         if (self.problems is None) == (self.text is None):
             raise ValueError("a task has either problems or text")
         return self
 
 
 class Variant(Overlay):
-    """What is changed."""
+    """What changes."""
 
-    tasks: list[str] | None = Field(None, description="where it makes sense; null: everywhere")
+    tasks: list[str] | None = Field(None, description="the tasks to train it on; null: all")
 
 
 class Scoring(Section):
-    """What a run is scored by once its training is done; see `calcgpt.lab.score`."""
+    """How to score a run after its training; see `calcgpt.lab.job`."""
 
-    batches: int = Field(200, ge=1, description="windows for the losses, in batches")
+    batches: int = Field(200, ge=1, description="batches of windows for each loss")
     contexts: list[Multiple] = Field(
-        [1], min_length=1, description="lengths of the windows, in training contexts"
+        [1], min_length=1, description="lengths of windows, as multiples of the training context"
     )
-    problems: int = Field(2_000, ge=0, description="test problems, where the task has them")
+    problems: int = Field(2_000, ge=0, description="number of test problems, if the task has any")
     temperatures: list[Annotated[float, Field(ge=0)]] = Field(
         [0.0], description="0 is greedy; the blog sampled at 1"
     )
 
     @field_validator("contexts")
     @classmethod
-    def _own_context(cls, given: list[int]) -> list[int]:
-        if 1 not in given:
-            raise ValueError("contexts must hold 1, the context of the training")
-        return sorted(set(given))
+    def _check_contexts(cls, contexts: list[int]) -> list[int]:
+        if 1 not in contexts:
+            raise ValueError("contexts must include 1, the training context")
+        return sorted(set(contexts))
 
 
 Metric = Literal["train_loss", "val_loss", "perplexity", "char_accuracy", "exact_match"]
 
 
 class Published(Section):
-    """What somebody else reported for a variant."""
+    """Results that others published for a variant."""
 
     source: str
     task: str
@@ -107,10 +108,10 @@ class Published(Section):
 
 
 class Suite(Section):
-    """An ablation: a file in `calcgpt/suites/`, or one's own."""
+    """An ablation: a file in `calcgpt/suites/`, or your own."""
 
     description: str = ""
-    recipe: str = Field(description="what all is laid over")
+    recipe: str = Field(description="the recipe that all runs start from")
     seeds: list[Seed] = Field(min_length=1)
     score: Scoring = Scoring()
     tasks: dict[str, Task] = Field(min_length=1)
@@ -119,43 +120,56 @@ class Suite(Section):
 
     @field_validator("tasks", "variants")
     @classmethod
-    def _names_for_folders(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for name in given:
+    def _check_names(cls, tables: dict[str, Any]) -> dict[str, Any]:
+        for name in tables:
             if not re.fullmatch(r"\w[\w.+-]{0,63}", name):
-                raise ValueError(f"{name!r} cannot name a folder: letters, digits and . + - only")
-        return given
+                raise ValueError(
+                    f"{name!r} cannot name a folder: only letters, digits, _ . + - are allowed"
+                )
+        return tables
 
     @field_validator("seeds")
     @classmethod
-    def _each_once(cls, given: list[int]) -> list[int]:
-        if len(set(given)) < len(given):
-            raise ValueError("a seed is named twice")
-        return given
+    def _check_seeds(cls, seeds: list[int]) -> list[int]:
+        if len(set(seeds)) < len(seeds):
+            raise ValueError("a seed is listed twice")
+        return seeds
 
     @model_validator(mode="after")
-    def _names_exist(self) -> Self:
-        mentioned = [(v.tasks or [], f"variant {name!r}") for name, v in self.variants.items()]
-        mentioned += [([entry.task], "published") for entry in self.published]
-        for tasks, where in mentioned:
-            for task in tasks:
+    def _check_references(self) -> Self:
+        for name, variant in self.variants.items():
+            for task in variant.tasks or []:
                 if task not in self.tasks:
-                    raise ValueError(f"{where}: there is no task {task!r}")
+                    raise ValueError(f"variant {name!r}: unknown task {task!r}")
         for entry in self.published:
+            if entry.task not in self.tasks:
+                raise ValueError(f"published: unknown task {entry.task!r}")
             if entry.variant not in self.variants:
-                raise ValueError(f"published: there is no variant {entry.variant!r}")
+                raise ValueError(f"published: unknown variant {entry.variant!r}")
         return self
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """(task, variant), of all that are to be trained, in the file's order."""
-        return [
+    def pairs(self, only: Sequence[str] = ()) -> list[tuple[str, str]]:
+        """Returns the pairs (task, variant) to train, in the order of the file.
+
+        `only` selects tasks, or pairs as TASK/VARIANT; empty selects all. Raises ConfigError for an
+        unknown name.
+        """
+        pairs = [
             (task, name)
             for task in self.tasks
             for name, variant in self.variants.items()
             if variant.tasks is None or task in variant.tasks
         ]
+        names = [*self.tasks, *map("/".join, pairs)]
+        for name in only:
+            if name not in names:
+                raise ConfigError(
+                    f"unknown task or variant {name!r}; valid names: {', '.join(names)}"
+                )
+        return [pair for pair in pairs if not only or {pair[0], "/".join(pair)} & {*only}]
 
     def recipe_of(self, task: str, variant: str, seed: int, overrides: Sequence[str]) -> Recipe:
-        """What one run trains; raises ConfigError naming the run."""
+        """Returns the recipe of one run. Raises ConfigError, naming the run, if it is not valid."""
         layers: list[Mapping[str, Any]] = [
             self.tasks[task].table(),
             self.variants[variant].table(),
@@ -168,10 +182,11 @@ class Suite(Section):
 
 
 def suite_names() -> list[str]:
-    """Names of the suites in the package."""
+    """Returns the names of the suites in the package."""
     return names_in(SUITES)
 
 
 def load_suite(name: str) -> Suite:
-    """The suite `name` (of the package, or a path to a TOML file); raises ConfigError, one line."""
+    """Returns the suite `name`: of the package, or a path to a TOML file. Raises ConfigError, one
+    line, if there is none or it is not valid."""
     return build(Suite, read_toml(name, SUITES, "suite"), f"suite {name!r}")

@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from calcgpt.lab.score import lengthened, mean_loss, score
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate, mean_loss
-from calcgpt.lab.score import lengthened, score
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import build_model
 from calcgpt.model.positions import POSITIONS

@@ -1,0 +1,246 @@
+"""The scores of an ablation over its seeds: means, spreads and differences, and tables of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from calcgpt.lab.job import Score
+from calcgpt.lab.suite import Metric, Published, Suite
+from calcgpt.metrics import OPERATIONS, Operation
+from calcgpt.plots import series_style
+from calcgpt.tables import markdown_table
+
+# The 97.5% quantiles of Student's t for 1, 2, ... 20 degrees of freedom. The last one stands for
+# more degrees, for which it is slightly too large.
+STUDENT_T = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A quantity measured once with each seed."""
+
+    values: list[float]
+
+    @property
+    def mean(self) -> float:
+        """The mean over the seeds."""
+        return statistics.fmean(self.values)
+
+    @property
+    def sd(self) -> float | None:
+        """The sample standard deviation, None for a single value."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def margin(self) -> float | None:
+        """Half the 95% interval of the mean by Student's t, None for a single value."""
+        if self.sd is None:
+            return None
+        n = len(self.values)
+        return STUDENT_T[min(n - 1, len(STUDENT_T)) - 1] * self.sd / math.sqrt(n)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns what `report.json` holds of it."""
+        return {"mean": self.mean, "sd": self.sd, "margin_95": self.margin, "values": self.values}
+
+    def text(self, decimals: int = 4) -> str:
+        """Returns the mean ± the standard deviation."""
+        spread = "" if self.sd is None else f" ± {self.sd:.{decimals}f}"
+        return f"{self.mean:.{decimals}f}{spread}"
+
+    def signed_text(self) -> str:
+        """Returns the mean, with its sign, ± half its 95% interval."""
+        margin = "" if self.margin is None else f" ± {self.margin:.4f}"
+        return f"{self.mean:+.4f}{margin}"
+
+
+@dataclass(frozen=True)
+class VariantSummary:
+    """The scores of one variant on one task, in the order of the seeds."""
+
+    name: str
+    style: dict[str, Any]  # colour, line style and marker in all plots of the task
+    scores: list[Score]
+    difference: Estimate | None  # of val_loss from the first variant's, seed by seed
+
+    @property
+    def seeds(self) -> list[int]:
+        return [score.seed for score in self.scores]
+
+    @property
+    def parameters(self) -> int:
+        return self.scores[0].parameters
+
+    @property
+    def val_loss(self) -> Estimate:
+        return self.estimate(lambda score: score.val_loss)
+
+    @property
+    def tokens_per_s(self) -> Estimate:
+        return self.estimate(lambda score: score.tokens_per_s)
+
+    def estimate(self, metric: Callable[[Score], float]) -> Estimate:
+        """Returns any number of a score, over the seeds."""
+        return Estimate([metric(score) for score in self.scores])
+
+    def context_losses(self) -> dict[int, Estimate | None]:
+        """Returns the validation loss by the length of the windows, None if it was not measured."""
+        losses: dict[int, Estimate | None] = {}
+        for index, context in enumerate(self.scores[0].contexts):
+            values = [score.contexts[index].val_loss for score in self.scores]
+            known = [value for value in values if value is not None]
+            losses[context.block_size] = Estimate(known) if len(known) == len(values) else None
+        return losses
+
+
+@dataclass(frozen=True)
+class TaskSummary:
+    """All variants of one task, in the suite's order."""
+
+    name: str
+    title: str
+    variants: list[VariantSummary]
+    published: list[Published]
+
+    @property
+    def example(self) -> Score:
+        """One of the scores, for what all of them share."""
+        return self.variants[0].scores[0]
+
+    @property
+    def budget(self) -> str:
+        """The length of each run, in words."""
+        train, context = self.example.recipe.train, self.example.recipe.model.block_size
+        unit = "windows" if train.batches == "stream" else train.batches
+        return (
+            f"{self.example.steps:,} steps of {train.batch_size} {unit} of {context} tokens "
+            f"({self.example.tokens:,} tokens), {train.optimizer} at {train.lr:g}, {train.schedule}"
+        )
+
+
+def perplexity(score: Score) -> float:
+    """Returns e to the validation loss."""
+    return math.exp(score.val_loss)
+
+
+def summarise(suite: Suite, scores: Sequence[Score]) -> list[TaskSummary]:
+    """Returns the tasks that have scores, each with the variants that have scores."""
+    summaries = []
+    for name, task in suite.tasks.items():
+        variants: list[VariantSummary] = []
+        for variant in suite.variants:
+            own = [score for score in scores if (score.task, score.variant) == (name, variant)]
+            if own:
+                own.sort(key=lambda score: score.seed)
+                first = variants[0].scores if variants else []
+                style = series_style(len(variants))
+                variants.append(VariantSummary(variant, style, own, _difference(own, first)))
+        if variants:
+            published = [entry for entry in suite.published if entry.task == name]
+            summaries.append(TaskSummary(name, task.title or name, variants, published))
+    return summaries
+
+
+def _difference(scores: Sequence[Score], first: Sequence[Score]) -> Estimate | None:
+    """Returns the difference of the validation loss, seed by seed. Runs with one seed see the same
+    batches, so that their difference varies less than the losses do."""
+    first_losses = {score.seed: score.val_loss for score in first}
+    values = [s.val_loss - first_losses[s.seed] for s in scores if s.seed in first_losses]
+    return Estimate(values) if values else None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of scores."""
+
+    heading: str
+    cell: Callable[[VariantSummary], str]
+    metric: Metric | None = None  # the published number that belongs here
+    temperature: float | None = None  # of the answers
+
+    def published_cell(self, entry: Published) -> str:
+        """Returns the number that others published, empty if there is none."""
+        if self.metric is None or self.temperature not in (None, entry.temperature):
+            return ""
+        return f"{entry.metrics[self.metric]:g}" if self.metric in entry.metrics else ""
+
+
+def estimate_column(
+    heading: str,
+    value: Callable[[Score], float],
+    metric: Metric | None = None,
+    temperature: float | None = None,
+    decimals: int = 4,
+) -> Column:
+    """Returns a column with the mean and the spread of any number of a score."""
+    return Column(heading, lambda v: v.estimate(value).text(decimals), metric, temperature)
+
+
+def answers_columns(index: int, temperature: float) -> list[Column]:
+    """Returns the columns of the answers at one temperature."""
+    decoding = "greedy" if temperature == 0 else f"T = {temperature:g}"
+    char_accuracy = estimate_column(
+        f"char accuracy, {decoding}",
+        lambda score: score.answers[index].char_accuracy,
+        "char_accuracy",
+        temperature,
+    )
+    exact_match = estimate_column(
+        f"exact match, {decoding}",
+        lambda score: score.answers[index].exact_match,
+        "exact_match",
+        temperature,
+    )
+    return [char_accuracy, exact_match]
+
+
+def operation_column(index: int, operation: Operation) -> Column:
+    """Returns the column of the exact match on one operation."""
+    return estimate_column(
+        f"EM {operation}", lambda score: score.answers[index].by_operation[operation].exact_match
+    )
+
+
+def scores_table(task: TaskSummary) -> str:
+    """Returns a table with a row for each variant, followed by those that others published."""
+    columns = [
+        Column("seeds", lambda v: str(len(v.seeds))),
+        Column("parameters", lambda v: f"{v.parameters:,}"),
+        estimate_column("train loss", lambda s: s.train_loss, "train_loss"),
+        estimate_column("val loss", lambda s: s.val_loss, "val_loss"),
+        Column("Δ val loss (95%)", lambda v: v.difference.signed_text() if v.difference else ""),
+        estimate_column("perplexity", perplexity, "perplexity", decimals=3),
+    ]
+    temperatures = [answers.temperature for answers in task.example.answers]
+    for index, temperature in enumerate(temperatures):
+        columns += answers_columns(index, temperature)
+    if 0.0 in temperatures:
+        greedy = temperatures.index(0.0)
+        operations = task.example.answers[greedy].by_operation
+        columns += [operation_column(greedy, op) for op in OPERATIONS if op in operations]
+    columns.append(Column("tokens/s", lambda v: f"{v.tokens_per_s.mean:,.0f}"))
+    rows = []
+    for variant in task.variants:
+        rows.append([variant.name, *(column.cell(variant) for column in columns)])
+        for entry in task.published:
+            if entry.variant == variant.name:
+                cells = [column.published_cell(entry) for column in columns]
+                rows.append([f"*{entry.source}*", *cells])
+    return markdown_table(["variant", *(column.heading for column in columns)], rows)
+
+
+def contexts_table(task: TaskSummary) -> str:
+    """Returns a table of the validation loss at each length of the windows."""
+    rows = [
+        [variant.name, *(e.text() if e else "–" for e in variant.context_losses().values())]
+        for variant in task.variants
+    ]
+    sizes = task.variants[0].context_losses()
+    return markdown_table(["variant", *(f"{size} tokens" for size in sizes)], rows)
