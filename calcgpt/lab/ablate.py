@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
+from threading import Lock, RLock
 
 import torch
 from tqdm import tqdm
@@ -143,7 +143,7 @@ def run_jobs(
     Each job has a process of its own and a thread here that waits for it. A ProcessPoolExecutor
     would not do: when one of its processes is killed, all jobs of the pool fail.
     """
-    failures: dict[str, str] = {}
+    outcomes: dict[str, str] = {}
     processes: list[SpawnProcess] = []
     slots: SimpleQueue[int] = SimpleQueue()
     for slot in range(n_process):
@@ -171,8 +171,7 @@ def run_jobs(
                     view.update(job, slot, *message)
         process.join()
         view.end(job, slot, outcome)
-        if outcome != DONE:
-            failures[job.name] = outcome
+        outcomes[job.name] = outcome
         slots.put(slot)
 
     with Progress(jobs, n_process, progress) as view, ThreadPoolExecutor(n_process) as executor:
@@ -186,12 +185,13 @@ def run_jobs(
             for process in processes:
                 process.terminate()
             raise
-    return failures
+    return {job.name: outcomes[job.name] for job in jobs if outcomes[job.name] != DONE}
 
 
 def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> None:
     """Runs a job in this process. Sends (step, loss) now and then, and the outcome at the end."""
     end_with_parent()
+    tqdm.set_lock(RLock())  # its default is a semaphore, which a killed process would leak
     torch.set_num_threads(threads)
 
     def send(message: str | tuple[int, float]) -> None:

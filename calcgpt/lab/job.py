@@ -23,7 +23,7 @@ from calcgpt.evaluation.evaluate import evaluate, mean_loss
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores
-from calcgpt.model import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row

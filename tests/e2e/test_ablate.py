@@ -1,4 +1,4 @@
-"""An ablation in real processes: trained once, killed, continued, added to."""
+"""An ablation in real processes: complete, interrupted and continued, extended, with failures."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from datagen.files import locked
+
+ROOT = Path(__file__).parents[2]
 SUITE = """
 recipe = "nano"
 seeds = [1, 2]
@@ -24,10 +29,10 @@ problems = 20
 problems = { train = 500, val = 50, test = 50 }
 [tasks.sums.train]
 batches = "stream"
-steps = 300
-checkpoint_interval = 20
+steps = 60
+checkpoint_interval = 25
 log_interval = 10
-eval_interval = 100
+eval_interval = 30
 eval_batches = 2
 eval_problems = 0
 [variants.rope]
@@ -36,18 +41,47 @@ model = { position = "learned" }
 """
 
 
-def ablate(suite: Path | str, out: Path, *flags: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "calcgpt", "ablate", "--suite", str(suite), "--out", str(out)]
+def ablate(suite: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
+    return start([sys.executable, "-m", "calcgpt"], suite, out, *flags)
+
+
+def ablate_and_pause(
+    step: int, folder: Path, suite: Path, out: Path, *flags: str
+) -> subprocess.Popen[str]:
+    """Its runs pause at `step`, and create files in `folder` then; see tests/pausing.py."""
+    folder.mkdir()
+    command = [sys.executable, str(ROOT / "tests" / "pausing.py")]
+    return start(command, suite, out, *flags, PAUSE_STEP=str(step), PAUSE_FOLDER=str(folder))
+
+
+def start(
+    command: list[str], suite: Path, out: Path, *flags: str, **variables: str
+) -> subprocess.Popen[str]:
+    arguments = ["ablate", "--suite", str(suite), "--out", str(out), "--device", "cpu", *flags]
     return subprocess.Popen(
-        [*command, "--device", "cpu", *flags],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
-    )  # fmt: skip
+        [*command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
+        start_new_session=True,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    stdout, stderr = process.communicate(timeout=150)
+    """Waits for the process and its children, which hold its pipes open."""
+    stdout, stderr = process.communicate(timeout=200)
     return process.returncode, stdout, stderr
+
+
+def paused(process: subprocess.Popen[str], folder: Path, count: int) -> list[psutil.Process]:
+    """Waits until `count` runs pause; returns their processes."""
+    deadline = time.monotonic() + 200
+    while len(files := list(folder.iterdir())) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [psutil.Process(int(file.name)) for file in files]
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +92,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("whole") / "out"
+def complete(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an ablation that was never interrupted."""
+    out = tmp_path_factory.mktemp("complete") / "out"
     code, stdout, stderr = finish(ablate(suite, out))
     assert code == 0, stderr
     assert str(out / "report.md") in stdout.splitlines()
@@ -67,123 +102,144 @@ def whole(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def scores(out: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(out)): f.read_bytes() for f in out.glob("runs/*/*/*/score.json")}
+def scores(out: Path) -> list[Path]:
+    return list(out.glob("runs/*/*/*/score.json"))
 
 
 def weights(out: Path) -> dict[str, bytes]:
-    files = out.glob("runs/*/*/*/step-00000300/model.safetensors")
-    return {str(f.relative_to(out)): f.read_bytes() for f in files}
+    files = out.glob("runs/*/*/*/step-00000060/model.safetensors")
+    return {str(file.relative_to(out)): file.read_bytes() for file in files}
 
 
-def test_every_run_is_there_and_in_the_report(whole: Path) -> None:
-    assert len(scores(whole)) == len(weights(whole)) == 4
-    record = json.loads((whole / "report.json").read_text("utf-8"))
-    variants = record["tasks"]["sums"]["variants"]
-    assert list(variants) == ["rope", "learned"]
-    for name, of in variants.items():
-        assert of["seeds"] == [1, 2]
-        assert len(set(of["val_loss"]["values"])) == 2
-        assert (of["val_loss_at_context"]["128"] is None) == (name == "learned")
-        assert all(run["answers"][0]["n"] == 20 for run in of["runs"])
-    assert len(list((whole / "plots").glob("*.png"))) == 4
+def reported(out: Path) -> dict[str, Any]:
+    record = json.loads((out / "report.json").read_text("utf-8"))
+    tables: dict[str, Any] = record["tasks"]["sums"]["variants"]
+    return tables
 
 
-def test_a_finished_run_is_never_repeated_and_seeds_are_added(whole: Path, suite: Path) -> None:
-    before = {f: f.stat().st_mtime_ns for f in whole.glob("runs/*/*/*/*") if f.name != ".lock"}
+def test_the_report_has_every_run(complete: Path) -> None:
+    assert len(scores(complete)) == len(weights(complete)) == 4
+    assert list(reported(complete)) == ["rope", "learned"]
+    for name, variant in reported(complete).items():
+        assert variant["seeds"] == [1, 2]
+        assert len(set(variant["val_loss"]["values"])) == 2
+        assert (variant["val_loss_at_context"]["128"] is None) == (name == "learned")
+        assert all(run["answers"][0]["n"] == 20 for run in variant["runs"])
+    assert len(list((complete / "plots").glob("*.png"))) == 4
+
+
+def test_finished_runs_are_not_repeated_and_seeds_are_added(
+    complete: Path, suite: Path, run_cli: Callable[..., Any]
+) -> None:
+    before = {f: f.stat().st_mtime_ns for f in complete.glob("runs/*/*/*/*") if f.name != ".lock"}
     code, _, stderr = finish(
-        ablate(suite, whole, "--seed", "3", "--seed", "1", "--only", "sums/rope")
+        ablate(suite, complete, "--seed", "3", "--seed", "1", "--only", "sums/rope")
     )
     assert code == 0, stderr
     assert {f: f.stat().st_mtime_ns for f in before} == before
-    record = json.loads((whole / "report.json").read_text("utf-8"))["tasks"]["sums"]["variants"]
-    assert (record["rope"]["seeds"], record["learned"]["seeds"]) == ([1, 2, 3], [1, 2])
-    code, _, stderr = finish(ablate(suite, whole, "--set", "train.steps=20"))
-    assert code == 2
-    assert stderr.startswith("error: ")
-    assert "train.steps = 300, not 20" in stderr
-    assert stderr.count("\n") == 1
+    seeds = {name: variant["seeds"] for name, variant in reported(complete).items()}
+    assert seeds == {"rope": [1, 2, 3], "learned": [1, 2]}
+    outcome = run_cli("ablate", "--suite", suite, "--out", complete, "--set", "train.steps=20")
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert "train.steps = 60, not 20" in outcome.err
+    assert outcome.err.count("\n") == 1
 
 
-def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)
-
-
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_killed_and_continued_it_ends_with_the_same_weights(
-    signum: signal.Signals, suite: Path, whole: Path, tmp_path: Path
+def test_interrupted_and_continued_it_ends_with_the_same_weights(
+    suite: Path, complete: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
-    process = ablate(suite, out, "--jobs", "2", "--only", "sums/rope")
-    deadline = time.monotonic() + 60
-    while not list(out.glob("runs/*/*/*/step-*")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    workers = children(process)
-    process.send_signal(signum)
-    code, _, stderr = finish(process)
-    assert code == (130 if signum == signal.SIGINT else -signum), stderr
-    assert "Traceback" not in stderr
-    _, alive = psutil.wait_procs(workers, timeout=30)
-    assert not alive
-    assert len(scores(out)) < 2
-    code, _, stderr = finish(ablate(suite, out, "--only", "sums/rope"))
+    """It is killed, terminated and interrupted by Ctrl-C, and continued each time."""
+    out, flags = tmp_path / "out", ("--jobs", "2", "--only", "sums/rope")
+    for step, signum in ((20, signal.SIGKILL), (30, signal.SIGTERM), (50, signal.SIGINT)):
+        folder = tmp_path / signum.name
+        process = ablate_and_pause(step, folder, suite, out, *flags)
+        workers = paused(process, folder, count=2)
+        process.send_signal(signum)
+        code, _, stderr = finish(process)
+        assert code == (130 if signum == signal.SIGINT else -signum), stderr
+        assert "Traceback" not in stderr
+        _, alive = psutil.wait_procs(workers, timeout=100)
+        assert not alive
+        # A run stops after the step that follows the signal.
+        assert len(list(out.glob(f"runs/*/*/*/step-{step + 1:08d}"))) == 2
+        assert not scores(out)
+    code, _, stderr = finish(ablate(suite, out, *flags))
     assert code == 0, stderr
-    ours, theirs = weights(out), weights(whole)
-    assert len(ours) == 2
-    assert ours == {name: theirs[name] for name in ours}
+    continued, uninterrupted = weights(out), weights(complete)
+    assert len(continued) == 2
+    assert continued == {name: uninterrupted[name] for name in continued}
 
 
-def test_a_run_that_fails_stops_no_other(suite: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.toml"
-    text = SUITE.replace("steps = 300", "steps = 20").replace("seeds = [1, 2]", "seeds = [1]")
-    broken.write_text(f"{text}\n[variants.wild]\ntrain = {{ lr = 1e30 }}\n", "utf-8")
-    out = tmp_path / "out"
-    code, _, stderr = finish(ablate(broken, out))
+def test_runs_that_fail_or_are_killed_stop_no_other(tmp_path: Path) -> None:
+    suite, out = tmp_path / "suite.toml", tmp_path / "out"
+    tables = SUITE.replace("seeds = [1, 2]", "seeds = [1]").partition("[variants.rope]")[0]
+    variants = """
+        [variants.rope]
+        [variants.wild]
+        train = { lr = 1e30 }
+        [variants.killed]
+        train = { log_interval = 7 }  # it alone has a row at step 7
+    """
+    suite.write_text(tables + variants, "utf-8")
+    process = ablate_and_pause(7, tmp_path / "paused", suite, out, "--jobs", "2")
+    [worker] = paused(process, tmp_path / "paused", count=1)
+    worker.kill()
+    code, _, stderr = finish(process)
     assert code == 2
+    assert "sums killed seed 1: its process died (out of memory?)" in stderr
     last = stderr.splitlines()[-1]
-    assert last.startswith("error: 1 of 3 runs failed; sums wild seed 1: the loss is nan")
+    assert last.startswith("error: 2 of 3 runs failed; sums wild seed 1: the loss is nan")
     assert "Traceback" not in stderr
-    record = json.loads((out / "report.json").read_text("utf-8"))
-    assert list(record["tasks"]["sums"]["variants"]) == ["rope", "learned"]
+    assert list(reported(out)) == ["rope"]
 
 
-def test_two_at_once_are_refused_and_so_is_a_damaged_score(whole: Path, suite: Path) -> None:
-    import fcntl
+def test_a_second_ablation_in_the_folder_is_refused(
+    complete: Path, suite: Path, run_cli: Callable[..., Any]
+) -> None:
+    with locked(complete, "testing"):
+        outcome = run_cli("ablate", "--suite", suite, "--out", complete)
+    assert outcome.code == 2
+    assert outcome.err == f"error: another process is making an ablation in {complete}\n"
 
-    with (whole / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        code, _, stderr = finish(ablate(suite, whole))
-    assert (code, stderr) == (2, f"error: another process is making an ablation in {whole}\n")
-    file = whole / "runs/sums/rope/seed-1/score.json"
-    kept = file.read_bytes()
-    file.write_bytes(kept[:40])
-    code, _, stderr = finish(ablate(suite, whole))
-    file.write_bytes(kept)
-    assert code == 2
-    assert stderr.startswith(f"error: {file}: not JSON")
-    assert stderr.count("\n") == 1
+
+def test_a_damaged_score_is_refused(
+    complete: Path, suite: Path, run_cli: Callable[..., Any]
+) -> None:
+    file = complete / "runs/sums/rope/seed-1/score.json"
+    content = file.read_bytes()
+    file.write_bytes(content[:40])
+    outcome = run_cli("ablate", "--suite", suite, "--out", complete)
+    file.write_bytes(content)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: {file}: not JSON")
+    assert outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
         (["--suite", "nowhere"], "unknown suite 'nowhere'; valid names: attention, blog"),
-        (["--suite", "blog"], "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text`"),
-        (["--suite", "nano", "--only", "x"], "nothing is called 'x'"),
-        (["--suite", "nano", "--data", "x=y"], "no task 'x'; there are: arithmetic"),
+        (
+            ["--suite", "blog", "--only", "tinyshakespeare"],
+            "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text`",
+        ),
+        (["--suite", "nano", "--only", "x"], "unknown task or variant 'x'"),
+        (["--suite", "nano", "--data", "x=y"], "unknown task 'x'; valid names: arithmetic"),
         (["--suite", "nano", "--data", "arithmetic=y"], "there is no y/train.txt"),
         (["--suite", "nano", "--set", "model.colour=1"], "unknown field 'model.colour'"),
         (["--suite", "nano", "--device", "tpu"], "device 'tpu' cannot be used"),
     ],
 )
-def test_what_cannot_be_run_is_said_in_one_line(
-    flags: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli
+def test_errors_of_the_call_are_one_line(
+    flags: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    outcome = run_cli("ablate", "--out", "out", *flags, "--only" if "blog" in flags else "--quiet",
-                      *(["tinyshakespeare"] if "blog" in flags else []))  # fmt: skip
+    outcome = run_cli("ablate", "--out", "out", *flags)
     assert outcome.code == 2
     assert reason in outcome.err
     assert outcome.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Several seeds to one table, and the table's figures."""
+"""The summary over the seeds, and the files of the report."""
 
 import json
 import math
@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.lab.ablation_plots import style
 from calcgpt.lab.ablation_report import report_text, write_report
+from calcgpt.lab.ablation_summary import STUDENT_T, Estimate, summarise
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite, load_suite
-from calcgpt.lab.summary import T_975, Estimate, summarise
 from calcgpt.recipe import build
 from datagen.files import write_text
 
@@ -63,7 +62,7 @@ def scores(suite: Suite) -> list[Score]:
 
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=30))
-def test_an_estimate_is_mean_and_sample_deviation(values: list[float]) -> None:
+def test_an_estimate_has_the_mean_and_the_sample_standard_deviation(values: list[float]) -> None:
     estimate = Estimate(values)
     n = len(values)
     assert estimate.mean == pytest.approx(sum(values) / n, abs=1e-9)
@@ -73,10 +72,10 @@ def test_an_estimate_is_mean_and_sample_deviation(values: list[float]) -> None:
     assert Estimate(values[:1]).margin is None
 
 
-@pytest.mark.parametrize("degrees", range(1, len(T_975) + 1))
-def test_the_table_of_students_t(degrees: int) -> None:
-    """By integrating its density from 0 to the quantile."""
-    t = np.linspace(0, T_975[degrees - 1], 200_001)
+@pytest.mark.parametrize("degrees", range(1, len(STUDENT_T) + 1))
+def test_the_quantiles_of_students_t(degrees: int) -> None:
+    """The integral of the density from 0 to the quantile is 0.975 - 0.5."""
+    t = np.linspace(0, STUDENT_T[degrees - 1], 200_001)
     log_scale = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)
     scale = math.exp(log_scale) / math.sqrt(degrees * math.pi)
     density = scale * (1 + t * t / degrees) ** (-(degrees + 1) / 2)
@@ -102,7 +101,7 @@ def row(text: str, variant: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_table_has_what_was_measured_and_reported(suite: Suite, scores: list[Score]) -> None:
+def test_the_table_has_measured_and_published_numbers(suite: Suite, scores: list[Score]) -> None:
     arithmetic, text = summarise(suite, scores)
     report = report_text(suite, [arithmetic], [])
     cells = row(report, "baseline")
@@ -114,16 +113,18 @@ def test_the_table_has_what_was_measured_and_reported(suite: Suite, scores: list
     assert cells[11:] == ["0.5000 ± 0.0000", "0.2500 ± 0.0000", "102,400"]
     assert row(report, "rope")[4:6] == ["1.3000", "-0.2000"]
     lines = report.splitlines()
-    [place] = [i for i, line in enumerate(lines) if line.startswith("| baseline | 3")]
-    assert lines[place + 1].startswith("| *the blog post* |")
-    assert " | 0.5928 | 0.0007 | " in lines[place + 1]
-    assert "–" in row(report.split("context:")[1], "baseline")[2]
+    [index] = [i for i, line in enumerate(lines) if line.startswith("| baseline | 3")]
+    assert lines[index + 1].startswith("| *the blog post* |")
+    assert " | 0.5928 | 0.0007 | " in lines[index + 1]
+    assert "–" in row(report.split("windows:")[1], "baseline")[2]
     other = report_text(suite, [text], [])
     assert "exact match" not in other
     assert "| 1.521 | 1.711 |" in other
 
 
-def test_the_record_has_every_seed(suite: Suite, scores: list[Score], tmp_path: Path) -> None:
+def test_the_report_is_written_with_the_values_of_every_seed(
+    suite: Suite, scores: list[Score], tmp_path: Path
+) -> None:
     for score in scores:
         folder = tmp_path / "runs" / score.task / score.variant / f"seed-{score.seed}"
         folder.mkdir(parents=True)
@@ -132,10 +133,10 @@ def test_the_record_has_every_seed(suite: Suite, scores: list[Score], tmp_path: 
         write_text(folder / "metrics.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
     files = write_report(suite, scores, tmp_path)
     record = json.loads((tmp_path / "report.json").read_text("utf-8"))
-    found = record["tasks"]["tinyshakespeare"]["variants"]["swiglu"]
-    assert found["seeds"] == [42, 43, 44]
-    assert found["val_loss"]["values"] == list(VAL["swiglu"].values())
-    assert found["val_loss_at_context"]["256"]["mean"] == 2.0
+    result = record["tasks"]["tinyshakespeare"]["variants"]["swiglu"]
+    assert result["seeds"] == [42, 43, 44]
+    assert result["val_loss"]["values"] == list(VAL["swiglu"].values())
+    assert result["val_loss_at_context"]["256"]["mean"] == 2.0
     assert (
         record["tasks"]["arithmetic"]["variants"]["baseline"]["val_loss_at_context"]["256"] is None
     )
@@ -148,11 +149,11 @@ def test_the_record_has_every_seed(suite: Suite, scores: list[Score], tmp_path: 
         assert file.suffix != ".png" or f"(plots/{file.name})" in text
 
 
-def test_no_two_variants_look_alike() -> None:
+def test_all_variants_of_a_plot_have_different_styles() -> None:
     for name in ("positions", "feedforward", "attention"):
         suite = load_suite(name)
         scores = [a_score(suite, "arithmetic", v, 42, 1.0) for t, v in suite.pairs()
                   if t == "arithmetic"]  # fmt: skip
         [task] = summarise(suite, scores)
-        looks = [tuple(style(task, variant).values()) for variant in task.variants]
-        assert len(set(looks)) == len(looks) == len(suite.variants)
+        styles = [tuple(variant.style.values()) for variant in task.variants]
+        assert len(set(styles)) == len(styles) == len(suite.variants)

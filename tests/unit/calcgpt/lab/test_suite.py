@@ -1,4 +1,4 @@
-"""Suites: what the shipped ones hold, and what is refused."""
+"""Suites: the shipped ones, and those that are not valid."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 
 from calcgpt.cli.experiments import ablate
 from calcgpt.errors import ConfigError
-from calcgpt.lab.ablate import chosen
 from calcgpt.lab.suite import Suite, load_suite, suite_names
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
@@ -26,7 +25,7 @@ def small(**changes: Any) -> dict[str, Any]:
     }
 
 
-def reported(**changes: Any) -> dict[str, Any]:
+def published(**changes: Any) -> dict[str, Any]:
     entry = {"source": "x", "task": "sums", "variant": "plain", "metrics": {"val_loss": 1.0}}
     return {"published": [{**entry, **changes}]}
 
@@ -48,10 +47,10 @@ def test_every_run_of_a_shipped_suite_can_be_built(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", suite_names())
-def test_the_runs_of_a_task_differ_in_the_model_alone(name: str) -> None:
+def test_runs_of_a_task_differ_only_in_the_model(name: str) -> None:
     suite = load_suite(name)
     for task in suite.tasks:
-        variants = [variant for of, variant in suite.pairs() if of == task]
+        variants = [variant for owner, variant in suite.pairs() if owner == task]
         recipes = [suite.recipe_of(task, variant, 1, ()) for variant in variants]
         assert len({recipe.train.model_dump_json() for recipe in recipes}) == 1
         assert len({recipe.model.model_dump_json() for recipe in recipes}) == len(variants)
@@ -65,7 +64,7 @@ def test_the_suites_cover_the_registries() -> None:
     assert {8, 1} < {model.kv_heads for model in attention}
 
 
-def test_the_blogs_suite_has_the_blogs_settings_and_figures() -> None:
+def test_the_blog_suite_has_the_settings_and_results_of_the_post() -> None:
     suite = load_suite("blog")
     for task, variant in suite.pairs():
         recipe = suite.recipe_of(task, variant, 42, ())
@@ -73,30 +72,30 @@ def test_the_blogs_suite_has_the_blogs_settings_and_figures() -> None:
         assert (*shape, recipe.model.block_size) == (8, 96, 8, 128)
         train = recipe.train
         assert (train.steps, train.batch_size, train.lr) == (5_000, 16, 3e-4)
-    reported = {(p.task, p.variant): p.metrics for p in suite.published}
-    assert reported == {
+    metrics = {(p.task, p.variant): p.metrics for p in suite.published}
+    assert metrics == {
         ("arithmetic", "baseline"): {"char_accuracy": 0.5928, "exact_match": 0.0007},
         ("tinyshakespeare", "baseline"): {"train_loss": 1.598, "val_loss": 1.758},
         ("tinyshakespeare", "swiglu"): {"train_loss": 1.521, "val_loss": 1.711},
     }
 
 
-def test_the_second_posts_size() -> None:
+def test_the_positions_suite_has_the_size_of_the_second_post() -> None:
     suite = load_suite("positions")
     model = suite.recipe_of("tinyshakespeare", "learned", 1, ()).model
     assert (model.n_head, model.n_embd, model.block_size) == (8, 64, 32)
     assert suite.score.contexts == [1, 2, 4]
 
 
-def test_a_variant_is_laid_over_a_task_and_both_over_the_recipe() -> None:
+def test_a_variant_overrides_the_task_and_both_override_the_recipe() -> None:
     task = {"text": "x", "tokenizer": "chars", "model": {"n_layer": 1, "n_embd": 16}}
     suite = build(Suite, small(tasks={"sums": task}), "suite")
     recipe = suite.recipe_of("sums", "wide", 7, ["train.lr=0.5"])
-    below = load_recipe("nano")
+    base = load_recipe("nano")
     assert (recipe.model.n_layer, recipe.model.n_embd) == (1, 64)
-    assert recipe.model.n_head == below.model.n_head
+    assert recipe.model.n_head == base.model.n_head
     assert (recipe.tokenizer, recipe.train.seed, recipe.train.lr) == ("chars", 7, 0.5)
-    assert recipe.train.steps == below.train.steps
+    assert recipe.train.steps == base.train.steps
 
 
 @pytest.mark.parametrize(
@@ -109,33 +108,29 @@ def test_a_variant_is_laid_over_a_task_and_both_over_the_recipe() -> None:
         ({"variants": {}}, "variants"),
         ({"variants": {"../up": {}}}, "cannot name a folder"),
         ({"variants": {".hidden": {}}}, "cannot name a folder"),
-        ({"variants": {"a": {"tasks": ["nowhere"]}}}, "no task 'nowhere'"),
+        ({"variants": {"a": {"tasks": ["nowhere"]}}}, "unknown task 'nowhere'"),
         ({"variants": {"a": {"mode": {}}}}, "unknown field"),
         ({"tasks": {"t": {}}}, "either problems or text"),
-        ({"score": {"contexts": [2]}}, "must hold 1"),
+        ({"score": {"contexts": [2]}}, "must include 1"),
         ({"score": {"batches": 0}}, "batches"),
-        (reported(variant="b"),
-         "no variant 'b'"),
-        (reported(metrics={"loss": 1.0}),
-         "metrics"),
+        (published(variant="b"), "unknown variant 'b'"),
+        (published(metrics={"loss": 1.0}), "metrics"),
     ],
-)  # fmt: skip
-def test_a_suite_that_makes_no_sense_is_refused_in_one_line(
-    changes: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(ConfigError, match=reason) as refused:
+)
+def test_an_invalid_suite_is_refused_in_one_line(changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as error:
         build(Suite, small(**changes), "suite 'x'")
-    assert str(refused.value).startswith("suite 'x': ")
-    assert "\n" not in str(refused.value)
+    assert str(error.value).startswith("suite 'x': ")
+    assert "\n" not in str(error.value)
 
 
-def test_a_variant_that_cannot_be_built_is_named() -> None:
+def test_the_error_of_a_variant_names_it() -> None:
     suite = build(Suite, small(variants={"odd": {"model": {"n_embd": 33}}}), "suite")
     with pytest.raises(ConfigError, match=r"task 'sums', variant 'odd': .*n_embd 33"):
         suite.recipe_of("sums", "odd", 1, ())
 
 
-def test_an_unknown_suite_lists_those_there_are(tmp_path: Path) -> None:
+def test_the_error_of_an_unknown_suite_lists_the_names(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown suite 'blug'; valid names: attention, blog"):
         load_suite("blug")
     with pytest.raises(ConfigError, match="cannot read suite"):
@@ -146,10 +141,12 @@ def test_the_help_names_the_suites() -> None:
     assert f"Suites: {', '.join(suite_names())}." in " ".join((ablate.help or "").split())
 
 
-def test_only_what_is_named_is_chosen() -> None:
+def test_only_selects_tasks_and_pairs() -> None:
     suite = load_suite("blog")
-    assert len(chosen(suite, [])) == 10
-    assert {task for task, _ in chosen(suite, ["arithmetic"])} == {"arithmetic"}
-    assert chosen(suite, ["arithmetic/rope"]) == [("arithmetic", "rope")]
-    with pytest.raises(ConfigError, match=r"nothing is called 'rope'; valid names: arithmetic, "):
-        chosen(suite, ["rope"])
+    assert len(suite.pairs()) == 10
+    assert {task for task, _ in suite.pairs(["arithmetic"])} == {"arithmetic"}
+    assert suite.pairs(["arithmetic/rope"]) == [("arithmetic", "rope")]
+    with pytest.raises(
+        ConfigError, match=r"unknown task or variant 'rope'; valid names: arithmetic, "
+    ):
+        suite.pairs(["rope"])

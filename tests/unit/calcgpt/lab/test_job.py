@@ -1,17 +1,17 @@
-"""What a run is scored by, computed a second time by hand."""
+"""The score of a run, computed a second time by hand."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from calcgpt.lab.score import lengthened, mean_loss, score
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate, mean_loss
+from calcgpt.lab.job import ContextLoss, lengthened, score_model
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import build_model
 from calcgpt.model.positions import POSITIONS
@@ -21,7 +21,7 @@ from datagen.splits import Split
 
 
 class TwoBatches(BatchSource):
-    """Rows with unlike numbers of targets."""
+    """Rows with different numbers of targets."""
 
     def batch(self, step: int, size: int) -> Batch:
         inputs = torch.arange(size * 6).reshape(size, 6).remainder(21) + step % 2
@@ -30,7 +30,7 @@ class TwoBatches(BatchSource):
         return inputs, targets
 
 
-def test_the_mean_is_over_targets() -> None:
+def test_the_mean_loss_is_over_targets() -> None:
     model = build_model(load_recipe("nano", ["model.dropout=0.5"]).model, 22)
     losses = []
     for step in range(2):
@@ -43,16 +43,16 @@ def test_the_mean_is_over_targets() -> None:
     assert model.training
 
 
-# Those that have something for each position, or each distance, of their own.
-BOUND = {"learned", "learned+rope", "integrated", "integrated-per-head", "t5"}
+# Those with weights for each position or each distance.
+FIXED_LENGTH = {"learned", "learned+rope", "integrated", "integrated-per-head", "t5"}
 
 
 @pytest.mark.parametrize("position", sorted(POSITIONS))
-def test_a_longer_context_has_the_same_weights_or_none(position: str) -> None:
+def test_a_model_reads_longer_contexts_with_the_same_weights_or_not_at_all(position: str) -> None:
     recipe = load_recipe("nano", [f"model.position={position}", "model.max_distance=20"])
     model = build_model(recipe.model, 21).eval()
     longer = lengthened(model, 128)
-    assert (longer is None) == (position in BOUND)
+    assert (longer is None) == (position in FIXED_LENGTH)
     if longer is not None:
         tokens = torch.randint(21, (2, 128))
         with torch.no_grad():
@@ -67,43 +67,46 @@ def run(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoi
     return Checkpoint.load(train(recipe, data_folder, out, device="cpu", progress=False))
 
 
-def test_a_score_holds_both_losses_contexts_and_answers(run: Checkpoint, data_folder: Path) -> None:
+def test_a_score_has_both_losses_contexts_and_answers(run: Checkpoint, data_folder: Path) -> None:
     data = DataFolder.load(data_folder)
     scoring = Scoring(batches=3, contexts=[2, 1], problems=20, temperatures=[0.0, 1.0])
-    found = score(run, data, scoring)
-    assert found == score(run, data, scoring)
-    assert found["parameters"] == run.model.n_parameters()
+    result = score_model(run, data, scoring)
+    assert result == score_model(run, data, scoring)
+    assert result["parameters"] == run.model.n_parameters()
     config = run.recipe.train.model_copy(update={"seed": 0})
     for split in (Split.TRAIN, Split.VAL):
         windows = data.batches(split, run.tokenizer, config, 64)
-        assert found[f"{split}_loss"] == mean_loss(run.model, windows, 3, 16)
-    at_64, at_128 = found["contexts"]
-    assert at_64 == {"block_size": 64, "val_loss": found["val_loss"]}
+        assert result[f"{split}_loss"] == mean_loss(run.model, windows, 3, 16)
+    at_64, at_128 = result["contexts"]
+    assert at_64 == ContextLoss(block_size=64, val_loss=result["val_loss"])
     model = lengthened(run.model, 128)
     assert model is not None
     windows = data.batches(Split.VAL, run.tokenizer, config, 128)
-    assert at_128 == {"block_size": 128, "val_loss": mean_loss(model, windows, 3, 8)}
+    assert at_128 == ContextLoss(block_size=128, val_loss=mean_loss(model, windows, 3, 8))
     lines = read_problems(data_folder / "test.txt", 20)
-    greedy, sampled = found["answers"]
+    greedy, sampled = result["answers"]
     scores = evaluate(run.model, run.tokenizer, lines).scores
-    assert greedy == {"temperature": 0.0, **scores.model_dump()}
-    assert sampled["temperature"] == 1.0
-    assert sampled["n"] == 20
+    assert greedy.model_dump() == {"temperature": 0.0, **scores.model_dump()}
+    assert sampled.temperature == 1.0
+    assert sampled.n == 20
 
 
-def test_the_windows_are_not_the_trainings(run: Checkpoint, data_folder: Path) -> None:
+def test_the_windows_do_not_depend_on_the_seed_of_the_training(
+    run: Checkpoint, data_folder: Path
+) -> None:
     data, scoring = DataFolder.load(data_folder), Scoring(batches=3, problems=0)
     other = run.recipe.model_copy(
         update={"train": run.recipe.train.model_copy(update={"seed": 99})}
     )
     same = Checkpoint(run.name, other, run.tokenizer, run.model, run.metrics)
-    assert score(same, data, scoring) == score(run, data, scoring)
+    assert score_model(same, data, scoring) == score_model(run, data, scoring)
 
 
-def test_problems_have_no_longer_context(run: Checkpoint, data_folder: Path) -> None:
+def test_problems_have_no_longer_contexts(run: Checkpoint, data_folder: Path) -> None:
     changed = run.recipe.train.model_copy(update={"batches": "problems"})
     recipe = run.recipe.model_copy(update={"train": changed})
     checkpoint = Checkpoint(run.name, recipe, run.tokenizer, run.model, run.metrics)
-    found = score(checkpoint, DataFolder.load(data_folder), Scoring(contexts=[1, 2], problems=0))
-    assert found["contexts"][1]["val_loss"] is None
-    assert found["answers"] == []
+    scoring = Scoring(contexts=[1, 2], problems=0)
+    result = score_model(checkpoint, DataFolder.load(data_folder), scoring)
+    assert result["contexts"][1].val_loss is None
+    assert result["answers"] == []
