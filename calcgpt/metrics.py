@@ -50,7 +50,7 @@ class Scores(Accuracy):
 
 
 class Bin(PartialModel):
-    """One bin of a reliability diagram; see `calcgpt.inference.confidence.reliability`."""
+    """One bin of a reliability diagram; see `calcgpt.evaluation.calibration.reliability`."""
 
     low: Share
     high: Share

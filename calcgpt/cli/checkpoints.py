@@ -71,7 +71,7 @@ def evaluate(
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
     if "first_faults" in record:
-        click.echo(report.fault_table(record))
+        click.echo(report.first_error_table(record))
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.work_digits))
 

@@ -1,16 +1,18 @@
-"""Character accuracy and exact match, overall and per operation, as the notation defines them.
+"""Character accuracy, exact match and loss of a model.
 
-Both look at the answer field alone: what follows the last `=`, the closing `$` included.
+Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
+computed over all problems, by operation and by the lengths of the operands.
 
-Where, by the length of the operands, answers are right.
+Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,7 @@ BATCH_SIZE = 500
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores, and what they were taken from."""
+    """Scores, and the outputs from which they were computed."""
 
     scores: Scores
     lines: list[Line]
@@ -41,7 +43,7 @@ class Evaluation:
 
     @property
     def right(self) -> list[bool]:
-        """Whether each answer field matches whole."""
+        """Whether each answer field matches exactly."""
         pairs = zip(self.lines, self.outputs, strict=True)
         return [answer_field(line, output) == line.field for line, output in pairs]
 
@@ -52,11 +54,13 @@ def evaluate(
     lines: Sequence[Line],
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
+    batch_size: int = BATCH_SIZE,
 ) -> Evaluation:
-    """Let the model answer every line, and score it. `progress` is told how many were answered.
+    """Lets the model answer every line and scores the answers.
 
-    With a temperature above 0, each batch has a seed of its own, made from `sampling.seed`.
-    Raises DataError for a tokenizer without the notation's characters.
+    `progress` is called with the number of answers in each batch. At a temperature above 0, each
+    batch has its own seed, derived from `sampling.seed`. Raises DataError if the tokenizer lacks
+    characters of the notation.
     """
     tokenizer.require_characters()
     sampling = sampling or Sampling()
@@ -64,23 +68,89 @@ def evaluate(
     model.eval()
     device = next(model.parameters()).device
     stop = int(tokenizer.encode("$")[0])
-    started = time.perf_counter()
     outputs = [""] * len(lines)
     probabilities: list[list[float]] = [[] for _ in lines]
-    # Prompts of one length share a batch; a notation has one length, so this is one group.
-    order = sorted(range(len(lines)), key=lambda i: len(lines[i].prompt))
-    for index, rows in enumerate(_groups(order, lines)):
-        prompts = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
-        here = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
-        written = generate(model, prompts.to(device), stop, sampling=here)
-        for row, completion in zip(rows, written, strict=True):
+    start = time.perf_counter()
+    for index, rows in enumerate(_batches(lines, batch_size)):
+        prompts_BP = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
+        seeded = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
+        completions = generate(model, prompts_BP.to(device), stop, sampling=seeded)
+        for row, completion in zip(rows, completions, strict=True):
             outputs[row] = tokenizer.decode(completion.ids)
             probabilities[row] = completion.probabilities
         progress(len(rows))
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - start
     model.train(was_training)
     scores = score(lines, outputs)
     return Evaluation(scores, list(lines), outputs, probabilities, len(lines) / seconds)
+
+
+def _batches(lines: Sequence[Line], batch_size: int) -> Iterator[Sequence[int]]:
+    """Yields the rows of each batch. The prompts of a batch have one length."""
+
+    def prompt_length(row: int) -> int:
+        return len(lines[row].prompt)
+
+    for _, group in groupby(sorted(range(len(lines)), key=prompt_length), key=prompt_length):
+        rows = list(group)
+        for start in range(0, len(rows), batch_size):
+            yield rows[start : start + batch_size]
+
+
+def _batch_seed(seed: int, index: int) -> int:
+    return int(np.random.SeedSequence((seed, index)).generate_state(1)[0])
+
+
+def answer_field(line: Line, output: str) -> str:
+    """Returns the answer field of an output: all that follows the last `=`."""
+    return (line.prompt + output).rpartition("=")[2]
+
+
+def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
+    """Returns the scores of what was written after each prompt. A malformed output counts as
+    wrong; none is left out."""
+    rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching and all characters, exact match
+    for line, output in zip(lines, outputs, strict=True):
+        predicted = answer_field(line, output)
+        matching = sum(map(str.__eq__, line.field, predicted))
+        row = (matching, len(line.field), predicted == line.field)
+        rows.setdefault(line.operation, []).append(row)
+    all_rows = [row for group in rows.values() for row in group]
+    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}
+    return Scores(**_accuracy(all_rows), by_operation=by_operation)
+
+
+def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
+    matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
+    return {
+        "n": len(rows),
+        "char_accuracy": matching / characters,
+        "exact_match": exact / len(rows),
+    }
+
+
+def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    """Returns two tables of counts for each operation: `n`, all problems, and `right`, those with
+    a right answer.
+
+    Row i, column j counts problems with i digits in A and j in B. These are the digits of the
+    magnitude in hundredths; 0 has none. The tables are square, and their size is that of the
+    longest operand of any operation.
+    """
+    rows = []
+    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
+        problem = parse_prompt(line.prompt)
+        a, b = (n_digits(abs(number.hundredths)) for number in (problem.a, problem.b))
+        rows.append((line.operation, a, b, right))
+    size = 1 + max(max(a, b) for _, a, b, _ in rows)
+    tables: dict[str, dict[str, Any]] = {
+        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
+        for op in evaluation.scores.by_operation
+    }
+    for op, a, b, right in rows:
+        tables[op]["n"][a][b] += 1
+        tables[op]["right"][a][b] += right
+    return tables
 
 
 Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
@@ -117,68 +187,3 @@ def mean_loss(
         n_target += int((batch[1] != NO_LOSS).sum())
     model.train(was_training)
     return total / n_target
-
-
-def answer_field(line: Line, output: str) -> str:
-    """What counts as the answer in an output: all that follows the last `=`."""
-    return (line.prompt + output).rpartition("=")[2]
-
-
-def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
-    """Returns the scores of what was written after each prompt. A malformed output counts as
-    wrong; none is left out."""
-    rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching, true characters, exact
-    for line, output in zip(lines, outputs, strict=True):
-        predicted = answer_field(line, output)
-        matching = sum(map(str.__eq__, line.field, predicted))
-        row = (matching, len(line.field), predicted == line.field)
-        rows.setdefault(line.operation, []).append(row)
-    everything = [row for group in rows.values() for row in group]
-    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}
-    return Scores(**_accuracy(everything), by_operation=by_operation)
-
-
-def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
-    matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
-    return {
-        "n": len(rows),
-        "char_accuracy": matching / characters,
-        "exact_match": exact / len(rows),
-    }
-
-
-def _batch_seed(seed: int, index: int) -> int:
-    return int(np.random.SeedSequence((seed, index)).generate_state(1)[0])
-
-
-def _groups(order: list[int], lines: Sequence[Line]) -> list[list[int]]:
-    groups: list[list[int]] = []
-    for row in order:
-        same = groups and len(lines[groups[-1][0]].prompt) == len(lines[row].prompt)
-        if same and len(groups[-1]) < BATCH_SIZE:
-            groups[-1].append(row)
-        else:
-            groups.append([row])
-    return groups
-
-
-def by_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    """For each operation two tables of counts: `n` problems, and the `right` ones among them.
-
-    Row i, column j holds those with i digits in A and j in B, counted in the magnitude's hundredths
-    (0 has no digits). The tables are square and of one size, that of the longest operand.
-    """
-    rows = []
-    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
-        problem = parse_prompt(line.prompt)
-        a, b = (n_digits(abs(number.hundredths)) for number in (problem.a, problem.b))
-        rows.append((line.operation, a, b, right))
-    size = 1 + max(max(a, b) for _, a, b, _ in rows)
-    tables: dict[str, dict[str, Any]] = {
-        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
-        for op in evaluation.scores.by_operation
-    }
-    for op, a, b, right in rows:
-        tables[op]["n"][a][b] += 1
-        tables[op]["right"][a][b] += right
-    return tables

@@ -1,4 +1,4 @@
-"""Where worked steps first go wrong: what to change next."""
+"""The first error in wrong worked steps: it shows which kind of step a model has not learnt."""
 
 from __future__ import annotations
 
@@ -7,51 +7,56 @@ from dataclasses import dataclass
 
 from calcgpt.data.problems import Line
 from calcgpt.evaluation.evaluate import Evaluation, answer_field
+from calcgpt.metrics import OPERATIONS
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.steps import StepKind, WrongCharacter, first_error_of_completion
 
 BEYOND = "beyond the notation"  # the steps have too few digits for the operands
-ACCEPTED = "accepted, but wrong"  # cannot be, unless the file's own answer is wrong
-HEADINGS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
+ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
+KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
 
-Counts = dict[str, dict[str, int]]  # operation -> heading -> outputs
+Counts = dict[str, dict[str, int]]  # outputs, by operation and kind
 
 
 @dataclass(frozen=True)
-class Finding:
-    """What is wrong with an output: one of HEADINGS, and the first wrong character, if one is."""
+class FirstError:
+    """The first error in an output: its kind, one of KINDS, and the wrong character, if any."""
 
-    heading: str
-    fault: WrongCharacter | None = None
+    kind: str
+    character: WrongCharacter | None = None
 
 
-def find_fault(line: Line, output: str, digits: int) -> Finding | None:
-    """What is wrong with an output whose steps have `digits` digits; None where each step follows
-    from those before it and the answer is the file's."""
+def first_error(line: Line, output: str, digits: int) -> FirstError | None:
+    """Returns the first error in an output whose steps have `digits` digits.
+
+    Returns None if every step follows from those before it and the answer is that of the file.
+    """
     problem = parse_prompt(line.prompt)
     try:
-        fault = first_error_of_completion(problem, output, digits)
+        character = first_error_of_completion(problem, output, digits)
     except NotationError:
-        return Finding(BEYOND)
-    if fault:
-        return Finding(fault.kind.value, fault)
-    return None if answer_field(line, output) == line.field else Finding(ACCEPTED)
+        return FirstError(BEYOND)
+    if character:
+        return FirstError(character.kind.value, character)
+    return None if answer_field(line, output) == line.field else FirstError(ACCEPTED)
 
 
-def fault_record(evaluation: Evaluation, digits: int) -> dict[str, Counts]:
-    """How many outputs of each operation have each finding, the most frequent first:
-    `first_faults` of the wrong answers, every one of which has a finding, and
-    `faults_of_right_answers`, which are right by luck, or by a way that is not the notation's."""
-    wrong: dict[str, Counter[str]] = {}
-    lucky: dict[str, Counter[str]] = {}
+def first_error_record(evaluation: Evaluation, digits: int) -> dict[str, Counts]:
+    """Returns the number of outputs by operation and kind of their first error, most frequent
+    first.
+
+    `first_faults` counts wrong answers; each has an error. `faults_of_right_answers` counts right
+    answers with an error in their steps: they are right by luck, or by another way than that of
+    the notation.
+    """
+    counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
     columns = (evaluation.lines, evaluation.outputs, evaluation.right)
     for line, output, right in zip(*columns, strict=True):
-        if finding := find_fault(line, output, digits):
-            counts = lucky if right else wrong
-            counts.setdefault(line.operation, Counter())[finding.heading] += 1
-    return {"first_faults": _ordered(wrong), "faults_of_right_answers": _ordered(lucky)}
-
-
-def _ordered(counts: dict[str, Counter[str]]) -> Counts:
-    return {op: dict(counts[op].most_common()) for op in "+-*/" if op in counts}
+        if error := first_error(line, output, digits):
+            counters[right].setdefault(line.operation, Counter())[error.kind] += 1
+    ordered = {
+        right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}
+        for right, counts in counters.items()
+    }
+    return {"first_faults": ordered[False], "faults_of_right_answers": ordered[True]}

@@ -1,4 +1,4 @@
-"""Scores as records and as tables."""
+"""Evaluation records, publishing of checkpoints, and tables of scores."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from calcgpt.checkpoint import (
 )
 from calcgpt.data.problems import Line, read_problems
 from calcgpt.errors import DataError
-from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_length, evaluate
-from calcgpt.evaluation.first_errors import fault_record, find_fault
-from calcgpt.inference.confidence import confidence_record
+from calcgpt.evaluation.calibration import confidence_record
+from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_operand_length, evaluate
+from calcgpt.evaluation.first_errors import first_error, first_error_record
 from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Accuracy, Scores, read_scores
+from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
 
-# Said once, for the whole; a speed is the machine's, not the model's; and long.
+# Not in metrics.json: it names the checkpoint and its parameters already, the speed is that of a
+# machine, and the tables by length are long.
 NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
 
 
@@ -39,10 +41,11 @@ def evaluation_record(
     limit: int | None = None,
     progress: bool = True,
 ) -> tuple[dict[str, Any], Evaluation]:
-    """Score a checkpoint on a file; the record is what `calcgpt eval --json` writes.
+    """Scores a checkpoint on a file. Returns the record that `calcgpt eval --json` writes, and the
+    evaluation.
 
-    `confidence` is as `confidence_record` says, `by_length` as the function of that name; where
-    there are worked steps, `fault_record` adds which fail.
+    `confidence` of the record is that of `confidence_record`, `by_length` that of
+    `by_operand_length`. If the model writes worked steps, those of `first_error_record` are added.
     """
     lines = read_problems(data, limit)
     with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
@@ -54,8 +57,8 @@ def evaluation_record(
         "confidence": confidence_record(
             evaluation.outputs, evaluation.probabilities, evaluation.right
         ),
-        "by_length": by_length(evaluation),
-        **({} if digits is None else fault_record(evaluation, digits)),
+        "by_length": by_operand_length(evaluation),
+        **({} if digits is None else first_error_record(evaluation, digits)),
         "temperature": sampling.temperature,
         "seed": sampling.seed,
         "file": data.name,
@@ -77,22 +80,24 @@ def publish(
     also: Mapping[str, Path] | None = None,
     progress: bool = True,
 ) -> None:
-    """Write `out`: the checkpoint without its training state, scored on the whole validation and
-    test files of `data`, greedy, and on the test file sampled at temperature 1, as in the blog.
+    """Writes the folder `out`: the checkpoint without its training state, and its scores.
 
-    `also` names further files, which are scored greedy, under `also` in the metrics.
-    Raises CheckpointError where something stands at `out`, unless it is a checkpoint and `force`,
-    and DataError for a file that holds no problems, before anything is scored.
+    The validation and test files of `data` are scored whole and greedy, and the test file also
+    sampled at temperature 1, as in the blog post. `also` names further files, which are scored
+    greedy and recorded under `also` in the metrics.
+
+    Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
+    DataError if a file holds no problems; both before anything is scored.
     """
     check_replaceable(out, CONFIG, force)
-    scored = {
+    sources = {
         "validation": (data / "val.txt", Sampling()),
         "test": (data / "test.txt", Sampling()),
         "test_sampled": (data / "test.txt", Sampling(temperature=1.0)),
     }
-    assert scored.keys() == SPLITS.keys()
-    further = {name: (file, Sampling()) for name, file in (also or {}).items()}
-    for file, _ in (*scored.values(), *further.values()):
+    assert sources.keys() == SPLITS.keys()
+    also_sources = {name: (file, Sampling()) for name, file in (also or {}).items()}
+    for file, _ in (*sources.values(), *also_sources.values()):
         read_problems(file)
 
     def scores(file: Path, sampling: Sampling) -> dict[str, Any]:
@@ -100,25 +105,26 @@ def publish(
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 
     metrics = {key: value for key, value in checkpoint.metrics.items() if key != ALSO}
-    metrics |= {key: scores(*source) for key, source in scored.items()}
-    if further:
-        metrics[ALSO] = {name: scores(*source) for name, source in further.items()}
+    metrics |= {key: scores(*source) for key, source in sources.items()}
+    if also_sources:
+        metrics[ALSO] = {name: scores(*source) for name, source in also_sources.items()}
     dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 
 def score_table(scores: Scores) -> str:
     """Returns the scores of one evaluation as a table for a terminal."""
     rows: list[tuple[str, Accuracy]] = [("all", scores), *scores.by_operation.items()]
-    lines = [f"{'':>4}{'n':>9}{'char accuracy':>16}{'exact match':>14}"]
-    lines += [
-        f"{name:>4}{row.n:>9,}{row.char_accuracy:>16.4f}{row.exact_match:>14.4f}"
-        for name, row in rows
-    ]
-    return "\n".join(lines)
+    return text_table(
+        ["", "n", "char accuracy", "exact match"],
+        [
+            [name, f"{row.n:,}", f"{row.char_accuracy:.4f}", f"{row.exact_match:.4f}"]
+            for name, row in rows
+        ],
+    )
 
 
 def confidence_line(record: dict[str, Any]) -> str:
-    """What the probabilities are worth: calibration, and the measure that keeps most problems."""
+    """Returns the calibration error, and the threshold of the measure that keeps most problems."""
     error = record["confidence"]["reliability"]["expected_calibration_error"]
     thresholds = record["confidence"]["no_error_above"]
     best = max(thresholds, key=lambda name: thresholds[name]["kept"])
@@ -129,54 +135,52 @@ def confidence_line(record: dict[str, Any]) -> str:
     )
 
 
-def fault_table(record: dict[str, Any]) -> str:
-    """Which step of the wrong answers is the first that is wrong, and how many right answers have
-    such a step as well."""
-    operations, faults = list(record["by_operation"]), record["first_faults"]
-    headings = sum((Counter(counts) for counts in faults.values()), Counter[str]())
-    lines = []
-    if headings:
-        lines.append(f"{'first wrong step':<20}" + "".join(f"{op:>9}" for op in operations))
-    for heading, _ in headings.most_common():
-        counts = (faults.get(op, {}).get(heading, 0) for op in operations)
-        lines.append(f"{heading:<20}" + "".join(f"{count:>9,}" for count in counts))
-    lucky = sum(sum(counts.values()) for counts in record["faults_of_right_answers"].values())
-    return "\n".join([*lines, f"right answers with a wrong step: {lucky:,}"])
+def first_error_table(record: dict[str, Any]) -> str:
+    """Returns the number of wrong answers by the kind of their first wrong step, and the number of
+    right answers with a wrong step."""
+    operations, counts = list(record["by_operation"]), record["first_faults"]
+    totals = sum(map(Counter, counts.values()), Counter[str]())
+    rows = [
+        [kind, *(f"{counts.get(op, {}).get(kind, 0):,}" for op in operations)]
+        for kind, _ in totals.most_common()
+    ]
+    table = text_table(["first wrong step", *operations], rows) + "\n" if rows else ""
+    n_right = sum(sum(kinds.values()) for kinds in record["faults_of_right_answers"].values())
+    return f"{table}right answers with a wrong step: {n_right:,}"
 
 
 def wrong_answers(evaluation: Evaluation, limit: int, digits: int | None = None) -> str:
-    """The first wrong answers beside the right ones, and, if the recipe has `work_digits`, the
-    first wrong step of each."""
-    pairs = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
-    wrong = [(line, output) for line, output, right in pairs if not right][:limit]
+    """Returns the first wrong answers beside the right ones. If the model writes steps of `digits`
+    digits, the first wrong step of each is shown too."""
+    rows = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
+    wrong = [(line, output) for line, output, right in rows if not right][:limit]
     if not wrong:
         return "no wrong answers"
     if digits is not None:
         return "\n".join(_wrong_work(line, output, digits) for line, output in wrong)
-    width = len(wrong[0][0].prompt)  # as fields, so that characters line up
-    rows = [f"{line.prompt:<{width}}  {line.field:<13}  {output}" for line, output in wrong]
-    return "\n".join([f"{'problem':<{width}}  {'right':<13}  model", *rows])
+    header = ["problem", "right", "model"]
+    return text_table(header, [[line.prompt, line.field, output] for line, output in wrong], left=3)
 
 
 def _wrong_work(line: Line, output: str, digits: int) -> str:
-    """One wrong answer, its first wrong step, and a caret under the character that begins it."""
-    finding = find_fault(line, output, digits)
-    assert finding, "a wrong answer without a finding"
-    field = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
-    rows = [f"{line.prompt}  right {line.field}  model {field}"]
-    if fault := finding.fault:
-        expected, found = (repr(c) if c else "the end" for c in (fault.expected, fault.actual))
-        shown, place = excerpt(output, fault.position)
-        where = f"{finding.heading} at position {fault.position}"
-        rows += [f"{where}: {expected} expected, {found} found", shown, " " * place + "^"]
+    """Returns one wrong answer and its first wrong step, with a caret under the wrong character."""
+    error = first_error(line, output, digits)
+    assert error, "a wrong answer without an error"
+    answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
+    rows = [f"{line.prompt}  right {line.field}  model {answer}"]
+    if wrong := error.character:
+        expected, actual = (repr(c) if c else "the end" for c in (wrong.expected, wrong.actual))
+        text, index = excerpt(output, wrong.position)
+        position = f"{error.kind} at position {wrong.position}"
+        rows += [f"{position}: {expected} expected, {actual} found", text, " " * index + "^"]
     else:
-        rows.append(finding.heading)
+        rows.append(error.kind)
     return "\n    ".join(rows)
 
 
 def excerpt(text: str, position: int, width: int = 72) -> tuple[str, int]:
-    """About `width` characters around a position, with `…` where more follows or precedes, and the
-    place of the position among them."""
+    """Returns about `width` characters around a position, with `…` for text that is cut off, and
+    the index of the position among them."""
     start = max(0, min(position - width // 2, len(text) + 1 - width))
     before = "…" if start else ""
     after = "…" if start + width < len(text) else ""
@@ -184,23 +188,26 @@ def excerpt(text: str, position: int, width: int = 72) -> tuple[str, int]:
 
 
 def comparison_table(folders: Sequence[Path]) -> str:
-    """The test scores in `metrics.json` of several folders, one Markdown row each."""
-    lines = [
-        "| model | parameters | n | char accuracy, greedy | exact match, greedy "
-        "| char accuracy, sampled | exact match, sampled | EM + | EM - | EM * | EM / |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    """Returns the test scores in `metrics.json` of several folders as a Markdown table.
+
+    Raises DataError if one is not the `metrics.json` of a published checkpoint.
+    """
+    header = ["model", "parameters", "n", "char accuracy, greedy", "exact match, greedy"]
+    header += ["char accuracy, sampled", "exact match, sampled", "EM +", "EM -", "EM *", "EM /"]
+    rows = []
     for folder in folders:
         metrics = load_metrics(folder)
         source = f"{folder}: metrics.json is not that of a published checkpoint"
         try:
-            cells = [folder.resolve().name, f"{metrics['parameters']:,}"]
+            parameters = f"{metrics['parameters']:,}"
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{source}: {error!r}") from None
         greedy, sampled = (read_scores(metrics, key, source) for key in ("test", "test_sampled"))
-        cells.append(f"{greedy.n:,}")
-        for scores in (greedy, sampled):
-            cells += [f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
-        cells += operation_cells(greedy)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        accuracies = [
+            f"{share:.4f}"
+            for scores in (greedy, sampled)
+            for share in (scores.char_accuracy, scores.exact_match)
+        ]
+        name = folder.resolve().name
+        rows.append([name, parameters, f"{greedy.n:,}", *accuracies, *operation_cells(greedy)])
+    return markdown_table(header, rows)

@@ -1,13 +1,25 @@
-"""What a person types -> a tree of operations -> a question to the model for each -> an answer with
-its evidence.
+"""From an expression to the model's answer and its evidence.
 
-A `Computation` knows what to ask next and what to make of the answers, but asks nobody: the
-`Calculator` here asks its model at once, the service puts the questions of many requests together.
+An expression is parsed into a tree, each operation becomes a question to the model, and each answer
+becomes a node of the result. A `Computation` has no I/O: it states its next questions and takes the
+answers. The `Calculator` asks its model at once. The service batches the questions of many
+requests.
+
+`Confidence` holds three numbers from the probabilities of the characters that the model chose:
+- `answer`: the product over the answer field (after the last `=`, including the closing `$`);
+- `weakest_step`: the minimum over the work before it (1 if there is none);
+- `whole`: the product over the work and the answer.
+
+The digits of a quotient are left out of the last two. Several digits are correct there, and how a
+model divides its probability among them says nothing about its answer. Every other character
+follows from those before it, so `whole` is the probability of the model's output given the prompt.
+An output that does not end with `$` is no answer; its three numbers are 0.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,12 +28,12 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.confidence import NOT_CONFIDENT, Confidence, confidence
 from calcgpt.inference.expression import Binary, Expression, Literal, parse, show
 from calcgpt.inference.generate import Decoder, generate
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, WIDTH, answer_text, number_text, parse_answer, render_prompt
+from datagen.steps import quotient_digits
 
 # One answer of the shipped checkpoint `steps`, for the documentation.
 EXAMPLE_PROMPT = "$(00000012.5+0000000003)="
@@ -53,6 +65,42 @@ EXAMPLE: dict[str, JsonValue] = {
     "nodes": [EXAMPLE_NODE],
     "model": "steps",
 }
+
+
+class Confidence(BaseModel):
+    """The probabilities that the model gave to what it wrote, from 0 to 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    answer: float = Field(
+        description="probability of the answer, given the work", examples=[0.9999971]
+    )
+    weakest_step: float = Field(
+        description="probability of the least probable character of the work, the digits of a "
+        "quotient left out; 1 if there is no work",
+        examples=[0.9999929],
+    )
+    whole: float = Field(
+        description="probability of the work and the answer together, the digits of a quotient "
+        "left out",
+        examples=[0.9999812],
+    )
+
+
+NOT_CONFIDENT = Confidence(answer=0.0, weakest_step=0.0, whole=0.0)
+
+
+def confidence(output: str, probabilities: Sequence[float]) -> Confidence:
+    """Returns the confidence in an output, given the probability of each of its characters."""
+    if not output.endswith("$"):
+        return NOT_CONFIDENT
+    start = output.rfind("=") + 1
+    choices = quotient_digits(output[:start])
+    steps = [p for index, p in enumerate(probabilities[:start]) if index not in choices]
+    answer = math.prod(probabilities[start:])
+    return Confidence(
+        answer=answer, weakest_step=min(steps, default=1.0), whole=math.prod(steps) * answer
+    )
 
 
 class Span(BaseModel):
@@ -114,12 +162,12 @@ class Calculation(BaseModel):
 
     @property
     def written(self) -> str:
-        """The answer, or, where it is no number, what the model wrote in its place."""
+        """The answer or, if it is not a number, what the model wrote instead."""
         return self.result if self.result is not None else self.nodes[-1].output or ""
 
     @property
     def errors(self) -> list[str]:
-        """One line for each node that does not agree."""
+        """One line for each node that does not agree with exact arithmetic."""
         return [
             f"wrong: {node.problem} is {node.exact}"
             if node.problem
@@ -130,28 +178,28 @@ class Calculation(BaseModel):
 
 
 class Question(NamedTuple):
-    """What to ask the model next."""
+    """A problem for the model."""
 
-    node: int
+    node: int  # the index of its node
     problem: Problem
-    text: str  # the problem as a person writes it: `3*3`
+    text: str  # the problem as people write it: `3*3`
     prompt: str
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Which operands a model's notation can hold: at most WIDTH characters and, if given, at most
-    so many digits in hundredths."""
+    """The operands that a model's notation can hold: at most WIDTH characters and, unless `digits`
+    is None, at most that many digits in hundredths."""
 
     digits: int | None
 
     @property
     def below(self) -> int | None:
-        """Operands are smaller than this in magnitude, if there is such a bound."""
+        """The bound that the magnitude of an operand is below, or None."""
         return None if self.digits is None else 10**self.digits // 100
 
     def reason_against(self, number: Number) -> str | None:
-        """Why it cannot be an operand; None if it can."""
+        """Returns why a number cannot be an operand, or None if it can."""
         if len(number_text(number)) > WIDTH:
             return f"a number of more than {WIDTH} characters"
         if self.digits is not None and abs(number.hundredths) >= 10**self.digits:
@@ -160,59 +208,65 @@ class Domain:
 
 
 class Computation:
-    """An expression in the course of being answered."""
+    """An expression, its questions to the model, and the answers so far."""
 
     def __init__(self, text: str, model: str, domain: Domain) -> None:
-        """Raises ExpressionError for what is no expression, and for an operand or, by exact
-        arithmetic, an intermediate result that the model's notation cannot hold."""
+        """Raises ExpressionError if `text` is not an expression, or if the model's notation cannot
+        hold an operand or, by exact arithmetic, an intermediate result."""
         tree = parse(text)
         self._model, self._domain = model, domain
         self._operations = _in_order(tree)
-        places = {id(operation): place for place, operation in enumerate(self._operations)}
+        nodes = {id(operation): node for node, operation in enumerate(self._operations)}
+        # An operand is a number or, for the result of an operation, the index of its node.
         self._operands = [
-            [e.number if isinstance(e, Literal) else places[id(e)] for e in (node.left, node.right)]
-            for node in self._operations
+            [e.number if isinstance(e, Literal) else nodes[id(e)] for e in (op.left, op.right)]
+            for op in self._operations
         ]
         self.exact = _exact(tree, domain)
-        #: What each node is made of, before it is asked.
+        #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [
             Span(expression=show(op), position=op.start, end=op.end) for op in self._operations
         ]
-        self._answered: list[Node | None] = [None] * len(self.outline)
-        self._values: list[Number | None] = [None] * len(self.outline)
-        self._asked: dict[int, Question] = {}
+        self._questions: dict[int, Question] = {}  # by node, like the next two
+        self._answered: dict[int, Node] = {}
+        self._values: dict[int, Number | None] = {}  # None if the answer is not a number
 
     def questions(self) -> list[Question]:
-        """What can be asked now and was not yet: all nodes whose operands are known. None are left
-        when everything asked is answered and this is empty."""
+        """Returns all new questions whose operands are known.
+
+        If this is empty and every earlier question is answered, the computation is complete.
+        """
         ready = []
-        for place, span in enumerate(self.outline):
-            if place in self._asked or self._answered[place]:
+        for node, span in enumerate(self.outline):
+            if node in self._questions or node in self._answered:
                 continue
-            operands = self._operands[place]
-            if any(isinstance(o, int) and self._answered[o] is None for o in operands):
+            operands = self._operands[node]
+            if any(isinstance(o, int) and o not in self._answered for o in operands):
                 continue
             a, b = (self._values[o] if isinstance(o, int) else o for o in operands)
-            if any(n is None or self._domain.reason_against(n) for n in (a, b)):
-                self._answered[place] = Node.not_asked(span)
+            if (
+                a is None
+                or b is None
+                or self._domain.reason_against(a)
+                or self._domain.reason_against(b)
+            ):
+                self._answered[node], self._values[node] = Node.not_asked(span), None
                 continue
-            assert a is not None
-            assert b is not None
-            problem = Problem(a, self._operations[place].op, b)
+            problem = Problem(a, self._operations[node].op, b)
             text = f"{number_text(a)}{problem.op}{number_text(b)}"
-            self._asked[place] = Question(place, problem, text, render_prompt(problem))
-            ready.append(self._asked[place])
+            self._questions[node] = Question(node, problem, text, render_prompt(problem))
+            ready.append(self._questions[node])
         return ready
 
-    def answer(self, place: int, output: str, probabilities: list[float]) -> Node:
-        """What the model wrote after the prompt of the question about node `place`, and how
-        probable it held each character."""
-        question = self._asked[place]
+    def answer(self, node: int, output: str, probabilities: list[float]) -> Node:
+        """Takes what the model wrote after the prompt of a node's question, and the probability of
+        each character. Returns the node."""
+        question = self._questions[node]
         result, value = read_answer(question.prompt + output)
         exact = answer_text(answer(question.problem))
         work, equals, _ = output.rpartition("=")
-        node = Node(
-            **dict(self.outline[place]),
+        answered = Node(
+            **dict(self.outline[node]),
             problem=question.text,
             prompt=question.prompt,
             work=work if equals else None,
@@ -222,23 +276,22 @@ class Computation:
             agrees=result == exact,
             confidence=confidence(output, probabilities),
         )
-        self._answered[place], self._values[place] = node, value
-        return node
+        self._answered[node], self._values[node] = answered, value
+        return answered
 
     def calculation(self) -> Calculation:
-        """The whole, when nothing is left to ask."""
-        nodes = tuple(node for node in self._answered if node)
-        assert len(nodes) == len(self.outline)
-        sure = [node.confidence or NOT_CONFIDENT for node in nodes]
+        """Returns the result of a complete computation."""
+        nodes = tuple(self._answered[node] for node in range(len(self.outline)))
+        confidences = [node.confidence or NOT_CONFIDENT for node in nodes]
         return Calculation(
             expression=nodes[-1].expression,
             result=nodes[-1].result,
             exact=answer_text(self.exact),
             verified=all(node.agrees for node in nodes),
             confidence=Confidence(
-                answer=math.prod(s.answer for s in sure),
-                weakest_step=min(s.weakest_step for s in sure),
-                whole=math.prod(s.whole for s in sure),
+                answer=math.prod(c.answer for c in confidences),
+                weakest_step=min(c.weakest_step for c in confidences),
+                whole=math.prod(c.whole for c in confidences),
             ),
             nodes=nodes,
             model=self._model,
@@ -249,35 +302,41 @@ class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
-        """`decoder` runs the checkpoint's model; by default torch does. Raises DataError where the
-        model's tokens are not the notation's characters."""
+        """`decoder` runs the checkpoint's model; it defaults to the model itself. Raises DataError
+        if the tokenizer lacks characters of the notation."""
         checkpoint.tokenizer.require_characters()
         self.checkpoint = checkpoint
         self.decoder: Decoder = decoder or checkpoint.model
         self.domain = Domain(checkpoint.recipe.work_digits)
-        self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])  # raises where one is lacking
+        # Encodes all characters, so that it raises DataError if one is missing.
+        self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])
 
     def begin(self, expression: str) -> Computation:
-        """Raises ExpressionError for what it cannot take."""
+        """Returns the computation of an expression. Raises ExpressionError as it does."""
         return Computation(expression, self.checkpoint.name, self.domain)
 
     def calculate(self, expression: str) -> Calculation:
-        """The answer, all operations of one level in one batch. Raises ExpressionError."""
+        """Returns the answer. All operations of one level of the tree are one batch. Raises
+        ExpressionError as `Computation` does."""
         computation = self.begin(expression)
         tokenizer = self.checkpoint.tokenizer
         device = next(self.checkpoint.model.parameters()).device
         while questions := computation.questions():
             prompts = [tokenizer.encode(question.prompt).tolist() for question in questions]
             prompts_BP = torch.tensor(prompts, device=device)
-            written = generate(self.decoder, prompts_BP, self.stop)
-            for question, w in zip(questions, written, strict=True):
-                computation.answer(question.node, tokenizer.decode(w.ids), w.probabilities)
+            completions = generate(self.decoder, prompts_BP, self.stop)
+            for question, completion in zip(questions, completions, strict=True):
+                output = tokenizer.decode(completion.ids)
+                computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
 
 
 def read_answer(text: str) -> tuple[str | None, Number | None]:
-    """The answer in a whole problem as the model completed it, as text and as a number: what
-    follows the last `=`, closed by `$`. None where that is not an answer, or not a number."""
+    """Returns the answer in a completed problem, as text and as a number.
+
+    The answer is what follows the last `=`, up to a closing `$`. Both are None if that is not an
+    answer in the notation; the number is None if the answer is `nan`.
+    """
     field = text.rpartition("=")[2]
     if not field.endswith("$"):
         return None, None
@@ -289,13 +348,17 @@ def read_answer(text: str) -> tuple[str | None, Number | None]:
 
 
 def _in_order(tree: Binary) -> list[Binary]:
-    """All operations, operands before the operation that needs them, left before right."""
+    """Returns all operations: operands before the operation that uses them, left before right."""
     operands = [e for e in (tree.left, tree.right) if isinstance(e, Binary)]
     return [*(node for operand in operands for node in _in_order(operand)), tree]
 
 
 def _exact(expression: Expression, domain: Domain, operand: bool = False) -> Number:
-    """Its value by exact arithmetic, each operation rounded to two places."""
+    """Returns the value by exact arithmetic, each operation rounded to two places.
+
+    Raises ExpressionError for a division by zero, and for a number outside `domain`; the whole
+    expression may be outside it unless it is an `operand`.
+    """
     kind = ExpressionErrorKind
     start, end = expression.start, expression.end
     if isinstance(expression, Literal):
@@ -308,7 +371,7 @@ def _exact(expression: Expression, domain: Domain, operand: bool = False) -> Num
             kind.DIVISION_BY_ZERO, "division by zero", expression.right.start, expression.right.end
         )
     value = answer(Problem(a, expression.op, b))
-    assert value is not None  # only a division by zero has none
+    assert value is not None  # it is None only for a division by zero
     if operand and (reason := domain.reason_against(value)):
         text = f"{show(expression)} is {number_text(value)}: {reason}"
         raise ExpressionError(kind.OUT_OF_RANGE, text, start, end)

@@ -1,11 +1,11 @@
-"""What a person types -> a tree of operations on numbers, and back.
+"""Expressions: text that people type to a tree of operations on numbers, and back.
 
-    12.5*3 - 1,000    a product less a number
-    7 × 6 ÷ 2         with the signs that people type
-    -(2+3)            is 0-(2+3); before a number, a minus is the sign of that number
+    12.5*3 - 1,000    a product minus a number
+    7 × 6 ÷ 2         other signs for the operations
+    -(2+3)            is 0-(2+3); directly before a number, a minus is its sign
 
-Every node says for which part of the text it stands. Parentheses around an operand belong to the
-operation: in `(1+2)*3` the sum stands for `1+2`, the product for all of it.
+Every node has the position of its text. Parentheses around an operand belong to the operation that
+uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the product is all of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from datagen.arithmetic import Number, Operation
 from datagen.notation import number_text
 
 MAX_LENGTH = 400  # characters of an expression
-MAX_DEPTH = 40  # operations, each on the result of another
+MAX_DEPTH = 40  # of nested operations
 
-_TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # one character for one: positions stay
-_SEPARATORS = ",_'’\u00a0\u202f\u2009"  # of thousands; the last three are spaces
+_TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # each by one character, so that positions stay
+_SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
 _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 
-# What is no well-formed group of thousands is not read as one: `12,5` is 12, then a comma.
+# Only groups of three digits are thousands: `12,5` is read as 12, then a comma.
 _THOUSANDS = (
     rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
 )
@@ -48,7 +48,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number as typed, its sign included, at `text[start:end]`."""
+    """A number with its sign, at `text[start:end]`."""
 
     number: Number
     start: int
@@ -58,8 +58,8 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """An operation at `text[start:end]`: from where its left operand starts to where its right one
-    ends, parentheses around these included."""
+    """An operation at `text[start:end]`: from the start of its left operand to the end of its right
+    operand, including parentheses around these."""
 
     op: Operation
     left: Expression
@@ -76,10 +76,10 @@ Expression: TypeAlias = Literal | Binary
 
 
 def parse(text: str) -> Binary:
-    """The tree of an expression of one operation or more; it may end in `=`.
+    """Returns the tree of an expression with one operation or more. It may end with `=`.
 
-    Raises ExpressionError for any other text. Neither the range of the numbers nor a division by
-    zero is looked at.
+    Raises ExpressionError for any other text. Does not check the range of numbers or division by
+    zero.
     """
     if len(text) > MAX_LENGTH:
         reason = f"longer than {MAX_LENGTH} characters"
@@ -87,16 +87,16 @@ def parse(text: str) -> Binary:
     try:
         whole = cast(_Part, _PARSER.parse(text.translate(_TYPED)))
     except (UnexpectedCharacters, UnexpectedToken) as error:
-        raise _refusal(text, error) from None
+        raise _syntax_error(text, error) from None
     if isinstance(whole.node, Literal):
-        raise _no_operation(whole.end, whole.end)
+        raise _missing_operation(whole.end, whole.end)
     return whole.node
 
 
 def show(expression: Expression) -> str:
-    """The canonical text: no spaces, no parentheses but those that the tree needs.
+    """Returns the canonical text of a tree, without spaces and superfluous parentheses.
 
-    `parse` makes the same tree of it, apart from where its nodes stand, unless it is too long.
+    `parse` returns the same tree for it, except for positions, unless the text is too long.
     """
     if isinstance(expression, Literal):
         return number_text(expression.number)
@@ -110,14 +110,14 @@ def show(expression: Expression) -> str:
 
 
 def _rank(expression: Expression) -> int:
-    """How tightly the parts of the text of a node hold together."""
+    """Returns the precedence of a node: 0 for + and -, 1 for * and /, 2 for a number."""
     if isinstance(expression, Literal):
         return 2
     return int(expression.op in (Operation.MUL, Operation.DIV))
 
 
 class _Part(NamedTuple):
-    """A node, and where it stands together with the parentheses around it."""
+    """A node, and the position of its text including parentheses around it."""
 
     node: Expression
     start: int
@@ -126,7 +126,8 @@ class _Part(NamedTuple):
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, _Part]):
-    """Makes the nodes while the text is parsed, operands first; named as in the grammar."""
+    """Builds the nodes during parsing, operands first. Methods are named after rules of the
+    grammar."""
 
     def literal(self, typed: Token) -> _Part:
         start, end = _span(typed)
@@ -158,7 +159,7 @@ def _operation(left: _Part, op: Operation, right: _Part) -> _Part:
 
 
 def _number(typed: str, end: int) -> Number:
-    """What a number means that was typed without a sign and ends at `end` in the text."""
+    """Returns the number typed without a sign. It ends at `end` in the text."""
     whole, point, places = typed.translate(_NO_SEPARATORS).partition(".")
     superfluous = places[2:].lstrip("0")
     if superfluous:
@@ -174,53 +175,54 @@ def _span(token: Token) -> tuple[int, int]:
     return start, start + len(token)
 
 
-def _refusal(text: str, error: UnexpectedCharacters | UnexpectedToken) -> ExpressionError:
-    """What is wrong with a text that the grammar does not derive, in the words of a person.
+def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> ExpressionError:
+    """Returns the error for a text that the grammar rejects, with a reason in plain words.
 
-    Of what the parser would have taken, NUMBER tells whether an operand is due, and PLUS whether
-    an operation may follow; with neither, the expression has ended in `=`.
+    If the parser expects a NUMBER, an operand is missing; if it expects a PLUS, an operation may
+    follow; with neither, the expression has ended with `=`.
     """
     if isinstance(error, UnexpectedCharacters):
-        wanted, found, start = error.allowed, "", cast(int, error.pos_in_stream)
+        expected, actual, start = error.allowed, "", cast(int, error.pos_in_stream)
         end = start + 1
     else:
-        wanted, found = error.expected, error.token.type
-        start, end = (len(text), len(text)) if found == "$END" else _span(error.token)
+        expected, actual = error.expected, error.token.type
+        start, end = (len(text), len(text)) if actual == "$END" else _span(error.token)
     character = text[start:end]
 
     if character == ",":
         reason = "a comma; write decimals with a point: a comma may only separate thousands"
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
-    if "NUMBER" in wanted:
+    if "NUMBER" in expected:
         reason = f"a number is expected, not {repr(character) if character else 'the end'}"
-    elif "PLUS" not in wanted:
+    elif "PLUS" not in expected:
         reason = "nothing may follow the ="
-    elif found in ("NUMBER", "LPAR"):
-        return _no_operation(start, end)
-    elif found == "RPAR":
+    elif actual in ("NUMBER", "LPAR"):
+        return _missing_operation(start, end)
+    elif actual == "RPAR":
         reason = "a ) without its ("
-    elif found in ("EQUAL", "$END"):
-        reason = f"a ) is missing: the ( at position {_unclosed(text[:start])} is not closed"
+    elif actual in ("EQUAL", "$END"):
+        position = _last_open_parenthesis(text[:start])
+        reason = f"a ) is missing: the ( at position {position} is not closed"
     else:
         hint = _HINTS.get(character, "")
         reason = f"{character!r} is not an operation; valid are + - * /{hint}"
     return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
 
 
-def _no_operation(start: int, end: int) -> ExpressionError:
+def _missing_operation(start: int, end: int) -> ExpressionError:
     reason = "an operation is missing: one of + - * /"
     return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
 
 
-def _unclosed(text: str) -> int:
-    """Where the last ( stands that no ) closes; there is one."""
-    opened = []
+def _last_open_parenthesis(text: str) -> int:
+    """Returns the position of the last ( without its ). There must be one."""
+    positions = []
     for position, character in enumerate(text):
         if character == "(":
-            opened.append(position)
+            positions.append(position)
         elif character == ")":
-            opened.pop()
-    return opened[-1]
+            positions.pop()
+    return positions[-1]
 
 
 _PARSER = Lark(_GRAMMAR, parser="lalr", transformer=_Builder())

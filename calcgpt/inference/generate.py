@@ -1,6 +1,6 @@
 """Decoding with a key/value cache.
 
-Shapes: B sequences, P prompt tokens, V vocabulary.
+Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,22 +17,26 @@ from calcgpt.errors import ConfigError, DataError
 
 
 class Decoder(Protocol):
-    """What decoding needs of a model: a LanguageModel, or one that another library runs."""
+    """The interface that decoding needs. A LanguageModel has it; a model that another library runs
+    may have it too."""
 
     config: ModelConfig
 
     def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
-        """Logits of the tokens after those in the cache, (B, 1, V) with `last_only`; the cache
-        holds them afterwards."""
+        """Returns the logits of tokens that follow those in the cache, and adds them to it.
+
+        They are (B, T, V), or (B, 1, V) of the last token with `last_only`.
+        """
 
     def new_cache(self, batch: int, n_token: int) -> Any:
-        """An empty cache for so many sequences of at most so many tokens; its `select(rows)` keeps
-        these rows."""
+        """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
+        `select(rows)` keeps only these rows."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. Temperature 0 is greedy; then the rest plays no part."""
+    """How the next token is chosen. At temperature 0, decoding is greedy and the other fields have
+    no effect."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -40,7 +44,7 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        # Below 1e-4, float32 logits overflow; that is greedy decoding, which is 0.
+        # Below 1e-4, float32 logits overflow. The limit is greedy decoding: temperature 0.
         if self.temperature != 0 and not 1e-4 <= self.temperature < math.inf:
             raise ConfigError("temperature must be 0, or at least 0.0001 and finite")
         if not 0 < self.top_p <= 1:
@@ -51,8 +55,8 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote after a prompt: the tokens, and the probability it gave each (at
-    temperature 1, whatever it was sampled at)."""
+    """The tokens that a model wrote after a prompt, and the probability of each at temperature 1,
+    also if they were sampled at another."""
 
     ids: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
@@ -60,19 +64,19 @@ class Completion:
 
 @dataclass(frozen=True)
 class Step:
-    """What one forward pass added: a token to each of B open rows."""
+    """The result of one forward pass: a token for each of the B open rows."""
 
-    rows: list[int]  # which of the prompts, in ascending order
+    rows: list[int]  # indices of the prompts, ascending
     ids: list[int]
     probabilities: list[float]
-    logits_BV: torch.Tensor  # what they were chosen from
+    logits_BV: torch.Tensor  # from which the tokens were chosen
 
 
 class Generation:
-    """A batch of prompts in the course of being continued, a token a step.
+    """Continues a batch of prompts, one token per step.
 
-    All prompts have the same length, P >= 1. A row ends with `stop_token`, after `max_new_tokens`,
-    or where the model's context is full. Deterministic under `sampling.seed` for a given batch.
+    All prompts have the same length, P >= 1. A row ends with `stop_token`, after `max_new_tokens`
+    or when the model's context is full. For a given batch, `sampling.seed` determines the result.
     """
 
     def __init__(
@@ -84,9 +88,9 @@ class Generation:
         sampling: Sampling | None = None,
     ) -> None:
         batch, length = prompts_BP.shape
-        room = model.config.block_size - length + 1  # the last token need not be read again
-        self._left = room if max_new_tokens is None else min(room, max_new_tokens)
-        self.rows = list(range(batch)) if self._left > 0 else []  # still open
+        limit = model.config.block_size - length + 1  # the last token is never read
+        self._left = limit if max_new_tokens is None else min(limit, max_new_tokens)
+        self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
         self._model = model
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
@@ -98,8 +102,8 @@ class Generation:
 
     @torch.inference_mode()
     def step(self) -> Step:
-        """Add a token to every open row, of which there must be one."""
-        if self._n_shared:  # what all prompts begin with is read once
+        """Adds a token to every open row. There must be at least one."""
+        if self._n_shared:  # the shared prefix of the prompts is read once
             self._model(self._tokens[:1, : self._n_shared], self._cache, True)
             self._cache.select(
                 torch.zeros(len(self.rows), dtype=torch.int64, device=self._tokens.device)
@@ -109,24 +113,24 @@ class Generation:
         logits_BV = self._model(self._tokens, self._cache, True)[:, -1].float()
         next_B = choose(logits_BV, self._sampling, self._rng)
         probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
-        added = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
+        step = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
         self._left -= 1
         self._tokens = next_B[:, None]
-        ended = zip(added.rows, added.ids, strict=True)
-        self.drop({row for row, token in ended if token == self._stop_token or self._left == 0})
-        return added
+        tokens = zip(step.rows, step.ids, strict=True)
+        self.drop({row for row, token in tokens if token == self._stop_token or self._left == 0})
+        return step
 
     def drop(self, rows: Collection[int]) -> None:
-        """Close these rows, if they are open: they leave the batch."""
-        keep = [place for place, row in enumerate(self.rows) if row not in rows]
+        """Removes these rows from the batch, if they are open."""
+        keep = [index for index, row in enumerate(self.rows) if row not in rows]
         if len(keep) == len(self.rows):
             return
-        self.rows = [self.rows[place] for place in keep]
+        self.rows = [self.rows[index] for index in keep]
         if self.rows:
-            index = torch.tensor(keep, device=self._tokens.device)
-            self._tokens = self._tokens[index]
-            if not self._n_shared:  # else the cache has one row so far, which all need
-                self._cache.select(index)
+            indices = torch.tensor(keep, device=self._tokens.device)
+            self._tokens = self._tokens[indices]
+            if not self._n_shared:  # otherwise the cache still has a single row, which all share
+                self._cache.select(indices)
 
 
 def generate(
@@ -136,8 +140,7 @@ def generate(
     max_new_tokens: int | None = None,
     sampling: Sampling | None = None,
 ) -> list[Completion]:
-    """What follows each prompt, up to and including `stop_token`, one completion a row; see
-    `Generation`."""
+    """Returns the completion of each prompt, which includes `stop_token`; see `Generation`."""
     generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
     outputs = [Completion() for _ in prompts_BP]
     while generation.rows:
@@ -149,14 +152,15 @@ def generate(
 
 
 def _shared_prefix(prompts_BP: torch.Tensor) -> int:
-    """How many tokens all prompts begin with; of equal prompts, all but the last."""
-    alike_P = (prompts_BP == prompts_BP[0]).all(dim=0)
-    alike_P[-1] = False
-    return int(alike_P.int().argmin())
+    """Returns the number of leading tokens that all prompts share, at most P - 1."""
+    equal_P = (prompts_BP == prompts_BP[0]).all(dim=0)
+    equal_P[-1] = False
+    return int(equal_P.int().argmin())
 
 
 def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) -> torch.Tensor:
-    """The next token of each row, (B,)."""
+    """Returns the next token of each row, (B,). Raises DataError if it has to sample from logits
+    that are not finite."""
     if sampling.temperature == 0:
         return logits_BV.argmax(dim=-1)
     if not logits_BV.isfinite().all():
@@ -167,10 +171,11 @@ def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) ->
         logits_BV = logits_BV.masked_fill(logits_BV < threshold, float("-inf"))
     probs_BV = logits_BV.softmax(dim=-1)
     if sampling.top_p < 1:
-        # Nucleus (Holtzman et al. 2020): a token stays while those before it hold less than p.
+        # Nucleus sampling (Holtzman et al. 2020): a token stays if those more probable than it
+        # have less than p in total.
         ordered, order = probs_BV.sort(dim=-1, descending=True)
         beyond_BV = ordered.cumsum(dim=-1) - ordered >= sampling.top_p
-        beyond_BV[:, 0] = False  # nor does a p that is 0 in float32 leave none
+        beyond_BV[:, 0] = False  # one token stays even if p is 0 in float32
         ordered[beyond_BV] = 0
         probs_BV = torch.zeros_like(probs_BV).scatter_(-1, order, ordered)
     return torch.multinomial(probs_BV, 1, generator=rng).squeeze(1)

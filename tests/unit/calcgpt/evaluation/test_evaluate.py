@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from datagen_strategies import problems
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.problems import read_problems, split_line
+from calcgpt.data.problems import Line, read_problems, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation import evaluate as module
-from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
+from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, evaluate, score
 from calcgpt.inference.generate import Completion, Sampling
+from datagen.arithmetic import Problem
 from datagen.errors import NotationError
-from datagen.notation import ALPHABET
+from datagen.notation import ALPHABET, render
 
 ADD = "$(0000000782+0000000021)=3080000000$"
 SUB = "$(0000002.08-0000136.22)=41.431-000$"
@@ -193,15 +196,14 @@ def test_sampled_evaluation_follows_its_seed(tiny: Checkpoint, data_folder: Path
 
 
 def test_batches_change_nothing_and_progress_counts_them(
-    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Checkpoint, data_folder: Path
 ) -> None:
     lines = read_problems(data_folder / "test.txt")
     whole = evaluate(tiny.model, tiny.tokenizer, lines).outputs
-    monkeypatch.setattr(module, "BATCH_SIZE", 15)
-    told: list[int] = []
-    batched = evaluate(tiny.model, tiny.tokenizer, lines, progress=told.append)
+    counts: list[int] = []
+    batched = evaluate(tiny.model, tiny.tokenizer, lines, progress=counts.append, batch_size=15)
     assert batched.outputs == whole
-    assert told == [15, 15, 10]
+    assert counts == [15, 15, 10]
 
 
 def test_a_model_that_is_always_right_scores_one(
@@ -231,15 +233,14 @@ def test_right_is_what_the_exact_match_counts() -> None:
     assert evaluation.scores.exact_match == 0.5
 
 
-def test_each_character_has_its_probability_whatever_the_order_of_the_batches(
-    tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_character_has_its_probability_in_any_order_of_batches(
+    tiny: Checkpoint, data_folder: Path
 ) -> None:
-    # Prompts of two lengths, so that they are answered in another order than they stand in.
+    # Prompts of two lengths, so that they are answered in another order.
     lines = read_problems(data_folder / "test.txt", 6)
     shorter = [dataclasses.replace(line, prompt=line.prompt[1:]) for line in lines[::2]]
     mixed = [line for pair in zip(lines[1::2], shorter, strict=True) for line in pair]
-    monkeypatch.setattr(module, "BATCH_SIZE", 2)
-    together = evaluate(tiny.model, tiny.tokenizer, mixed)
+    together = evaluate(tiny.model, tiny.tokenizer, mixed, batch_size=2)
     for row, line in enumerate(mixed):
         alone = evaluate(tiny.model, tiny.tokenizer, [line])
         assert together.outputs[row] == alone.outputs[0]
@@ -260,3 +261,55 @@ def test_the_model_is_never_shown_the_answer(
     scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores
     assert sorted(shown) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
     assert scores.char_accuracy == scores.exact_match == 0.0
+
+
+def evaluated(lines: list[Line], right: list[bool]) -> Evaluation:
+    """An evaluation in which these answers are right."""
+    outputs = [line.field if ok else "" for line, ok in zip(lines, right, strict=True)]
+    return Evaluation(score(lines, outputs), lines, outputs, [[]] * len(lines), 1.0)
+
+
+def test_rows_are_digits_of_a_and_columns_of_b() -> None:
+    texts = [
+        "$(0000000782+0000000021)=3080000000$",  # 78200 and 2100: five digits and four
+        "$(0000-782.0+0000000021)=0.167-0000$",  # the sign has no digit
+        "$(0000000000+0000000.05)=50.0000000$",  # no digit and one
+        "$(0000000471/0000000299)=85.1000000$",
+    ]
+    tables = by_operand_length(
+        evaluated([split_line(t) for t in texts], [True, False, True, False])
+    )
+    empty = [[0] * 6 for _ in range(6)]
+    n, right = [list(row) for row in empty], [list(row) for row in empty]
+    n[5][4], n[0][1], right[5][4], right[0][1] = 2, 1, 1, 1
+    assert tables["+"] == {"n": n, "right": right}
+    assert tables["/"]["n"][5][5] == 1
+    assert tables["/"]["right"] == empty
+    assert list(tables) == ["+", "/"]
+
+
+@given(st.lists(st.tuples(problems, st.booleans()), min_size=1))
+def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bool]]) -> None:
+    lines = [split_line(render(problem)) for problem, _ in rows]
+    tables = by_operand_length(evaluated(lines, [right for _, right in rows]))
+    sizes = {len(row) for t in tables.values() for table in t.values() for row in (table, *table)}
+    assert len(sizes) == 1
+    cells = [(p.op.value, digits(p.a.hundredths), digits(p.b.hundredths)) for p, _ in rows]
+    expected = {
+        "n": Counter(cells),
+        "right": Counter(cell for cell, (_, right) in zip(cells, rows, strict=True) if right),
+    }
+    for name, counts in expected.items():
+        actual = {
+            (op, a, b): count
+            for op, table in tables.items()
+            for a, row in enumerate(table[name])
+            for b, count in enumerate(row)
+            if count
+        }
+        assert actual == counts
+
+
+def digits(hundredths: int) -> int:
+    """Returns the smallest number of digits whose power of ten is above the magnitude."""
+    return next(d for d in range(20) if abs(hundredths) < 10**d)

@@ -16,19 +16,19 @@ from calcgpt.checkpoint import Checkpoint, model_card, score_cells
 from calcgpt.config import Recipe
 from calcgpt.data.problems import split_line
 from calcgpt.errors import CheckpointError, DataError
-from calcgpt.evaluation.evaluate import Evaluation, by_length, score
-from calcgpt.evaluation.first_errors import fault_record
+from calcgpt.evaluation.calibration import confidence_record
+from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, score
+from calcgpt.evaluation.first_errors import first_error_record
 from calcgpt.evaluation.report import (
     comparison_table,
     confidence_line,
     evaluation_record,
     excerpt,
-    fault_table,
+    first_error_table,
     publish,
     score_table,
     wrong_answers,
 )
-from calcgpt.inference.confidence import confidence_record
 from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Scores
 from calcgpt.recipe import build
@@ -167,14 +167,14 @@ def test_the_fault_table_has_a_row_for_each_kind_of_step() -> None:
         "first_faults": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
         "faults_of_right_answers": {"*": {"sign": 2}, "/": {"layout": 1}},
     }
-    assert [line.split() for line in fault_table(record).splitlines()] == [
+    assert [line.split() for line in first_error_table(record).splitlines()] == [
         ["first", "wrong", "step", "+", "*", "/"],
         ["sign", "0", "1", "1,500"],
         ["product", "row", "0", "3", "0"],
         ["right", "answers", "with", "a", "wrong", "step:", "3"],
     ]
     nothing = {"by_operation": {"+": {}}, "first_faults": {}, "faults_of_right_answers": {}}
-    assert fault_table(nothing) == "right answers with a wrong step: 0"
+    assert first_error_table(nothing) == "right answers with a wrong step: 0"
 
 
 def test_only_a_recipe_of_worked_steps_has_digits(tiny: Checkpoint) -> None:
@@ -196,11 +196,11 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
     record, evaluation = evaluation_record(
         with_data(tiny, format="steps"), data, Sampling(), progress=False
     )
-    assert record["first_faults"] == fault_record(evaluation, 7)["first_faults"]
+    assert record["first_faults"] == first_error_record(evaluation, 7)["first_faults"]
     assert sum(sum(counts.values()) for counts in record["first_faults"].values()) == 40
     assert record["faults_of_right_answers"] == {}
     assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
-    assert record["by_length"] == by_length(evaluation)
+    assert record["by_length"] == by_operand_length(evaluation)
     assert record["confidence"] == confidence_record(
         evaluation.outputs, evaluation.probabilities, evaluation.right
     )
@@ -284,7 +284,7 @@ def test_eval_shows_confidence_and_faults_and_writes_the_record(
     assert (ended.code, ended.err) == (0, "")
     record = json.loads((tmp_path / "record.json").read_text())
     scores = Scores.model_validate(record)
-    for shown in (score_table(scores), confidence_line(record), fault_table(record)):
+    for shown in (score_table(scores), confidence_line(record), first_error_table(record)):
         assert f"\n{shown}\n" in ended.out
     assert ended.out.count(" expected, ") == 2
 

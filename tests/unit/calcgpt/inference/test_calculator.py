@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from datagen_strategies import numbers, problems
+from datagen_strategies import numbers, problems, problems_of
 from expressions import expressions, value_of
 from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
 from hypothesis import given, settings
@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.calculator import Calculation, Calculator, Domain, read_answer
-from calcgpt.inference.confidence import NOT_CONFIDENT
+from calcgpt.inference.calculator import (
+    NOT_CONFIDENT,
+    Calculation,
+    Calculator,
+    Confidence,
+    Domain,
+    confidence,
+    read_answer,
+)
 from calcgpt.inference.expression import parse, show
 from datagen.arithmetic import Operation, Problem, answer
 from datagen.notation import answer_text, render_answer
+from datagen.steps import StepKind, quotient_digits, work_steps
 
 
 def calculator(completion: object = None, digits: int | None = None) -> Calculator:
@@ -251,3 +259,46 @@ def test_an_answer_does_not_depend_on_its_company(tiny: Checkpoint, parts: list[
     for node in together.nodes:
         if node.expression in alone:
             assert node.output == alone[node.expression]
+
+
+def test_the_three_numbers_by_hand() -> None:
+    written, probabilities = "x1=5.0$", [0.5, 0.25, 0.8, 0.5, 1.0, 1.0, 0.5]
+    assert confidence(written, probabilities) == Confidence(
+        answer=0.25, weakest_step=0.25, whole=0.5 * 0.25 * 0.8 * 0.5 * 0.5
+    )
+
+
+def test_an_answer_without_work_has_no_step() -> None:
+    assert confidence("5$", [0.5, 0.5]) == Confidence(answer=0.25, weakest_step=1.0, whole=0.25)
+
+
+def test_quotient_digits_are_left_out() -> None:
+    output = "y1a+3:=5$"
+    probabilities = [1.0, 0.5, 1.0, 1.0, 0.1, 1.0, 1.0, 0.5, 0.5]
+    assert confidence(output, probabilities) == Confidence(
+        answer=0.25, weakest_step=0.5, whole=0.125
+    )
+    assert confidence(f"x{output[1:]}", probabilities).weakest_step == 0.1  # in no other work
+
+
+@given(problems_of(7))
+def test_quotient_digits_are_found_in_any_work(problem: Problem) -> None:
+    choices, work = set(), ""
+    for step in work_steps(problem, 7):
+        choices |= {len(work)} if step.kind == StepKind.QUOTIENT else set()
+        work += step.text
+    assert quotient_digits(work) == choices
+
+
+@pytest.mark.parametrize("output", ["", "x1=", "x1=5.0", "$x"])
+def test_an_output_without_an_end_has_no_confidence(output: str) -> None:
+    assert confidence(output, [1.0] * len(output)) == NOT_CONFIDENT
+
+
+@given(st.text("x0=", max_size=30), st.data())
+def test_no_part_is_less_probable_than_the_whole(work: str, data: st.DataObject) -> None:
+    output = work + "$"
+    probabilities = data.draw(st.lists(st.floats(0, 1), min_size=len(output), max_size=len(output)))
+    result = confidence(output, probabilities)
+    assert 0 <= result.whole <= min(result.answer, result.weakest_step)
+    assert max(result.answer, result.weakest_step) <= 1

@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.calculator import Calculation, Node
-from calcgpt.inference.confidence import Confidence
+from calcgpt.inference.calculator import Calculation, Confidence, Node
 from calcgpt.lab.inspection import (
     BINS,
     INSERTED,

@@ -1,0 +1,72 @@
+"""Calibration: whether a model's confidence tells how often it is right."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from calcgpt.inference.calculator import Confidence, confidence
+
+N_BINS = 10
+EDGES = [index / N_BINS for index in range(N_BINS + 1)]
+
+
+def reliability(confidences: Sequence[float], right: Sequence[bool]) -> dict[str, Any]:
+    """Returns confidence against accuracy (Guo et al. 2017) of one answer or more.
+
+    `bins` are N_BINS of equal width. Each has its bounds `low` (inclusive) and `high` (exclusive
+    except in the last bin), the number of answers `n`, their mean `confidence` and their
+    `accuracy`; the last two are None in an empty bin. `expected_calibration_error` is the mean
+    distance between confidence and accuracy, weighted by `n`.
+    """
+    rows: list[list[tuple[float, bool]]] = [[] for _ in range(N_BINS)]
+    for value, is_right in zip(confidences, right, strict=True):
+        rows[bisect_right(EDGES, value, 1, N_BINS) - 1].append((value, is_right))
+    bins, distance = [], 0.0
+    for (low, high), group in zip(pairwise(EDGES), rows, strict=True):
+        n, total = len(group), sum(value for value, _ in group)
+        n_right = sum(is_right for _, is_right in group)
+        mean, accuracy = (total / n, n_right / n) if n else (None, None)
+        distance += abs(total - n_right)  # n times the distance of the means
+        bins.append({"low": low, "high": high, "n": n, "confidence": mean, "accuracy": accuracy})
+    return {"bins": bins, "expected_calibration_error": distance / len(confidences)}
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A confidence above which every answer of a sample is right."""
+
+    confidence: float
+    kept: float  # the share of the sample above it
+
+
+def threshold_without_error(confidences: Sequence[float], right: Sequence[bool]) -> Threshold:
+    """Returns the highest confidence of a wrong answer and the share of problems strictly above it.
+
+    If no answer is wrong, the threshold is 0 and all problems are kept. For other problems like
+    these n, the share that is wrong although above the threshold is at most 3/n with 95%
+    confidence (the rule of three): if the p most confident wrong answers were a larger share, the
+    probability that none of them is among n would be (1 - p)^n < 5%.
+    """
+    rows = list(zip(confidences, right, strict=True))
+    highest = max((value for value, is_right in rows if not is_right), default=0.0)
+    kept = len(rows) if all(right) else sum(value > highest for value in confidences)
+    return Threshold(highest, kept / len(rows))
+
+
+def confidence_record(
+    outputs: Sequence[str], probabilities: Sequence[Sequence[float]], right: Sequence[bool]
+) -> dict[str, Any]:
+    """Returns the `confidence` of a record: `reliability` by `whole`, and in `no_error_above` the
+    threshold by each of the three numbers."""
+    values = [confidence(o, p) for o, p in zip(outputs, probabilities, strict=True)]
+    columns = {name: [getattr(row, name) for row in values] for name in Confidence.model_fields}
+    return {
+        "reliability": reliability(columns["whole"], right),
+        "no_error_above": {
+            name: asdict(threshold_without_error(column, right)) for name, column in columns.items()
+        },
+    }
