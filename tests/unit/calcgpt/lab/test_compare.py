@@ -1,4 +1,4 @@
-"""Runs beside each other: their numbers, their names, their differences, their curves."""
+"""Comparison of runs: their results, names, differences and curves."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ import torch
 
 from calcgpt.errors import DataError, UserError
 from calcgpt.lab.compare import (
-    COLOURS,
-    LINES,
     Run,
     comparison_text,
-    differences,
     draw_comparison,
+    field_differences,
     figure,
     names,
     perplexity,
     read_runs,
-    style,
 )
+from calcgpt.plots import PALETTE, series_style
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start
 from calcgpt.training.run_folder import RunFolder
@@ -46,7 +44,7 @@ ROWS: list[dict[str, Any]] = [
 
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Path]:
-    """A run folder with these rows and, where there are overrides, the recipe."""
+    """Creates a run's folder with these rows and, given overrides, a recipe."""
 
     def run(name: str, *overrides: str, rows: list[dict[str, Any]] = ROWS) -> Path:
         folder = tmp_path / name
@@ -62,7 +60,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_the_summary_is_of_the_best_validation_as_checkpoints_are_chosen(
+def test_the_summary_has_the_scores_of_the_best_validation(
     make: Callable[..., Path],
 ) -> None:
     [run] = read_runs([make("mine")])
@@ -77,7 +75,7 @@ def test_the_summary_is_of_the_best_validation_as_checkpoints_are_chosen(
         "val_loss": 1.0,
         "val_loss_step": 30,
         "perplexity": math.e,
-        "char_accuracy": 0.625,  # of equal exact matches the one with the lower loss
+        "char_accuracy": 0.625,  # of two equal exact matches that with the lower loss
         "exact_match": 0.25,
         "exact_match_step": 20,
         "exact_match+": 0.375,
@@ -87,21 +85,21 @@ def test_the_summary_is_of_the_best_validation_as_checkpoints_are_chosen(
     }
 
 
-def test_what_was_not_measured_is_not_there(make: Callable[..., Path]) -> None:
+def test_the_table_leaves_out_what_was_not_measured(make: Callable[..., Path]) -> None:
     [run] = read_runs([make("young", rows=[{"step": 1, "tokens": 5, "loss": 1.0}])])
-    left = {key for key, value in run.summary().items() if value is not None}
-    assert left == {"name", "steps", "tokens", "train_loss"}
+    measured = {key for key, value in run.summary().items() if value is not None}
+    assert measured == {"name", "steps", "tokens", "train_loss"}
     heading, cells = comparison_text([run]).split("\n\n")[0].splitlines()
     assert heading.split() == ["steps", "tokens", "train", "loss"]
     assert cells.split() == ["young", "1", "5", "1.000"]
 
 
-def test_parameters_and_recipe_are_those_of_a_checkpoint(
+def test_parameters_and_recipe_come_from_a_checkpoint(
     make: Callable[..., Path], tiny_folder: Path
 ) -> None:
     folder = make("old")
     shutil.copytree(tiny_folder, folder / "step-00000010")
-    (folder / "step-00000020").mkdir()  # damaged: the one before is asked
+    (folder / "step-00000020").mkdir()  # damaged: the one before it counts
     [run] = read_runs([folder])
     parameters = json.loads((tiny_folder / "metrics.json").read_text())["parameters"]
     assert run.summary()["parameters"] == parameters
@@ -109,7 +107,7 @@ def test_parameters_and_recipe_are_those_of_a_checkpoint(
     assert run.fields["model.n_embd"] == 16
 
 
-def test_the_recipe_is_that_of_the_last_start(make: Callable[..., Path]) -> None:
+def test_the_recipe_comes_from_the_last_start(make: Callable[..., Path]) -> None:
     folder = make("mine", "train.steps=100")
     record_start(
         RunFolder(folder), load_recipe("nano", ("train.steps=300",)), data_sha256="abc",
@@ -121,25 +119,25 @@ def test_the_recipe_is_that_of_the_last_start(make: Callable[..., Path]) -> None
 
 
 def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
-    drawn = ("data.format=direct", "data.mixture.blog=1")
+    data = ("data.format=direct", "data.mixture.blog=1")
     folders = [
         make("a", "train.lr=1e-3", "description=one"),
-        make("b", "train.lr=2e-3", "description=two", *drawn),
+        make("b", "train.lr=2e-3", "description=two", *data),
         make("c"),
     ]
     runs = read_runs(folders)
-    found = differences(runs)
-    assert found["train.lr"] == [1e-3, 2e-3, None]
-    assert found["data.mixture.blog"] == [None, 1, None]
-    assert "description" not in found
-    assert {name.split(".")[0] for name in found} == {"train", "data"}
+    result = field_differences(runs)
+    assert result["train.lr"] == [1e-3, 2e-3, None]
+    assert result["data.mixture.blog"] == [None, 1, None]
+    assert "description" not in result
+    assert {name.split(".")[0] for name in result} == {"train", "data"}
     text = comparison_text(runs)
-    rows = [line.split() for line in text.partition("different in the recipes:\n")[2].splitlines()]
-    assert rows[0] == ["a", "b"]  # nothing is known of the third
+    rows = [line.split() for line in text.partition("recipe fields that differ:\n")[2].splitlines()]
+    assert rows[0] == ["a", "b"]  # the third has no recipe
     assert ["train.lr", "0.001", "0.002"] in rows
     assert ["data.mixture.blog", "-", "1.0"] in rows
-    assert text.endswith("no recipe is known of c")
-    assert "the recipes are alike" in comparison_text([runs[0], runs[0]])
+    assert text.endswith("no recipe found for c")
+    assert "the recipes are the same" in comparison_text([runs[0], runs[0]])
 
 
 @pytest.mark.parametrize(
@@ -155,14 +153,14 @@ def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
 def test_names_are_the_shortest_ends_that_differ(
     tmp_path: Path, paths: list[str], expected: list[str]
 ) -> None:
-    given = names([tmp_path / path for path in paths])
-    assert given == [name.replace("{}", tmp_path.name) for name in expected]
+    result = names([tmp_path / path for path in paths])
+    assert result == [name.replace("{}", tmp_path.name) for name in expected]
 
 
-def test_a_table_that_is_too_wide_goes_on_below(make: Callable[..., Path]) -> None:
+def test_a_wide_table_continues_below(make: Callable[..., Path]) -> None:
     runs = read_runs([make("first"), make("second")])
     whole = comparison_text(runs).splitlines()
-    assert len(whole) == 5  # with the line about the recipes that are not known
+    assert len(whole) == 5  # with the line about missing recipes
     narrow = comparison_text(runs, 60).split("\n\n")
     tables = [block.splitlines() for block in narrow[:-1]]
     assert len(tables) > 2
@@ -173,12 +171,12 @@ def test_a_table_that_is_too_wide_goes_on_below(make: Callable[..., Path]) -> No
     assert headings == whole[0].split()
 
 
-def test_perplexity_of_a_loss_beyond_all_bounds_is_none() -> None:
+def test_the_perplexity_of_a_huge_loss_is_none() -> None:
     assert perplexity(1e5) is None
 
 
 BAD: dict[str, tuple[str | None, str]] = {
-    "absent": (None, "absent is no folder"),
+    "absent": (None, "absent is not a folder"),
     "empty": ("", "metrics.jsonl is empty"),
     "no training": ('{"step": 1, "val_loss": 1.0}\n', "holds no row of training"),
     "not JSON": ("{\n", "line 1: not JSON"),
@@ -188,7 +186,7 @@ BAD: dict[str, tuple[str | None, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_run_is_refused_in_one_line(
+def test_a_folder_without_a_run_is_refused_in_one_line(
     tmp_path: Path, run_cli: Callable[..., Any], name: str
 ) -> None:
     content, reason = BAD[name]
@@ -203,17 +201,19 @@ def test_what_is_no_run_is_refused_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_that_are_none_of_runs_or_twice_the_same_are_named(
+def test_folders_of_checkpoints_and_folders_listed_twice_are_refused(
     make: Callable[..., Path], tiny_folder: Path
 ) -> None:
-    with pytest.raises(DataError, match=r"tiny holds no metrics\.jsonl"):
+    with pytest.raises(
+        DataError, match=r"tiny is not the folder of a run: it has no metrics\.jsonl"
+    ):
         read_runs([tiny_folder])
     folder = make("mine")
-    with pytest.raises(DataError, match="is given twice"):
+    with pytest.raises(DataError, match="is listed twice"):
         read_runs([folder, folder.parent / "." / "mine"])
 
 
-def test_the_command_prints_draws_and_writes(
+def test_the_command_prints_and_writes_its_files(
     make: Callable[..., Path], tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
@@ -232,21 +232,21 @@ def test_the_command_prints_draws_and_writes(
     assert written["differences"] == {"train.lr": [1e-3, 2e-3]}
 
 
-def test_curves_lie_over_each_other_with_one_key_for_all(make: Callable[..., Path]) -> None:
+def test_the_curves_of_all_runs_share_panels_and_one_legend(make: Callable[..., Path]) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     runs = read_runs([make("$a_{"), make("b", rows=ROWS[:1])])
-    drawn = figure(runs)
-    training, validation, exact = drawn.axes
-    points = [[line.get_xydata().tolist() for line in axes.lines] for axes in drawn.axes]
+    plot = figure(runs)
+    training, validation, exact = plot.axes
+    points = [[line.get_xydata().tolist() for line in axes.lines] for axes in plot.axes]
     assert points[0] == [[[0.001, 3.0], [0.002, 2.5], [0.003, 2.0]], [[0.001, 3.0]]]
     assert points[1] == [[[0.001, 2.0], [0.002, 1.5], [0.003, 1.0]], []]
     assert points[2] == [[[0.001, 0.25], [0.002, 0.25], [0.003, 0.125]], []]
-    assert training.lines[1].get_marker() == "o"  # a single point would not be seen
+    assert training.lines[1].get_marker() == "o"  # a line of one point would be invisible
     for axes in (training, validation, exact):
-        assert [line.get_color() for line in axes.lines] == COLOURS[:2]
-    [legend] = drawn.legends
+        assert [line.get_color() for line in axes.lines] == list(PALETTE.values())[:2]
+    [legend] = plot.legends
     assert [text.get_text() for text in legend.get_texts()] == [r"\$a_{", "b"]
-    drawn.savefig("/dev/null", format="png")  # the name is no formula
+    plot.savefig("/dev/null", format="png")  # the name is not a formula
 
 
 def test_a_run_without_scores_has_no_empty_panel(make: Callable[..., Path]) -> None:
@@ -254,17 +254,17 @@ def test_a_run_without_scores_has_no_empty_panel(make: Callable[..., Path]) -> N
     assert len(figure(read_runs([make("young", rows=ROWS[:1])])).axes) == 1
 
 
-def test_axes_are_logarithmic_where_runs_are_far_apart(make: Callable[..., Path]) -> None:
+def test_axes_are_logarithmic_if_the_runs_differ_widely(make: Callable[..., Path]) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     long = {"step": 100, "tokens": 300_000, "loss": 0.01}
-    drawn = figure(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
-    assert [axes.get_yscale() for axes in drawn.axes] == ["log", "linear", "linear"]
-    assert {axes.get_xscale() for axes in drawn.axes} == {"log"}
+    plot = figure(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
+    assert [axes.get_yscale() for axes in plot.axes] == ["log", "linear", "linear"]
+    assert {axes.get_xscale() for axes in plot.axes} == {"log"}
 
 
-def test_many_runs_are_told_apart() -> None:
-    n = len(COLOURS) * len(LINES)
-    assert len({str(style(index)) for index in range(n)}) == n >= 20
+def test_28_runs_have_different_lines() -> None:
+    styles = [series_style(index) for index in range(28)]
+    assert len({(style["color"], str(style["linestyle"])) for style in styles}) == 28
 
 
 def test_without_matplotlib_the_extra_is_named(
