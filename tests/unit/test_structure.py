@@ -20,8 +20,8 @@ FLOORS = [
     {"calcgpt.errors"},
     {"calcgpt.config"},
     {"calcgpt.recipe"},
-    {"calcgpt.model", "calcgpt.data"},
     {"calcgpt.metrics"},
+    {"calcgpt.model", "calcgpt.data"},
     {"calcgpt.plots", "calcgpt.checkpoint"},
     {"calcgpt.inference"},
     {"calcgpt.evaluation", "calcgpt.export", "api"},
@@ -30,7 +30,7 @@ FLOORS = [
     {"calcgpt.cli"},
     {"calcgpt.__main__"},
 ]
-LONGEST_CHAIN = 17
+LONGEST_CHAIN = 14
 WEB = ("fastapi", "starlette", "uvicorn", "httptools")
 
 
