@@ -1,18 +1,18 @@
-"""The table of variants: parameters, speed, and how far each is from other implementations.
+"""The table of variants: parameters, speed, and the difference from other implementations.
 
     pytest tests/parity --parity-report parity.json
     python -m benchmarks.variants --parity parity.json [--json FILE] [--markdown FILE]
 
-Every registered variant is one change to the blog's model, at the blog's size (8 layers of 96, 8
-heads, 128 positions). Training is batches of 16 by 128 tokens; decoding is greedy, 64 problems at
-once, a prompt of 25 characters and an answer of 11. All take their turn in every round, and the
-medians are given over the baseline's. Differences are the largest of all comparisons in which the
-variant took part, over the largest logit.
+Each variant is one change to the blog's model, at the blog's size: 8 layers of 96, 8 heads, 128
+positions. Training uses batches of 16 by 128 tokens. Decoding is greedy, 64 problems at once, with
+a prompt of 25 characters and an answer of 11. The variants alternate in every round. Speeds are
+medians relative to the baseline's. A difference is the largest of all comparisons of the variant,
+relative to the largest logit.
 """
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,10 @@ Fields = dict[str, Any]
 
 
 def variants() -> dict[str, ModelConfig]:
-    """What the table has a row for, by what is said of it in a recipe's [model]."""
-    marks = TOKENIZER.encode("$(+-*/=").tolist()  # coupled: where a number, or the answer, begins
+    """Returns the rows of the table: the line of a recipe's [model] -> the config."""
+    marks = TOKENIZER.encode("$(+-*/=").tolist()  # coupled: before a number or the answer
     base = load_preset(BASELINE).model_copy(update={"row_marks": marks})
-    registries: dict[str, Iterable[str]] = {
+    tables: dict[str, Iterable[str]] = {
         "architecture": MODELS,
         "position": POSITIONS,
         "attention": ATTENTIONS,
@@ -50,7 +50,7 @@ def variants() -> dict[str, ModelConfig]:
         "norm": NORMS,
         "norm_position": BLOCKS,
     }
-    changes: list[Fields] = [{field: name} for field, names in registries.items() for name in names]
+    changes: list[Fields] = [{field: name} for field, names in tables.items() for name in names]
     changes += [{"n_kv_head": heads} for heads in (2, 1)]
     changes += [{"qk_norm": True}, {"tie_embeddings": True, "head_bias": False}]
     table = {f'preset = "{BASELINE}"': base}
@@ -62,12 +62,12 @@ def variants() -> dict[str, ModelConfig]:
 
 
 def line(change: Fields) -> str:
-    """A change as TOML has it."""
+    """Returns a change as TOML, on one line."""
     return ", ".join(f"{field} = {json.dumps(value)}" for field, value in change.items())
 
 
 def decode_rate(model: LanguageModel, prompts_BP: torch.Tensor) -> float:
-    """Problems per second; the weights are random, and no token ends an answer."""
+    """Returns problems per second. The weights are random, and no token ends an answer."""
     model.eval()
     start = time.perf_counter()
     generate(model, prompts_BP, stop_token=-1, max_new_tokens=ANSWER)
@@ -77,7 +77,7 @@ def decode_rate(model: LanguageModel, prompts_BP: torch.Tensor) -> float:
 
 
 def speeds(configs: dict[str, ModelConfig], runs: int) -> dict[str, dict[str, Any]]:
-    """Training and decoding, each a `summary` over all variants."""
+    """Returns the speeds of training and decoding, each a `summary` over all variants."""
     generator = torch.Generator().manual_seed(0)
     size = BATCH, load_preset(BASELINE).block_size + 1
     batch_BT = torch.randint(len(TOKENIZER), size, generator=generator)
@@ -95,67 +95,66 @@ def speeds(configs: dict[str, ModelConfig], runs: int) -> dict[str, dict[str, An
     }
 
 
-def compared(label: str) -> Iterator[Fields]:
-    """The fields that a comparison of the parity report was about, where its label says so:
+def compared(label: str) -> Fields:
+    """Returns the fields that a comparison of the parity report tested, if its label names them:
     `llama, n_kv_head=2 vs LlamaForCausalLM`, or `naive implementation: rope, full, relu, ...`."""
-    subject, against, _ = label.partition(" vs ")
-    preset, *parts = subject.split(", ")
-    if against and preset in preset_names():
-        fields = load_preset(preset).model_dump()
-        for part in parts:
-            field, equals, value = part.partition("=")
-            if equals:
-                fields[field] = int(value) if value.isdigit() else value
-            elif part in FEEDFORWARDS:
-                fields["feedforward"] = part
-        fields["attention"] = "window" if "window=" in subject else fields["attention"]
-        yield fields
-    elif label.startswith("naive implementation: "):
+    if label.startswith("naive implementation: "):
         names = label.removeprefix("naive implementation: ").split(", ")
-        keys = ("position", "attention", "feedforward", "norm", "norm_position")
-        values = [name.removesuffix("-norm") for name in names]
-        yield (
-            dict(zip(keys, values, strict=False)) if len(names) > 1 else {"architecture": names[0]}
-        )
+        if len(names) == 1:
+            return {"architecture": names[0]}
+        return dict(zip(NAMED, (name.removesuffix("-norm") for name in names), strict=True))
+    subject, reference, _ = label.partition(" vs ")
+    preset, *parts = subject.split(", ")
+    if not reference or preset not in preset_names():
+        return {}
+    fields = load_preset(preset).model_dump()
+    for part in parts:
+        field, equals, value = part.partition("=")
+        if equals:
+            fields[field] = int(value) if value.isdigit() else value
+        elif part in FEEDFORWARDS:
+            fields["feedforward"] = part
+    return fields
 
 
 def differences(change: str, config: ModelConfig, report: dict[str, float]) -> dict[str, float]:
-    """The largest difference from the naive implementation and from transformers, where the
-    variant that `change` names was compared."""
+    """Returns the largest difference from the naive implementation and from transformers, in the
+    comparisons of the variant that `change` names."""
     field, _, value = change.partition(" = ")
     name = json.loads(value.partition(",")[0])
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for label, error in report.items():
         kind = "naive" if label.startswith("naive") else "transformers"
-        for fields in compared(label):
-            if field == "preset" and kind == "naive":
-                same = all(getattr(config, key) == value for key, value in fields.items())
-            elif field == "preset":
-                same = label.partition(" vs ")[0].partition(",")[0] == name
-            else:
-                same = str(fields.get(field)) == str(name)
-            if same:
-                found[kind] = max(found.get(kind, 0.0), error)
-    return found
+        if not (fields := compared(label)):
+            continue
+        if field == "preset" and kind == "naive":
+            same = all(getattr(config, key) == value for key, value in fields.items())
+        elif field == "preset":
+            same = label.partition(" vs ")[0].partition(",")[0] == name
+        else:
+            same = str(fields.get(field)) == str(name)
+        if same:
+            largest[kind] = max(largest.get(kind, 0.0), error)
+    return largest
 
 
 def markdown(rows: dict[str, Fields]) -> str:
-    """The table."""
-    header = ["`[model]`", "parameters", "training", "decoding", "from the naive one",
-              "from transformers"]  # fmt: skip
+    """Returns the table."""
+    speeds = ["training", "decoding"]
+    header = ["`[model]`", "parameters", *speeds, "from the naive one", "from transformers"]
     table = []
     for change, row in rows.items():
-        errors = [f"{row[of]:.0e}" if of in row else "" for of in ("naive", "transformers")]
-        speeds = [f"{row['training']:.2f}", f"{row['decoding']:.2f}"]
-        table.append([f"`{change}`", f"{row['parameters']:,}", *speeds, *errors])
+        errors = [f"{row[key]:.0e}" if key in row else "" for key in ("naive", "transformers")]
+        rates = [f"{row[speed]:.2f}" for speed in speeds]
+        table.append([f"`{change}`", f"{row['parameters']:,}", *rates, *errors])
     return markdown_table(header, table)
 
 
 def main() -> None:
     """Run the benchmark and print the table."""
     options = parser("Measure every variant.", runs=7)
-    options.add_argument("--parity", type=Path, required=True, help="what --parity-report wrote")
-    options.add_argument("--markdown", type=Path, help="write the table to this file, too")
+    options.add_argument("--parity", type=Path, required=True, help="file of --parity-report")
+    options.add_argument("--markdown", type=Path, help="also write the table to this file")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
 
@@ -165,7 +164,7 @@ def main() -> None:
     rows = {
         change: {
             "parameters": build_model(config, len(TOKENIZER)).n_parameters(),
-            **{kind: of["ratio"][change] for kind, of in measured.items()},
+            **{kind: speed["ratio"][change] for kind, speed in measured.items()},
             **differences(change, config, report),
         }
         for change, config in configs.items()
@@ -174,8 +173,8 @@ def main() -> None:
     print(table)
     if arguments.markdown:
         arguments.markdown.write_text(table + "\n", encoding="utf-8")
-    used = environment(torch.device("cpu"))
-    write(arguments.json, {"environment": used, "variants": rows, **measured})
+    machine = environment(torch.device("cpu"))
+    write(arguments.json, {"environment": machine, "variants": rows, **measured})
 
 
 if __name__ == "__main__":

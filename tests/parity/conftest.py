@@ -1,4 +1,4 @@
-"""The fixture that all parity tests share."""
+"""The fixture of the parity tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The models a second time, slowly: written from the papers' formulas alone, in NumPy, one
-sequence, one head and one query at a time.
+"""A second implementation of the models, naive and slow: written only from the papers' formulas, in
+NumPy, for one sequence, one head and one query at a time.
 
-Only weights and config come in: nothing of `calcgpt.model` is called. Each registry has its table
-here, and each registered name its line.
+Its inputs are weights and a config. It calls nothing of `calcgpt.model`. Each table there has a
+table here with the same names.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from calcgpt.config import ModelConfig
 
 Vector = np.ndarray
-Vectors = list[Vector]  # one for each position
+Vectors = list[Vector]  # one per position
 Weights = dict[str, np.ndarray]
 
 
 def logits(w: Weights, config: ModelConfig, vocab_size: int, tokens: Sequence[int]) -> np.ndarray:
-    """(T, V), of one sequence. `w` is the model's `state_dict`, as float64 arrays."""
+    """Returns the logits of one sequence, (T, V). `w` is the model's `state_dict` as float64
+    arrays."""
     return np.array(MODELS[config.architecture](w, config, vocab_size, list(tokens)))
 
 
@@ -83,10 +84,10 @@ def norm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
 
 def pre(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
     """Xiong et al. 2020, table 1, right."""
-    read = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
-    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, read), strict=True)]
-    read = [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
-    return [x_t + feedforward(w, config, f"{name}.ff", r) for x_t, r in zip(x, read, strict=True)]
+    normed = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
+    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, normed), strict=True)]
+    normed = [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
+    return [x_t + feedforward(w, config, f"{name}.ff", n) for x_t, n in zip(x, normed, strict=True)]
 
 
 def post(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
@@ -126,7 +127,7 @@ def silu(x: float) -> float:
     return x * sigmoid(x)
 
 
-# name -> (is there a gate, what is applied to each number)
+# Name -> (whether there is a gate, the function of each number).
 FEEDFORWARDS: dict[str, tuple[bool, Callable[[float], float]]] = {
     "relu": (False, lambda x: max(x, 0.0)),
     "relu2": (False, lambda x: max(x, 0.0) ** 2),  # So et al. 2021
@@ -167,8 +168,8 @@ def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors) -> Vector
         if config.qk_norm:
             q = [norm(w, f"{name}.q_norm", config, q_t) for q_t in q]
             k = [norm(w, f"{name}.k_norm", config, k_t) for k_t in k]
-        q = [position.turn(config, q_t, t) for t, q_t in enumerate(q)]
-        k = [position.turn(config, k_t, t) for t, k_t in enumerate(k)]
+        q = [position.rotate(config, q_t, t) for t, q_t in enumerate(q)]
+        k = [position.rotate(config, k_t, t) for t, k_t in enumerate(k)]
         for i in range(len(x)):
             scores = [
                 q[i] @ k[j] / math.sqrt(D) + position.score(w, config, (layer, h), q[i], i, j)
@@ -198,15 +199,15 @@ def landmark(config: ModelConfig, scores: list[float]) -> list[float]:
     """Mohtashami & Jaggi 2023, eqs. 1 to 4. Query i is the last of `scores`."""
     i, size = len(scores) - 1, config.landmark_block + 1
     past = range(i + 1)
-    p = [j // size * size + config.landmark_block for j in past]  # where j's landmark stands
+    p = [j // size * size + config.landmark_block for j in past]  # position of j's landmark
     group = []
     for j in past:
         if p[j] != j:
-            group.append(p[j])  # a token of the text is in the group of its block
+            group.append(p[j])  # a token of the text: the group of its block
         elif p[i] == j:
-            group.append(-1)  # a landmark that looks at itself: ignored
+            group.append(-1)  # a landmark that sees itself: ignored
         else:
-            group.append(p[i])  # the landmarks of other blocks: beside the query's own block
+            group.append(p[i])  # landmarks of other blocks: with the query's own block
     S = [
         math.exp(scores[j]) / sum(math.exp(scores[k]) for k in past if group[k] == group[j])
         for j in past
@@ -264,7 +265,7 @@ def learned(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
 
 
 def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
-    """The place counted on from the last mark up to t, and which mark that was."""
+    """The distance from the last mark up to t, and which mark that is."""
     place, row = -1, 0
     for token in ids[: t + 1]:
         place += 1
@@ -286,31 +287,31 @@ def rotate(config: ModelConfig, x: Vector, t: int) -> Vector:
     return y
 
 
-Place = tuple[int, int]  # layer and query head
+Head = tuple[int, int]  # layer and query head
 
 
-def integrated(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
-    """q (k + p) / sqrt(D) is the score without p and this."""
+def integrated(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
+    """q (k + p) / sqrt(D) is the score without p plus this."""
     layer, _ = at
     return q @ w["positions.table"][layer, 0, j] / math.sqrt(config.head_dim)
 
 
 def integrated_per_head(
-    w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int
+    w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int
 ) -> float:
     layer, head = at
     group = head // (config.n_head // config.kv_heads)
     return q @ w["positions.table"][layer, group, j] / math.sqrt(config.head_dim)
 
 
-def shaw(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+def shaw(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     """Shaw et al. 2018, eq. 5: x_i W^Q (a^K_ij)^T / sqrt(d_z), i - j clipped."""
     layer, _ = at
     distance = min(i - j, config.max_distance)
     return q @ w["positions.table"][layer, distance] / math.sqrt(config.head_dim)
 
 
-def t5(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+def t5(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     """Raffel et al. 2020, section 2.1: a scalar added to the logit, for all layers."""
     _, head = at
     return w["positions.table"][head, i - j]
@@ -325,14 +326,14 @@ def t5_bucket(distance: int, n_bucket: int, max_distance: int) -> int:
     return min(max_exact + int(share * (n_bucket - max_exact)), n_bucket - 1)
 
 
-def t5_buckets(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+def t5_buckets(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     _, head = at
     return w["positions.table"][head, t5_bucket(i - j, config.n_bucket, config.max_distance)]
 
 
 def alibi_slopes(n_head: int) -> list[float]:
     """Press et al. 2022, section 3: a geometric sequence that starts at 2^(-8/n) with that ratio.
-    Where n is no power of two, as in the authors' `get_slopes`."""
+    If n is not a power of two, as in the authors' `get_slopes`."""
     power = 1
     while 2 * power <= n_head:
         power *= 2
@@ -342,7 +343,7 @@ def alibi_slopes(n_head: int) -> list[float]:
     return slopes + alibi_slopes(2 * power)[0::2][: n_head - power]
 
 
-def alibi(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+def alibi(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     _, head = at
     return -alibi_slopes(config.n_head)[head] * (i - j)
 
@@ -351,18 +352,18 @@ def add_nothing(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vect
     return np.zeros(config.n_embd)
 
 
-def turn_nothing(config: ModelConfig, x: Vector, t: int) -> Vector:
+def rotate_nothing(config: ModelConfig, x: Vector, t: int) -> Vector:
     return x
 
 
-def score_nothing(w: Weights, config: ModelConfig, at: Place, q: Vector, i: int, j: int) -> float:
+def score_nothing(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     return 0.0
 
 
 class Position(NamedTuple):
     embed: Callable[[Weights, ModelConfig, list[int], int], Vector] = add_nothing
-    turn: Callable[[ModelConfig, Vector, int], Vector] = turn_nothing
-    score: Callable[[Weights, ModelConfig, Place, Vector, int, int], float] = score_nothing
+    rotate: Callable[[ModelConfig, Vector, int], Vector] = rotate_nothing
+    score: Callable[[Weights, ModelConfig, Head, Vector, int, int], float] = score_nothing
 
 
 POSITIONS = {
@@ -374,9 +375,9 @@ POSITIONS = {
     "shaw": Position(score=shaw),
     "t5": Position(score=t5),
     "t5-buckets": Position(score=t5_buckets),
-    "rope": Position(turn=rotate),
+    "rope": Position(rotate=rotate),
     "alibi": Position(score=alibi),
     "coupled": Position(embed=coupled),
-    "learned+rope": Position(embed=learned, turn=rotate),
-    "coupled+rope": Position(embed=coupled, turn=rotate),
+    "learned+rope": Position(embed=learned, rotate=rotate),
+    "coupled+rope": Position(embed=coupled, rotate=rotate),
 }

@@ -1,4 +1,4 @@
-"""Particular facts about single variants, each from its paper or from its definition."""
+"""Facts about single variants, each from its paper or its definition."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from calcgpt.model.positions import POSITIONS
 
 Compare = Callable[..., None]
 EXACT = 1e-9
-RELATIVE = ["alibi", "none", "rope", "shaw", "t5", "t5-buckets"]  # know distances alone
+RELATIVE = ["alibi", "none", "rope", "shaw", "t5", "t5-buckets"]  # depend only on distances
 ABSOLUTE = ["integrated", "integrated-per-head", "learned", "learned+rope", "sinusoidal"]
 
 
 def of_shape(**changes: object) -> LanguageModel:
-    """A model without numbers: nothing is allocated."""
+    """Returns a model on the meta device: nothing is allocated."""
     with torch.device("meta"):
         return build_model(ModelConfig(**changes), VOCAB)
 
@@ -37,7 +37,7 @@ def last_logits_change_with_the_order(position: str) -> bool:
     swapped = tokens[:, [8, *range(1, 8), 0, 9]]
     with torch.no_grad():
         change = (model(tokens)[0, -1] - model(swapped)[0, -1]).abs().max()
-    assert change < 1e-12 or change > 1e-4  # nothing, or something that counts
+    assert change < 1e-12 or change > 1e-4  # nothing, or clearly something
     return bool(change > 1e-4)
 
 
@@ -52,9 +52,9 @@ def test_every_other_scheme_sees_the_order_of_the_past(position: str) -> None:
 
 @pytest.mark.parametrize("position", RELATIVE + ABSOLUTE)
 @torch.no_grad()
-def test_relative_schemes_alone_do_not_see_where_a_text_stands(position: str) -> None:
-    # Through two layers with a window of 5, a token sees 8 tokens back: what was cut off before
-    # those may only show in where the text stands.
+def test_only_relative_schemes_ignore_the_position_of_a_text(position: str) -> None:
+    # Through two layers with a window of 5, a token sees 8 tokens back. Earlier tokens can only
+    # matter because they shift its position.
     model = build(small(position=position, attention="window", row_marks=[], n_place=20))
     tokens = random_tokens(1, 20)
     change = model(tokens)[0, 14:] - model(tokens[:, 6:])[0, 8:]
@@ -64,7 +64,7 @@ def test_relative_schemes_alone_do_not_see_where_a_text_stands(position: str) ->
         assert change.abs().max() > 1e-3
 
 
-def test_rotary_scores_depend_on_the_distance_alone() -> None:
+def test_rotary_scores_depend_only_on_the_distance() -> None:
     scheme = POSITIONS["rope"](small(n_embd=64, n_head=4, block_size=64), 64)
     q, k = torch.randn(2, 1, 1, 1, 16)
     near = (scheme.rotate(q, 9) * scheme.rotate(k, 4)).sum()
@@ -98,7 +98,7 @@ def test_the_bias_of_t5_reaches_every_layer() -> None:
             assert (before - after).abs().max() > 1e-3
 
 
-def test_sinusoids_know_the_numbers_of_the_paper() -> None:
+def test_sinusoids_have_the_numbers_of_the_paper() -> None:
     table = POSITIONS["sinusoidal"](small(n_embd=512, n_head=4), 50).table_NC
     assert table[0, :4].tolist() == [0.0, 1.0, 0.0, 1.0]
     assert table[49, 2].item() == pytest.approx(math.sin(49 / 10_000 ** (2 / 512)), abs=1e-6)
@@ -122,18 +122,18 @@ class TestPlaceOffset:
     config = small(position="coupled", place_offset=5, n_place=12)
 
     def offsets(self, embedded: torch.Tensor, scheme: nn.Module, tokens: torch.Tensor) -> list[int]:
-        """By which number the places of each sequence were moved up."""
+        """Returns the offset of the places of each sequence."""
         places, rows = scheme.coordinates(tokens)
         moved = [
             scheme.places((places + offset).clamp(max=11)) + scheme.rows(rows)
             for offset in range(12)
         ]
-        found = [
+        matches = [
             [offset for offset in range(12) if torch.equal(embedded[row], moved[offset][row])]
             for row in range(len(tokens))
         ]
-        assert all(len(offsets) == 1 for offsets in found)  # one for the whole sequence
-        return [offset for [offset] in found]
+        assert all(len(offsets) == 1 for offsets in matches)  # one for the whole sequence
+        return [offset for [offset] in matches]
 
     def embed(self, training: bool) -> list[int]:
         torch.manual_seed(1)
@@ -143,17 +143,17 @@ class TestPlaceOffset:
         embedded = scheme.embed(torch.zeros(200, 20, self.config.n_embd), tokens, 0)
         return self.offsets(embedded, scheme, tokens)
 
-    def test_every_sequence_has_its_own_while_training(self) -> None:
+    def test_each_sequence_has_its_own_in_training(self) -> None:
         assert set(self.embed(training=True)) == {0, 1, 2, 3, 4, 5}
 
-    def test_it_comes_from_torchs_seed(self) -> None:
+    def test_it_depends_on_the_seed_of_torch(self) -> None:
         assert self.embed(training=True) == self.embed(training=True)
 
     def test_there_is_none_otherwise(self) -> None:
         assert set(self.embed(training=False)) == {0}
 
     @torch.no_grad()
-    def test_logits_are_random_while_training_alone(self) -> None:
+    def test_logits_are_random_only_in_training(self) -> None:
         model = build(self.config)
         tokens = random_tokens(4, 20)
         assert torch.equal(model(tokens), model(tokens))
@@ -165,7 +165,7 @@ class TestPlaceOffset:
         assert torch.equal(model(tokens), first)
 
     @torch.no_grad()
-    def test_a_moved_text_is_a_text_with_moved_vectors(self, compare: Compare) -> None:
+    def test_an_offset_equals_shifted_vectors(self, compare: Compare) -> None:
         model = build(self.config)
         tokens = random_tokens(1, 20)
         model.train()
@@ -194,7 +194,7 @@ def test_a_window_as_wide_as_the_context_is_full_attention(position: str, compar
 
 @pytest.mark.parametrize("kernel", ["sdpa", "plain"])
 @torch.no_grad()
-def test_a_window_sees_so_many_tokens_a_layer_and_no_more(kernel: str) -> None:
+def test_a_window_sees_exactly_its_tokens_per_layer(kernel: str) -> None:
     model = build(small(attention="window", attention_kernel=kernel))
     tokens = random_tokens(1, 20)
     changed = tokens.clone()
@@ -205,7 +205,7 @@ def test_a_window_sees_so_many_tokens_a_layer_and_no_more(kernel: str) -> None:
 
 
 @torch.no_grad()
-def test_landmarks_keep_the_whole_past_in_sight() -> None:
+def test_with_landmarks_the_last_token_sees_the_whole_past() -> None:
     model = build(small(attention="landmark", n_layer=1))
     tokens = random_tokens(1, 20)
     for j in range(20):
@@ -215,7 +215,7 @@ def test_landmarks_keep_the_whole_past_in_sight() -> None:
 
 
 @pytest.mark.parametrize(("n_query", "n_key"), [(20, 20), (6, 20), (1, 20), (1, 1), (3, 4)])
-def test_landmarks_get_nothing_and_the_rest_sums_to_one(n_query: int, n_key: int) -> None:
+def test_landmarks_get_no_weight_and_the_rest_sums_to_one(n_query: int, n_key: int) -> None:
     scheme = ATTENTIONS["landmark"](small(landmark_block=4), VOCAB)
     hidden = torch.ones(n_query, n_key).triu(n_key - n_query + 1).bool()
     scores = torch.randn(2, 3, n_query, n_key).masked_fill(hidden, float("-inf"))
@@ -229,7 +229,7 @@ def test_landmarks_get_nothing_and_the_rest_sums_to_one(n_query: int, n_key: int
     assert (weights[..., text] > 0).all()
 
 
-def test_a_landmark_of_one_block_is_no_landmark_to_itself() -> None:
+def test_in_the_first_block_landmark_attention_is_full_attention() -> None:
     # Before the first landmark there is one block, whose weights are a plain softmax.
     scheme = ATTENTIONS["landmark"](small(landmark_block=4), VOCAB)
     full = ATTENTIONS["full"](small(), VOCAB)
@@ -256,19 +256,19 @@ def test_grouped_queries_are_many_heads_with_repeated_keys_and_values(compare: C
 @pytest.mark.parametrize("kernel", ["sdpa", "plain"])
 @pytest.mark.parametrize("site", ["embed_dropout", "weights_dropout", "out_dropout", "ff.dropout"])
 @torch.no_grad()
-def test_dropout_acts_at_each_of_its_places(site: str, kernel: str) -> None:
+def test_dropout_acts_at_each_site(site: str, kernel: str) -> None:
     model = build(small(dropout=0.5, attention_kernel=kernel)).train()
     for name, module in model.named_modules():
         if isinstance(module, nn.Dropout) and not name.endswith(site):
             module.p = 0.0
         if isinstance(module, CausalSelfAttention) and site != "weights_dropout":
-            module.dropout = 0.0  # what the fused kernel is told
+            module.dropout = 0.0  # of the fused kernel
     tokens = random_tokens(2, 13)
     assert not torch.allclose(model(tokens), model(tokens))
 
 
 @pytest.mark.parametrize("architecture", list(MODELS))
-def test_more_tokens_than_the_context_are_refused(architecture: str) -> None:
+def test_more_tokens_than_the_block_size_are_refused(architecture: str) -> None:
     model = build(small(architecture=architecture, block_size=5))
     with pytest.raises(ValueError, match="6 tokens do not fit in 5"):
         model(torch.zeros(1, 6, dtype=torch.long))
@@ -280,7 +280,7 @@ def test_more_tokens_than_the_context_are_refused(architecture: str) -> None:
 
 @pytest.mark.parametrize("block_size", [7, 8, 9, 12])
 @torch.no_grad()
-def test_a_context_of_landmarks_holds_as_many_tokens_of_text(block_size: int) -> None:
+def test_the_block_size_counts_tokens_of_text_not_landmarks(block_size: int) -> None:
     model = build(small(attention="landmark", block_size=block_size))
     assert model(random_tokens(1, block_size)).shape == (1, block_size, VOCAB)
     with pytest.raises(ValueError, match="do not fit"):
@@ -317,7 +317,7 @@ def test_norms_without_bias_have_none(norm: str) -> None:
 
 
 @torch.no_grad()
-def test_after_post_norm_there_is_no_last_norm() -> None:
+def test_a_post_norm_model_has_no_final_norm() -> None:
     model = build(small(norm_position="post"))
     assert isinstance(model, GPT)
     assert not list(model.norm.parameters())
@@ -325,12 +325,12 @@ def test_after_post_norm_there_is_no_last_norm() -> None:
     model.head.register_forward_pre_hook(lambda _, inputs: before_head.append(inputs[0]))
     model.blocks[-1].ff_norm = nn.LayerNorm(24, elementwise_affine=False).double()
     model(random_tokens(2, 9))
-    [x] = before_head  # what the last block's norm made
+    [x] = before_head  # the output of the last block's norm
     assert x.mean(-1).abs().max() < 1e-9
     assert (x.var(-1, correction=0) - 1).abs().max() < 1e-3
 
 
-def test_gpt2s_initialisation_has_gpt2s_numbers() -> None:
+def test_gpt2_initialisation_has_the_numbers_of_the_paper() -> None:
     torch.manual_seed(0)
     shape = {"n_layer": 8, "n_embd": 192, "n_head": 4, "block_size": 64}
     model = build_model(ModelConfig(**shape, init="gpt2", qkv_bias=True, ff_bias=True), VOCAB)
@@ -358,7 +358,7 @@ def test_a_tied_head_is_the_token_embedding() -> None:
 
 
 @torch.no_grad()
-def test_a_bigram_looks_at_the_last_token_alone() -> None:
+def test_a_bigram_uses_only_the_last_token() -> None:
     model = build(small(architecture="bigram"))
     tokens = random_tokens(1, 20)
     assert torch.equal(model(tokens)[0], model.table.weight[tokens[0]])

@@ -1,4 +1,4 @@
-"""Linear layers through oneDNN against torch's own."""
+"""Linear layers through oneDNN equal torch's own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_values_and_gradients_are_torchs(
 
 
 @needs_onednn
-def test_what_does_not_learn_gets_no_gradient() -> None:
+def test_a_frozen_weight_gets_no_gradient() -> None:
     layer = SmallLinear(8, 4)
     layer.weight.requires_grad_(False)
     layer(torch.randn(3, 8)).sum().backward()

@@ -1,4 +1,4 @@
-"""Every variant equals the naive implementation of it."""
+"""Every variant equals its naive implementation."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_equals_the_naive_implementation(config: ModelConfig, compare: Callable[
     expected = [naive.logits(weights, config, VOCAB, row.tolist()) for row in tokens]
     with torch.no_grad():
         actual = model(tokens)
-    # 1e-5 in float64: the tables of angles and slopes are float32.
+    # Not closer than 1e-5: the tables of angles and slopes are float32.
     compare(actual, torch.from_numpy(np.stack(expected)), f"naive implementation: {parts(config)}")
 
 
 def parts(config: ModelConfig) -> str:
-    """What the report tells apart."""
+    """Returns the names that the report distinguishes."""
     if config.architecture != "gpt":
         return config.architecture
     names = (config.position, config.attention, config.feedforward, config.norm)

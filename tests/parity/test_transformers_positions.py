@@ -1,5 +1,5 @@
-"""Against parts of `transformers` that are no model: ALiBi against the attention of BLOOM, T5's
-relative bias against T5's decoder, which has an encoder to look at wherever it has a head."""
+"""Comparisons with parts of `transformers`: ALiBi with BLOOM's attention, T5's relative bias with
+the stack of T5's decoder. `transformers` has no T5 decoder with a head and without an encoder."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ Compare = Callable[..., None]
 
 
 def alibi_of_bloom(n_head: int) -> torch.Tensor:
-    """(H, 1, S), in float64."""
+    """Returns BLOOM's bias, (H, 1, S) float64."""
     return build_alibi_tensor(torch.ones(1, LENGTH), n_head, torch.float64)
 
 
 @pytest.mark.parametrize("n_head", range(1, 18))
 def test_alibi_is_blooms(compare: Compare, n_head: int) -> None:
-    """Up to a shift of all scores of a query, which a softmax does not see."""
+    """Up to a shift of all scores of a query, which a softmax ignores."""
     config = ModelConfig(position="alibi", n_head=n_head, n_embd=n_head, block_size=LENGTH)
-    ours_HTS = POSITIONS["alibi"](config, LENGTH).bias(LENGTH, 0)
-    theirs_HS = alibi_of_bloom(n_head).squeeze(1)
-    theirs_HTS = theirs_HS[:, None, :] - theirs_HS[:, :, None]  # 0 for the query's own place
-    compare(ours_HTS.tril(), theirs_HTS.tril(), "ALiBi, 1 to 17 heads vs BLOOM's alibi")
+    bias_HTS = POSITIONS["alibi"](config, LENGTH).bias(LENGTH, 0)
+    bloom_HS = alibi_of_bloom(n_head).squeeze(1)
+    bloom_HTS = bloom_HS[:, None, :] - bloom_HS[:, :, None]  # 0 at the query's own position
+    compare(bias_HTS.tril(), bloom_HTS.tril(), "ALiBi, 1 to 17 heads vs BLOOM's alibi")
 
 
 @pytest.mark.parametrize("n_head", range(1, 18))
@@ -46,21 +46,21 @@ def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
         position="alibi", n_head=n_head, n_embd=C, block_size=LENGTH, qkv_bias=True
     )
     torch.manual_seed(0)
-    ours = CausalSelfAttention(config, layer=0).double()
-    theirs = BloomAttention(
+    attention = CausalSelfAttention(config, layer=0).double()
+    bloom = BloomAttention(
         BloomConfig(hidden_size=C, n_head=n_head, hidden_dropout=0.0, attention_dropout=0.0), 0
     ).double()
-    # Ours: all queries, all keys, all values; BLOOM's: the three of one head, of the next, ...
+    # Our matrix has all queries, all keys, all values; BLOOM's has query, key, value by head.
     by_head = {
-        kind: getattr(ours.qkv, kind).view(3, n_head, D, -1).transpose(0, 1)
+        kind: getattr(attention.qkv, kind).view(3, n_head, D, -1).transpose(0, 1)
         for kind in ("weight", "bias")
     }
-    theirs.load_state_dict(
+    bloom.load_state_dict(
         {
             "query_key_value.weight": by_head["weight"].reshape(3 * C, C),
             "query_key_value.bias": by_head["bias"].reshape(3 * C),
-            "dense.weight": ours.out.weight,
-            "dense.bias": ours.out.bias,
+            "dense.weight": attention.out.weight,
+            "dense.bias": attention.out.bias,
         }
     )
     x_BTC = torch.randn(2, LENGTH, C, dtype=torch.float64)
@@ -68,10 +68,11 @@ def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
     positions, scheme = POSITIONS["alibi"](config, LENGTH), AttentionScheme(config, VOCAB)
     context = Context(positions, scheme, LENGTH, None, torch.device("cpu"))
     with torch.no_grad():
-        expected, _ = theirs.eval()(
+        expected, _ = bloom.eval()(
             x_BTC, torch.zeros_like(x_BTC), alibi_of_bloom(n_head).repeat(2, 1, 1), future
         )
-        compare(ours(x_BTC, context), expected, "attention, ALiBi, 1 to 17 heads vs BloomAttention")
+        label = "attention, ALiBi, 1 to 17 heads vs BloomAttention"
+        compare(attention(x_BTC, context), expected, label)
 
 
 BUCKETS = [(32, 128), (32, 17), (2, 3), (3, 50), (8, 20), (33, 100), (64, 1_000), (128, 4_000)]
@@ -95,27 +96,36 @@ def test_t5_decoder(
 ) -> None:
     changes = {"n_layer": 2, "n_embd": 32, "n_head": 4, "block_size": LENGTH}
     changes |= {"feedforward": feedforward, "n_bucket": n_bucket, "max_distance": max_distance}
-    ours = build(ModelConfig(**load_preset("t5-decoder").model_dump() | changes))
-    theirs = t5_stack(ours, kernel)
+    model = build(ModelConfig(**load_preset("t5-decoder").model_dump() | changes))
+    stack = t5_stack(model, kernel)
     tokens = random_tokens(3, LENGTH)
     with torch.no_grad():
-        expected = ours.head(theirs(tokens).last_hidden_state)  # T5Stack has no head
-        compare(ours(tokens), expected, f"t5-decoder, {feedforward} vs T5Stack, {kernel}")
+        expected = model.head(stack(tokens).last_hidden_state)  # T5Stack has no head
+        compare(model(tokens), expected, f"t5-decoder, {feedforward} vs T5Stack, {kernel}")
 
 
 def t5_stack(model: LanguageModel, kernel: str) -> Any:
-    """T5's decoder with the weights of `model`."""
+    """Returns T5's decoder with the weights of `model`."""
     c = model.config
     config = T5Config(
-        vocab_size=VOCAB, d_model=c.n_embd, d_kv=c.head_dim, num_heads=c.n_head,
-        num_layers=c.n_layer, d_ff=len(model.blocks[0].ff.down.weight.T), dropout_rate=0.0,
-        relative_attention_num_buckets=c.n_bucket, relative_attention_max_distance=c.max_distance,
-        layer_norm_epsilon=1e-6, is_decoder=True, is_encoder_decoder=False, use_cache=False,
+        vocab_size=VOCAB,
+        d_model=c.n_embd,
+        d_kv=c.head_dim,
+        num_heads=c.n_head,
+        num_layers=c.n_layer,
+        d_ff=c.ff_width,
+        dropout_rate=0.0,
+        relative_attention_num_buckets=c.n_bucket,
+        relative_attention_max_distance=c.max_distance,
+        layer_norm_epsilon=1e-6,
+        is_decoder=True,
+        is_encoder_decoder=False,
+        use_cache=False,
         feed_forward_proj="relu" if c.feedforward == "relu" else "gated-gelu",
         attn_implementation=kernel,
-    )  # fmt: skip
+    )
     if config.is_gated_act:
-        config.dense_act_fn = "gelu"  # exact; by "gated-gelu" T5 means the approximation
+        config.dense_act_fn = "gelu"  # exact: T5's "gated-gelu" is the approximation
     stack = T5Stack(config).double().eval()
     weights = {
         "embed_tokens.weight": model.token_embedding.weight,
@@ -141,6 +151,6 @@ def t5_stack(model: LanguageModel, kernel: str) -> Any:
         weights |= {f"block.{index}.layer.{name}.weight": w for name, w in layer.items()}
     missing, unexpected = stack.load_state_dict(weights, strict=False)
     assert not unexpected
-    # Attention to an encoder, which is not run where there is none.
+    # Only the attention to an encoder is missing, which does not run without an encoder.
     assert all(".layer.1." in name for name in missing)
     return stack
