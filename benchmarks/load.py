@@ -1,10 +1,12 @@
-"""Load on an HTTP service from one process that costs little: connections that are kept, requests
-written beforehand, and on each connection the next request when the answer is there.
+"""Puts load on an HTTP service from one process with little CPU time.
+
+Connections are kept open, requests are encoded beforehand, and each connection sends its next
+request when the response is there.
 
     python -m benchmarks.load
 
-serves a constant, on a free port that it tells. What a load on that comes to is the most that the
-load itself can ask for, on this machine.
+serves a constant on a free port, which it prints. Load on that server shows the most that the
+clients can send on this machine.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from typing import cast
 import uvloop
 
 LOOPBACK = "127.0.0.1"
-MAX_REQUESTS = 2_000_000  # of one load, however fast they are answered
-PATIENCE = 30.0  # seconds, for connections and for the answers that are out at the end
+MAX_REQUESTS = 2_000_000  # of one load
+PATIENCE = 30.0  # seconds for connections, and for the last responses
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _CONSTANT = b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\n" + b"x" * 600
@@ -32,15 +34,14 @@ _CONSTANT = b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\n" + b"x" * 600
 
 @dataclass
 class Load:
-    """What came of a load."""
+    """The results of a load."""
 
-    seconds: float = 0.0  # from the first request to the last answer
-    cpu_seconds: float = 0.0  # that this process took for it
-    latencies: list[float] = field(default_factory=list)  # in seconds, of what was answered
-    answers: list[tuple[int, int, bytes]] = field(
-        default_factory=list
-    )  # which request, status, body
-    errors: list[str] = field(default_factory=list)  # connections that failed, and why
+    seconds: float = 0.0  # from the first request to the last response
+    cpu_seconds: float = 0.0  # of this process
+    latencies: list[float] = field(default_factory=list)  # seconds, of answered requests
+    #: Index of the request, status, body.
+    answers: list[tuple[int, int, bytes]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)  # one for each failed connection
 
 
 class Client(asyncio.Protocol):
@@ -56,7 +57,7 @@ class Client(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def begin(self, until: float) -> None:
-        """Ask until that time, by `time.perf_counter`, and then hang up."""
+        """Sends requests until that time, by `time.perf_counter`, then closes the connection."""
         self._until = until
         self._ask()
 
@@ -68,7 +69,7 @@ class Client(asyncio.Protocol):
             return
         length = _LENGTH.search(head + b"\r\n")
         if not length:
-            return self._end("an answer without its length")
+            return self._end("a response without a content-length")
         if len(body) < int(length[1]):
             return
         self._received = b""
@@ -77,7 +78,7 @@ class Client(asyncio.Protocol):
         self._ask()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(f"hung up on: {error}")
+        self._end(f"connection closed: {error}")
 
     def _ask(self) -> None:
         self._started = time.perf_counter()
@@ -96,7 +97,7 @@ class Client(asyncio.Protocol):
 
 
 def request(path: str, **body: object) -> bytes:
-    """A POST of JSON, as it goes over the wire."""
+    """Returns the bytes of a POST of JSON."""
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: {LOOPBACK}\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
@@ -122,8 +123,10 @@ async def _put(port: int, requests: Sequence[bytes], clients: int, seconds: floa
 
 
 def put(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
-    """Put a load on the service at that port of this machine: so many clients, who take turns with
-    the requests, for so many seconds. Raises OSError where it cannot be reached."""
+    """Puts load on the service at a port of this machine, from `clients` connections for `seconds`.
+
+    The connections take turns with the requests. Raises OSError if the service cannot be reached.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_put(port, requests, clients, seconds))
 
@@ -134,7 +137,7 @@ def _cpu_seconds() -> float:
 
 
 class Constant(asyncio.Protocol):
-    """Answers whatever comes, at once; a request comes in one piece."""
+    """Answers each piece of data at once; a request arrives in one piece."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)

@@ -1,14 +1,14 @@
-"""The service under load: problems answered per second, and how long one waits for an answer.
+"""The service under load: problems answered per second, and the latency of an answer.
 
     python -m benchmarks.serve [--seconds S] [--clients N] [--checkpoint NAME ...] [--workers N]
                                [--json FILE]
 
-Clients in this process ask over loopback, each its next problem when it has the answer to its last:
-`calcgpt serve`, the same without batching, and, where transformers has a class for the checkpoint,
-a plain FastAPI endpoint that calls its `generate` (benchmarks/serve_peer.py). Each is a process of
-its own. They take turns, all clients first and then one alone, and the medians of the rounds are
-compared. The servers share the processors with the clients: what these can ask for at most is
-measured on a server that answers a constant.
+Clients in this process send requests over loopback; each sends its next problem when it has the
+answer to its last. The servers are `calcgpt serve`, the same without batching, and, if transformers
+has a class for the checkpoint, a plain FastAPI endpoint that calls its `generate`
+(benchmarks/serve_peer.py). Each is a process of its own. They take turns, with all clients and then
+with one client, and the medians of the rounds are compared. The servers share the CPU with the
+clients, so the most that the clients can send is measured on a server that returns a constant.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from datagen.notation import number_text
 FOLDER = Path(__file__).parent
 ON, OFF, PEER = "batching on", "batching off", "transformers"
 PROBLEMS = 4_096
-PEER_WAYS = ((1, 1), (2, 1), (1, 2))  # torch's threads, calls of `generate` at a time
-START_SECONDS = 120.0  # for a process to load its model
+PEER_OPTIONS = ((1, 1), (2, 1), (1, 2))  # torch's threads, concurrent calls of `generate`
+START_SECONDS = 120.0  # time for a process to load its model
 WARM_UP_SECONDS = 2.0
 TRIAL_SECONDS = 4.0
-SHOWN = ("max_batch", "max_groups", "batch_wait", "threads", "workers")  # of the settings
+SETTINGS = ("max_batch", "max_groups", "batch_wait", "threads", "workers")  # in the results
 
 COLUMNS = {
     "requests/s": ("together", "requests_per_second"),
@@ -68,11 +68,11 @@ COLUMNS = {
 }
 
 Figures = dict[str, Any]
-Samples = dict[tuple[str, float], float]  # name and upper bound (0 where there is none) -> value
+Samples = dict[tuple[str, float], float]  # name and upper bound (0 if it has none) -> value
 
 
 def problems() -> list[str]:
-    """Problems of the blog's distribution, as a person writes them."""
+    """Returns problems of the blog's distribution as expressions, such as `12.5*3`."""
     drawn = [
         problem
         for piece in distribution("blog")(bit_generator(0, 0, 0), PROBLEMS)
@@ -89,8 +89,10 @@ def problems() -> list[str]:
 def running(
     command: Sequence[object], environment: Mapping[str, str], ready: str, n_ready: int = 1
 ) -> Iterator[int]:
-    """A server as a process of its own; its port. `ready`: what it logs, as often as `n_ready`,
-    when it can answer."""
+    """Runs a server as a process and yields its port.
+
+    The server is ready when `ready` is in its log `n_ready` times.
+    """
     with (
         NamedTemporaryFile() as log,
         subprocess.Popen(
@@ -112,17 +114,17 @@ def running(
 
 @dataclass
 class Contestant:
-    """A server that takes part, and what comes of its turns."""
+    """A server of the comparison, and its results."""
 
     port: int
-    about: Figures  # what is known of it beforehand
+    about: Figures  # its settings
     has_metrics: bool = True
-    results: dict[int, str | None] = field(default_factory=dict)  # by the problem's number
+    results: dict[int, str | None] = field(default_factory=dict)  # by index of the problem
     rounds: list[Figures] = field(default_factory=list)
     alone: list[Figures] = field(default_factory=list)  # rounds of one client
 
     def turn(self, requests: Sequence[bytes], clients: int, seconds: float) -> Figures:
-        """Figures of one load."""
+        """Puts one load on the server and returns its measurements."""
         before = scrape(self.port) if self.has_metrics else {}
         load = put(self.port, requests, clients, seconds)
         after = scrape(self.port) if self.has_metrics else {}
@@ -138,28 +140,28 @@ class Contestant:
         }
         if self.has_metrics:
             figures["verified"] = verified
-            figures |= of_metrics({key: after[key] - before.get(key, 0.0) for key in after})
+            figures |= from_metrics({key: after[key] - before.get(key, 0.0) for key in after})
         return figures
 
     def _check(self, load: Load) -> tuple[int, int]:
-        """How many requests failed, and how many answers the service calls verified."""
+        """Returns the number of failed requests and of verified answers."""
         errors, verified = len(load.errors), 0
-        for place, status, body in load.answers:
+        for index, status, body in load.answers:
             answer = json.loads(body) if status == 200 else {}
             if "result" not in answer:
                 errors += 1
                 continue
-            self.results[place] = answer["result"]
+            self.results[index] = answer["result"]
             verified += answer.get("verified", False)
         return errors, verified
 
     def summary(self, first: Contestant) -> Figures:
-        """Medians, sums and maxima of the rounds, the rounds, and how the first compares."""
-        together, theirs = overall(self.rounds), overall(first.rounds)
+        """Returns the rounds, their medians, sums and maxima, and a comparison with `first`."""
+        together, reference = overall(self.rounds), overall(first.rounds)
         shared = self.results.keys() & first.results.keys()
         return {
             **self.about,
-            "ratio": round(theirs["requests_per_second"] / together["requests_per_second"], 2),
+            "ratio": round(reference["requests_per_second"] / together["requests_per_second"], 2),
             "problems_shared": len(shared),
             "answered_alike": sum(self.results[n] == first.results[n] for n in shared),
             "together": together,
@@ -170,19 +172,19 @@ class Contestant:
 
 
 def overall(rounds: Sequence[Figures]) -> Figures:
-    """What came of all rounds."""
-    ways: dict[str, Callable[[list[float]], float]] = {
+    """Returns the measurements of all rounds together."""
+    functions: dict[str, Callable[[list[float]], float]] = {
         **dict.fromkeys(("requests", "errors", "verified"), sum),
         **dict.fromkeys(("max_ms", "lag_max_ms"), max),
     }
     return {
-        name: round(ways.get(name, median)([figures[name] for figures in rounds]), 3)
+        name: round(functions.get(name, median)([figures[name] for figures in rounds]), 3)
         for name in rounds[0]
     }
 
 
 def get(port: int, path: str) -> str:
-    """What a server answers there."""
+    """Returns the body of a response."""
     connection = HTTPConnection(LOOPBACK, port, timeout=START_SECONDS)
     connection.request("GET", path)
     text = connection.getresponse().read().decode()
@@ -191,7 +193,7 @@ def get(port: int, path: str) -> str:
 
 
 def scrape(port: int) -> Samples:
-    """The histograms of the service: batch sizes, the event loop's lag."""
+    """Returns the service's histograms of batch sizes and of the event loop's lag."""
     return {
         (sample.name, float(sample.labels.get("le", 0))): sample.value
         for family in text_string_to_metric_families(get(port, "/metrics"))
@@ -200,12 +202,12 @@ def scrape(port: int) -> Samples:
     }
 
 
-def of_metrics(grown: Samples) -> Figures:
-    """The mean batch and quantiles of the loop's lag, of what the histograms grew by."""
+def from_metrics(increase: Samples) -> Figures:
+    """Returns the mean batch size and quantiles of the loop's lag from the histograms' increase."""
     lag = "calcgpt_event_loop_lag_seconds_bucket"
-    buckets = sorted((bound, count) for (name, bound), count in grown.items() if name == lag)
-    passes = grown.get(("calcgpt_batch_size_count", 0.0), 0.0)
-    rows = grown.get(("calcgpt_batch_size_sum", 0.0), 0.0)
+    buckets = sorted((bound, count) for (name, bound), count in increase.items() if name == lag)
+    passes = increase.get(("calcgpt_batch_size_count", 0.0), 0.0)
+    rows = increase.get(("calcgpt_batch_size_sum", 0.0), 0.0)
     return {
         "mean_batch": round(rows / max(passes, 1), 2),
         **{f"lag_p{p}_ms": round(1000 * quantile(buckets, p / 100), 2) for p in (50, 99)},
@@ -225,26 +227,26 @@ def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float:
 
 
 def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]:
-    """What `running` needs for the service."""
+    """Returns the arguments of `running` for the service."""
     ready = " answers on " if settings.workers == 1 else " is ready: "
     return ["-m", "calcgpt", "serve"], settings.environment(), ready, settings.workers
 
 
 def peer(folder: Path, threads: int, at_once: int) -> tuple[list[object], dict[str, str], str]:
-    """What `running` needs for the peer."""
+    """Returns the arguments of `running` for the peer."""
     script = FOLDER / "serve_peer.py"
     return [script, folder, "--threads", threads, "--at-once", at_once], {}, "running on "
 
 
 def best_peer(folder: Path, requests: Sequence[bytes], clients: int) -> Figures:
-    """The way to run `generate` that answers most in a short trial, and what each answered."""
+    """Returns the fastest options of the peer in short trials, and the rates of all."""
     rates = {}
-    for threads, at_once in PEER_WAYS:
+    for threads, at_once in PEER_OPTIONS:
         with running(*peer(folder, threads, at_once)) as port:
             put(port, requests, clients, WARM_UP_SECONDS)
             load = put(port, requests, clients, TRIAL_SECONDS)
         rates[threads, at_once] = round(len(load.latencies) / load.seconds, 1)
-    threads, at_once = max(rates, key=lambda way: rates[way])
+    threads, at_once = max(rates, key=lambda options: rates[options])
     trials = {f"threads {t}, at once {n}": rate for (t, n), rate in rates.items()}
     return {"threads": threads, "at_once": at_once, "trials_per_second": trials}
 
@@ -252,20 +254,20 @@ def best_peer(folder: Path, requests: Sequence[bytes], clients: int) -> Figures:
 def enter(
     stack: ExitStack, folder: Path, requests: Sequence[bytes], options: Namespace
 ) -> dict[str, Contestant]:
-    """Start all who take part, by name."""
+    """Starts all servers and returns them by name."""
     kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
     if options.workers > 1:
         kinds[f"{options.workers} workers"] = {"workers": options.workers}
     common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
     contestants = {}
     for kind, own in kinds.items():
-        # What is given neither here nor by the caller's CALCGPT_... is as it is by default.
+        # Other settings come from CALCGPT_... variables, or are the defaults.
         settings = load_settings({**common, **own})
         port = stack.enter_context(running(*service(settings)))
         engine = json.loads(get(port, "/v1/models"))["data"][0]["engine"]
-        about = {"engine": engine, **settings.model_dump(include=set(SHOWN))}
+        about = {"engine": engine, **settings.model_dump(include=set(SETTINGS))}
         contestants[kind] = Contestant(port, about)
-    with suppress(ConfigError):  # where transformers has no class for the checkpoint: no peer
+    with suppress(ConfigError):  # no peer if transformers has no class for the checkpoint
         hf_class_of(Checkpoint.load(folder).model.config)
         about = best_peer(folder, requests, options.clients)
         port = stack.enter_context(running(*peer(folder, about["threads"], about["at_once"])))
@@ -274,7 +276,7 @@ def enter(
 
 
 def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figures:
-    """The figures of one checkpoint."""
+    """Returns the measurements of all servers with one checkpoint."""
     with ExitStack() as stack:
         contestants = enter(stack, folder, requests, options)
         for contestant in contestants.values():
@@ -289,7 +291,7 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figu
 
 
 def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
-    """What the clients come to on a server that answers a constant."""
+    """Measures the clients on a server that returns a constant."""
     with running([FOLDER / "load.py"], {}, "answers on ") as port:
         load = put(port, requests, clients, WARM_UP_SECONDS)
     return {
@@ -299,25 +301,25 @@ def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
 
 
 def show(title: str, figures: Figures) -> None:
-    """Print the table of a checkpoint."""
+    """Prints the table of a checkpoint."""
     rows = []
-    for name, of in figures.items():
-        values = [of[part].get(key) for part, key in COLUMNS.values()]
+    for name, measured in figures.items():
+        values = [measured[part].get(key) for part, key in COLUMNS.values()]
         rows.append([name, *(None if value is None else f"{value:,}" for value in values)])
     print(text_table([f"{title}:", *COLUMNS], rows))
-    for name, of in figures.items():
-        print(f"  {ON} / {name}: {of['ratio']}")
+    for name, measured in figures.items():
+        print(f"  {ON} / {name}: {measured['ratio']}")
 
 
 def main() -> None:
-    """Run the benchmark and print its tables."""
-    options = parser("Time the service under load.", runs=3)
+    """Runs the benchmark and prints its tables."""
+    options = parser("Measure the service under load.", runs=3)
     options.set_defaults(threads=1)
-    options.add_argument("--seconds", type=float, default=30.0, help="of load on each, in all")
-    options.add_argument("--alone", type=float, default=3.0, help="of one client, in each round")
+    options.add_argument("--seconds", type=float, default=30.0, help="total load on each server")
+    options.add_argument("--alone", type=float, default=3.0, help="load by one client a round")
     options.add_argument("--clients", type=int, default=64)
     options.add_argument("--checkpoint", nargs="+", default=["blog", "steps"])
-    options.add_argument("--workers", type=int, default=1, help="above 1: so many take part, too")
+    options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
     arguments = options.parse_args()
     requests = [request("/v1/calculate", expression=text) for text in problems()]
     figures = {
@@ -328,15 +330,17 @@ def main() -> None:
         **{name: getattr(arguments, name) for name in ("runs", "seconds", "alone", "clients")},
         "ceiling": ceiling(requests, arguments.clients),
     }
-    print(f"clients ask a constant {figures['ceiling']['requests_per_second']:,} times a second")
+    print(
+        f"clients request a constant {figures['ceiling']['requests_per_second']:,} times a second"
+    )
     n_errors = 0
     for name in arguments.checkpoint:
         folder = resolve(name)
         compared = compare(folder, requests, arguments)
         show(f"checkpoint {folder.name}", compared)
         figures[f"checkpoint {folder.name}"] = compared
-        for of in compared.values():
-            n_errors += of["together"]["errors"] + of["alone"]["errors"]
+        for measured in compared.values():
+            n_errors += measured["together"]["errors"] + measured["alone"]["errors"]
     write(arguments.json, figures)
     if n_errors:
         sys.exit(f"{n_errors} requests failed")

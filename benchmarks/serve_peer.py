@@ -1,11 +1,11 @@
-"""What the service is compared with: a plain FastAPI endpoint that calls `generate` of
-transformers, on the same weights.
+"""The peer of the service in benchmarks/serve.py: a plain FastAPI endpoint that calls `generate` of
+transformers with the same weights.
 
     python -m benchmarks.serve_peer CHECKPOINT [--threads N] [--at-once N]
 
-It serves on a free port, which uvicorn tells. A problem is a `generate`, greedy, with a key/value
-cache, in a thread of FastAPI's; `--at-once` of them run at a time, each on `--threads` threads of
-torch's: where all did that came in, they would be in each other's way.
+It listens on a free port, which uvicorn logs. Each problem is one greedy call of `generate` with a
+key/value cache, in one of FastAPI's threads. At most `--at-once` calls run at a time, each on
+`--threads` threads of torch, because more calls would compete for the CPU.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from datagen.notation import number_from_text, render_prompt
 PROBLEM = re.compile(r"([0-9.]+)([-+*/])([0-9.]+)")
 
 
-class Asked(BaseModel):
-    """A problem, as `12.5*3`."""
+class Question(BaseModel):
+    """A problem such as `12.5*3`."""
 
     expression: str
 
 
-class Answered(BaseModel):
-    """What the model answers; null where that is no number."""
+class Answer(BaseModel):
+    """The model's answer; null if it is not a number."""
 
     result: str | None
 
 
 def create_app(checkpoint: Checkpoint, at_once: int) -> FastAPI:
-    """The endpoint, at the same path as the service's."""
+    """Returns an application with one endpoint, at the same path as the service's."""
     tokenizer = checkpoint.tokenizer
     stop = int(tokenizer.encode("$")[0])
     _, hf_class = hf_class_of(checkpoint.model.config)
     model = hf_class.build(
         checkpoint.model, bos_token_id=None, eos_token_id=stop, pad_token_id=stop
     )
-    places = Semaphore(at_once)
+    slots = Semaphore(at_once)
     app = FastAPI()
 
     @app.post("/v1/calculate")
-    def calculate(asked: Asked) -> Answered:
-        found = PROBLEM.fullmatch(asked.expression)
-        if not found:
+    def calculate(question: Question) -> Answer:
+        match = PROBLEM.fullmatch(question.expression)
+        if not match:
             raise HTTPException(422)
-        a, b = number_from_text(found[1]), number_from_text(found[3])
-        prompt = render_prompt(Problem(a, Operation(found[2]), b))
+        a, b = number_from_text(match[1]), number_from_text(match[3])
+        prompt = render_prompt(Problem(a, Operation(match[2]), b))
         prompt_1P = torch.from_numpy(tokenizer.encode(prompt)).long()[None]
-        with places, torch.inference_mode():
+        with slots, torch.inference_mode():
             written_1T = model.generate(
                 prompt_1P,
                 attention_mask=torch.ones_like(prompt_1P),
@@ -67,13 +67,13 @@ def create_app(checkpoint: Checkpoint, at_once: int) -> FastAPI:
                 do_sample=False,
             )
         result, _ = read_answer(tokenizer.decode(written_1T[0].tolist()))
-        return Answered(result=result)
+        return Answer(result=result)
 
     return app
 
 
 def main() -> None:
-    """Serve until told to end."""
+    """Serves until a signal ends it."""
     parser = argparse.ArgumentParser(description="Serve `generate` of transformers.")
     parser.add_argument("checkpoint")
     parser.add_argument("--threads", type=int, default=1)

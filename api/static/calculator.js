@@ -1,17 +1,17 @@
-// The page: what happens when.
+// The page: connects its controls to the service and shows what comes back.
 
 import { calculate, useKey } from "/static/client.js";
 import { Field } from "/static/field.js";
 import { History } from "/static/history.js";
 import { Models } from "/static/models.js";
 import { answer, failure } from "/static/outcome.js";
-import { Pace } from "/static/pace.js";
+import { Playback } from "/static/playback.js";
 import { Step, legend } from "/static/steps.js";
-import { count } from "/static/text.js";
+import { count } from "/static/format.js";
 
 const $ = (id) => document.getElementById(id);
-const KEYS = { "*": "×", "/": "÷", "-": "−" }; // as the keypad has them
-const OTHERS = "select, input:not([type=checkbox])"; // what has a use for keys of its own
+const KEYS = { "*": "×", "/": "÷", "-": "−" }; // the keypad's signs
+const USES_KEYS = "select, input:not([type=checkbox])"; // controls that use the keys themselves
 const PRINTED = /^[0-9.+()×÷−]$/;
 
 const field = new Field($("expression"));
@@ -29,8 +29,8 @@ const models = new Models($("model"), $("model-facts"), {
   },
 });
 
-let run = null; // the calculation under way
-let recalled = -1; // which entry of the history ArrowUp has brought back
+let run = null; // the current calculation
+let recalled = -1; // index of the history's entry that ArrowUp has recalled
 
 async function start() {
   stop();
@@ -38,18 +38,20 @@ async function start() {
   if (!typed.trim()) return;
   const controller = new AbortController();
   const steps = [];
-  const pace = new Pace((event) => show(event, steps, typed), () => $("slow").checked);
-  const mine = (run = { controller, pace, steps });
+  const playback = new Playback((event) => show(event, steps, typed), () => $("slow").checked);
+  const mine = (run = { controller, playback, steps });
   begin();
   try {
-    for await (const event of calculate(typed, models.chosen, controller.signal)) pace.push(event);
+    for await (const event of calculate(typed, models.chosen, controller.signal)) {
+      playback.push(event);
+    }
     $("stop").textContent = "Show all";
     mine.isComplete = true;
-    await pace.empty();
+    await playback.finished();
     if (run === mine) finish();
   } catch (error) {
-    if (run !== mine) return; // another one began, or it was stopped
-    pace.flush();
+    if (run !== mine) return; // it was stopped, or another one began
+    playback.flush();
     fail(error, typed);
   }
 }
@@ -69,14 +71,14 @@ function begin() {
 const HANDLERS = {
   start({ nodes }, steps, typed) {
     const characters = [...typed];
-    nodes.forEach((part, place) => steps.push(new Step(part, place + 1, nodes.length, characters)));
+    nodes.forEach((node, index) => steps.push(new Step(node, index + 1, nodes.length, characters)));
     $("nodes").append(...steps.map((step) => step.element));
   },
   node: (data, steps) => steps[data.node].begin(data),
   token: (data, steps) => steps[data.node].write(data),
   answer: (data, steps) => steps[data.node].end(data),
   result(calculation, steps, typed) {
-    calculation.nodes.forEach((node, place) => node.problem || steps[place].end(node)); // not asked
+    calculation.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
     $("answer").replaceChildren(answer(calculation));
     history.add(calculation);
     if (field.text === typed) field.answered(calculation.result);
@@ -84,7 +86,7 @@ const HANDLERS = {
 };
 
 function show({ name, data }, steps, typed) {
-  HANDLERS[name]?.(data, steps, typed); // a name that is new is passed over
+  HANDLERS[name]?.(data, steps, typed); // unknown events are ignored
 }
 
 function finish() {
@@ -104,19 +106,19 @@ function fail(error, typed) {
   }
 }
 
-/** What the model wrote, or else the examples. */
-function showWork(isThere) {
-  $("written").hidden = !isThere;
-  $("examples").hidden = isThere;
+/** Shows what the model wrote, or else the examples. */
+function showWork(hasWork) {
+  $("written").hidden = !hasWork;
+  $("examples").hidden = hasWork;
 }
 
-/** End what is under way; what stands there stays. */
+/** Stops the current calculation. What it has shown remains. */
 function stop() {
   if (!run) return;
-  const { controller, pace, steps } = run;
+  const { controller, playback, steps } = run;
   finish();
   controller.abort();
-  pace.drop();
+  playback.drop();
   for (const step of steps) step.stop();
 }
 
@@ -133,7 +135,7 @@ function askForKey() {
   $("key").focus();
 }
 
-/** Bring back an older expression of the history, or a newer one. */
+/** Recalls an older (`step` 1) or a newer (`step` -1) expression of the history. */
 function recall(step) {
   const { expressions } = history;
   const next = Math.min(recalled + step, expressions.length - 1);
@@ -155,13 +157,13 @@ $("keypad").addEventListener("click", ({ target }) => {
   if (action) ACTIONS[action]();
 });
 
-// A press with the pointer leaves the focus where it is: Enter is then still for the expression.
+// Pressing a key with the pointer does not move the focus, so that Enter still calculates.
 $("keypad").addEventListener("mousedown", (event) => event.preventDefault());
 
 document.addEventListener("keydown", (event) => {
   const { target, key, ctrlKey, metaKey, altKey } = event;
   const inField = target === $("expression");
-  if (ctrlKey || metaKey || altKey || (target.matches(OTHERS) && !inField)) return;
+  if (ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
   const printed = KEYS[key] ?? key;
   if (key === "Escape") clear();
   else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
@@ -170,7 +172,7 @@ document.addEventListener("keydown", (event) => {
   else if (PRINTED.test(printed) && (!inField || field.isAnswered)) field.press(printed);
   else if (key === "Backspace" && !inField) field.backspace();
   else {
-    if (inField && key.length > 1 && key !== "Shift") field.edit(); // the caret moves
+    if (inField && key.length > 1 && key !== "Shift") field.edit(); // it moves the caret
     return;
   }
   event.preventDefault();
@@ -181,7 +183,7 @@ $("expression").addEventListener("input", () => {
   field.unmark();
 });
 
-$("stop").addEventListener("click", () => (run?.isComplete ? run.pace.flush() : stop()));
+$("stop").addEventListener("click", () => (run?.isComplete ? run.playback.flush() : stop()));
 
 $("examples").addEventListener("click", ({ target }) => {
   if (!target.matches("button")) return;
@@ -208,12 +210,12 @@ $("key-form").addEventListener("submit", (event) => {
 
 for (const name of ["click", "pointerover"]) {
   $("nodes").addEventListener(name, ({ target }) => {
-    if (target.title) $("readout").textContent = `This one is ${target.title}`;
+    if (target.title) $("readout").textContent = `This one: ${target.title}`;
   });
 }
 
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) run?.pace.flush(); // nobody watches, and frames stop
+  if (document.hidden) run?.playback.flush(); // animation frames stop in a hidden page
 });
 
 function showHistory() {

@@ -1,10 +1,10 @@
-// The service's endpoints.
+// Requests to the service.
 
 import { events } from "/static/sse.js";
 
 const KEY = "calcgpt.key";
 
-/** What went wrong, in one line for a person. */
+/** An error whose message is one line for the user. */
 export class ServiceError extends Error {
   /** `details`: status; position and end in the expression, as code points; retryAfter, seconds. */
   constructor(message, details = {}) {
@@ -14,19 +14,19 @@ export class ServiceError extends Error {
 
   static of(problem, retryAfter = null) {
     const { status, detail, title, position, end } = problem;
-    const said = detail || title || `The service answered with status ${status}.`;
-    const message = position === undefined ? said : said.replace(/ \(position \d+\)$/, "");
+    const text = detail || title || `The service answered with status ${status}.`;
+    const message = position === undefined ? text : text.replace(/ \(position \d+\)$/, "");
     return new ServiceError(message, { status, position, end, retryAfter });
   }
 }
 
-/** Keep an API key for this tab; requests carry it from now on. */
+/** Stores an API key for this tab. Later requests send it. */
 export function useKey(key) {
-  kept.set(key);
+  storedKey.set(key);
 }
 
-// Storage may be forbidden; then the key lasts as long as the page.
-const kept = {
+// If storage is forbidden, the key lasts until the page is closed.
+const storedKey = {
   key: null,
   set(key) {
     this.key = key;
@@ -43,7 +43,7 @@ const kept = {
   },
 };
 
-/** The models that can be chosen; raises ServiceError. */
+/** Returns the models that calculate. Throws ServiceError. */
 export async function listModels() {
   const response = await request("/v1/models");
   try {
@@ -53,8 +53,8 @@ export async function listModels() {
   }
 }
 
-/** What happens while a model calculates: `{name, data}`, the last one named `result`.
- * Raises ServiceError, or AbortError where `signal` ended it. */
+/** Yields the events of a calculation, `{name, data}`; the last one is `result`.
+ * Throws ServiceError, or AbortError after `signal`. */
 export async function* calculate(expression, model, signal) {
   const body = JSON.stringify(model ? { expression, model } : { expression });
   const response = await request("/v1/calculate/stream", {
@@ -77,7 +77,7 @@ export async function* calculate(expression, model, signal) {
 }
 
 async function request(path, options = {}) {
-  const key = kept.get();
+  const key = storedKey.get();
   const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };
   let response;
   try {
@@ -89,11 +89,11 @@ async function request(path, options = {}) {
   if (response.ok) return response;
   const { status } = response;
   const problem = await response.json().catch(() => ({}));
-  if (status === 401) problem.detail = `${key ? "This API key is not valid" : "An API key is needed"}.`;
+  if (status === 401) problem.detail = `${key ? "This API key is not valid" : "This service requires an API key"}.`;
   throw ServiceError.of({ ...problem, status }, seconds(response.headers.get("Retry-After")));
 }
 
-/** Retry-After, a number of seconds or a date, in seconds; null where it is neither. */
+/** Retry-After, a number of seconds or a date, in seconds; null if it is neither. */
 function seconds(text) {
   if (!text) return null;
   const wait = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);

@@ -1,10 +1,10 @@
-// The expression's input: what the keypad and the keyboard do to it.
+// The input of the expression, edited with the keypad and the keyboard.
 
 const OPERATION = /^[-+*/×÷−]$/;
 
 export class Field {
   #input;
-  #answer = null; // of what stands there; null as soon as that is changed
+  #answer = null; // the result of the expression; null once it is edited
 
   constructor(input) {
     this.#input = input;
@@ -25,18 +25,18 @@ export class Field {
     this.#input.scrollLeft = this.#input.scrollWidth; // where the caret is
   }
 
-  /** Whether what stands there is answered: the next key then begins anew. */
+  /** Whether the expression is answered. The next key then starts a new one. */
   get isAnswered() {
     return this.#answer !== null;
   }
 
-  /** It is answered: an operation goes on from the result, anything else begins anew. */
+  /** Notes the answer. An operation continues from it; other keys start a new expression. */
   answered(result) {
     this.#answer = result ?? "";
     this.#input.select();
   }
 
-  /** A key of the keypad, at the caret. */
+  /** Inserts a key of the keypad at the caret. */
   press(key) {
     if (this.isAnswered) {
       this.text = OPERATION.test(key) ? this.#answer + key : key;
@@ -52,7 +52,7 @@ export class Field {
     this.#replace("", start === end ? Math.max(0, start - 1) : start, end);
   }
 
-  /** Select the characters from `position` to `end`, counted as code points. */
+  /** Marks the characters from `position` to `end` (code points) as wrong and selects them. */
   mark(position, end = position + 1) {
     const units = (n) => [...this.text].slice(0, n).join("").length;
     this.#input.setAttribute("aria-invalid", "true");
@@ -60,7 +60,7 @@ export class Field {
     this.#input.setSelectionRange(units(position), units(end));
   }
 
-  /** What was wrong is so no longer, or not known to be. */
+  /** Removes the mark of an error. */
   unmark() {
     this.#input.removeAttribute("aria-invalid");
   }

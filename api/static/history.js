@@ -1,6 +1,6 @@
-// What was calculated before, kept on this device.
+// Earlier calculations, stored on this device.
 
-import { element, pretty } from "/static/text.js";
+import { element, pretty } from "/static/format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -10,7 +10,7 @@ export class History {
   #list;
   #recall;
 
-  /** `list`: the `ol`; `recall(expression)` is called with what a person chooses. */
+  /** `list`: the `ol`; `recall(expression)` is called when the user chooses an entry. */
   constructor(list, recall) {
     this.#list = list;
     this.#recall = recall;
@@ -23,7 +23,7 @@ export class History {
     return this.#entries.map((entry) => pretty(entry.expression));
   }
 
-  /** The newest entry, on top. */
+  /** Adds an entry at the top. */
   add({ expression, result, exact, verified, model }) {
     this.#entries.unshift({ expression, result, exact, verified, model });
     this.#entries.length = Math.min(this.#entries.length, LIMIT);
@@ -39,15 +39,15 @@ export class History {
 
   #load() {
     try {
-      const kept = JSON.parse(localStorage.getItem(KEY));
-      if (Array.isArray(kept)) this.#entries = kept.filter(isEntry).slice(0, LIMIT);
-    } catch {} // forbidden or damaged: it begins anew
+      const stored = JSON.parse(localStorage.getItem(KEY));
+      if (Array.isArray(stored)) this.#entries = stored.filter(isEntry).slice(0, LIMIT);
+    } catch {} // forbidden or damaged: start with an empty history
   }
 
   #save() {
     try {
       localStorage.setItem(KEY, JSON.stringify(this.#entries));
-    } catch {} // forbidden or full: it lasts as long as the page
+    } catch {} // forbidden or full: the history lasts until the page is closed
   }
 
   #show() {

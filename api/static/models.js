@@ -1,10 +1,10 @@
-// The choice of a checkpoint.
+// The selection of a checkpoint.
 
 import { listModels } from "/static/client.js";
-import { count, share } from "/static/text.js";
+import { count, share } from "/static/format.js";
 
-const AGAIN = 2; // seconds to the next look at the list; doubled each time it cannot be had
-const AT_MOST = 30;
+const RETRY = 2; // seconds until the list is requested again; doubled after each failure
+const MAX_RETRY = 30;
 
 export class Models {
   #select;
@@ -13,9 +13,10 @@ export class Models {
   #onUnauthorized;
   #known = [];
   #timer = 0;
-  #wait = AGAIN;
+  #wait = RETRY;
 
-  /** `onChange(model)` is told of the chosen one; `onUnauthorized(error)` that a key is needed. */
+  /** `onChange(model)` is called with the selected model; `onUnauthorized(error)` if the service
+   * requires a key. */
   constructor(select, facts, { onChange, onUnauthorized }) {
     this.#select = select;
     this.#facts = facts;
@@ -24,27 +25,26 @@ export class Models {
     select.addEventListener("change", () => this.#describe());
   }
 
-  /** The name of the chosen one; empty where the service is to choose. */
+  /** The name of the selected model; empty for the default. */
   get chosen() {
     return this.#select.value;
   }
 
-  /** Get the list, again and again until it is there and, as a service loads one model after the
-   * other, no longer grows. */
+  /** Requests the list until it no longer grows: a service loads one model after the other. */
   async load() {
     clearTimeout(this.#timer);
     let again = true;
     try {
       const models = await listModels();
       again = models.length !== this.#known.length || !models.length;
-      this.#wait = AGAIN;
+      this.#wait = RETRY;
       if (again) this.#fill(models);
     } catch (error) {
       again = error.status !== 401;
-      this.#wait = Math.min(AT_MOST, Math.max(this.#wait * 2, error.retryAfter ?? 0));
+      this.#wait = Math.min(MAX_RETRY, Math.max(this.#wait * 2, error.retryAfter ?? 0));
       this.#facts.textContent = again
         ? `The checkpoints could not be loaded. Trying again in ${this.#wait} seconds.`
-        : "The checkpoints are listed when the API key is there.";
+        : "Enter the API key to list the checkpoints.";
       if (!again) this.#onUnauthorized(error);
     }
     if (again) this.#timer = setTimeout(() => this.load(), this.#wait * 1000);

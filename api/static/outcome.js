@@ -1,8 +1,8 @@
-// The answer and what exact arithmetic says of it; or the error.
+// The answer with its check by exact arithmetic, or the error.
 
-import { element, inWords, percent, pretty } from "/static/text.js";
+import { element, inWords, percent, pretty } from "/static/format.js";
 
-/** What is put under the display when a model has answered. */
+/** Returns what is shown below the expression when a model has answered. */
 export function answer(calculation) {
   const { result, verified, confidence, model } = calculation;
   const shown = document.createDocumentFragment();
@@ -25,7 +25,7 @@ function agreement() {
 
 function disagreement({ result, exact, nodes }) {
   const box = element("div", "disagrees");
-  const words = result === exact ? "Right, but not on the way" : "Exact arithmetic disagrees";
+  const words = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
   const title = element("p", "verdict");
   title.append(icon("✗"), words);
   const values = element("dl");
@@ -35,21 +35,21 @@ function disagreement({ result, exact, nodes }) {
     values.append(pair);
   }
   box.append(title, values);
-  if (nodes.length > 1) box.append(faults(nodes));
+  if (nodes.length > 1) box.append(wrongSteps(nodes));
   return box;
 }
 
-function faults(nodes) {
+function wrongSteps(nodes) {
   const list = element("ul");
-  nodes.forEach((node, place) => {
-    if (!node.agrees) list.append(element("li", "", `Step ${place + 1}: ${fault(node)}`));
+  nodes.forEach((node, index) => {
+    if (!node.agrees) list.append(element("li", "", `Step ${index + 1}: ${whatIsWrong(node)}`));
   });
   return list;
 }
 
-function fault({ expression, problem, result, exact }) {
-  if (!problem) return `${pretty(expression)} was not asked, an operand is lacking`;
-  const wrote = result === null ? "no number at all" : pretty(result);
+function whatIsWrong({ expression, problem, result, exact }) {
+  if (!problem) return `${pretty(expression)} was not asked: an operand is missing`;
+  const wrote = result === null ? "a text that is not a number" : pretty(result);
   return `${pretty(problem)} is ${pretty(exact)}, not ${wrote}`;
 }
 
@@ -59,13 +59,13 @@ function icon(sign) {
   return shown;
 }
 
-/** One line that says what is wrong, and the place in the expression, if it has one. */
+/** Returns one line that says what is wrong, and the expression with the error marked. */
 export function failure(error, typed) {
   const shown = document.createDocumentFragment();
   const line = element("p", "failure");
-  line.append(icon("!"), sentence(error.message), later(error.retryAfter));
+  line.append(icon("!"), sentence(error.message), retryText(error.retryAfter));
   shown.append(line);
-  if (error.position !== undefined) shown.append(place(typed, error));
+  if (error.position !== undefined) shown.append(marked(typed, error));
   return shown;
 }
 
@@ -74,13 +74,13 @@ function sentence(text) {
   return ended[0].toUpperCase() + ended.slice(1);
 }
 
-function later(seconds) {
+function retryText(seconds) {
   if (seconds === null || seconds === undefined) return "";
   return ` Try again ${seconds > 1 ? `in ${seconds} seconds` : "in a second"}.`;
 }
 
-/** The expression with text[position:end] marked; an empty part is a place between characters. */
-function place(typed, { position, end = position + 1 }) {
+/** Returns the expression with text[position:end] marked; that may be empty. */
+function marked(typed, { position, end = position + 1 }) {
   const characters = [...typed];
   const shown = element("p", "place");
   const mark = element("mark", "", characters.slice(position, end).join(""));

@@ -1,16 +1,16 @@
 // Server-sent events from any stream of bytes (WHATWG HTML, 9.2.6). EventSource cannot POST.
 
-/** Turns pieces of text, cut anywhere, into events. */
+/** Parses text that arrives in pieces, cut anywhere. */
 export class Parser {
   #rest = "";
   #afterReturn = false;
   #name = "";
   #data = [];
 
-  /** The events that this piece completes: `{name, data}`, in order. */
+  /** Yields the events that this piece completes: `{name, data}`. */
   *push(text) {
     if (!text) return;
-    if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the half of a CRLF
+    if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the second half of a CRLF
     this.#afterReturn = text ? text.endsWith("\r") : false;
     const lines = (this.#rest + text).split(/\r\n|\n|\r/);
     this.#rest = lines.pop();
@@ -21,7 +21,7 @@ export class Parser {
   }
 
   #field(line) {
-    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line); // no field at all: a comment
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line); // an empty field: a comment
     if (field === "event") this.#name = value;
     else if (field === "data") this.#data.push(value);
   }
@@ -34,7 +34,7 @@ export class Parser {
   }
 }
 
-/** The events of a ReadableStream of UTF-8; leaving the loop cancels the stream. */
+/** Yields the events of a ReadableStream of UTF-8. Leaving the loop cancels the stream. */
 export async function* events(stream) {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
@@ -42,10 +42,10 @@ export async function* events(stream) {
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return; // an event that no blank line ended is none
+      if (done) return; // an event without a blank line at its end is incomplete
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {
-    reader.cancel().catch(() => {}); // a stream that failed is already over
+    reader.cancel().catch(() => {}); // a failed stream is already closed
   }
 }

@@ -1,20 +1,20 @@
-// What the model wrote for one operation, in rows (docs/NOTATION.md), each character in its shade.
+// What the model wrote for one operation, in rows (docs/NOTATION.md), shaded by probability.
 
-import { doubt, element, percent, pretty } from "/static/text.js";
+import { doubt, element, percent, pretty } from "/static/format.js";
 
 const BEGIN_A_ROW = /[xy:a-l]/; // and the last `=`, which begins the answer
 const OPERATION = /^-?[\d.]+([-+*/])/;
-const IMPROBABLE = 0.9; // underlined, too: shade alone does not reach everyone
+const IMPROBABLE = 0.9; // also underlined, for people who cannot see the shade
 
-// What a row is, from what it begins with; a row of a letter, by the operation.
-const GLOSSES = {
+// Labels of rows by their first character; for a letter, by the operation.
+const LABELS = {
   x: () => "first number",
   y: () => "second number",
   "+": () => "column by column",
   "-": () => "column by column",
-  "*": ([, digit = "…"]) => `times ${digit}, added up`,
-  "/": ([, sign = "", digit = "…"]) => `quotient digit ${pretty(sign + digit)}, the rest`,
-  ":": () => "result, sign, places",
+  "*": ([, digit = "…"]) => `times ${digit}, running sum`,
+  "/": ([, sign = "", digit = "…"]) => `quotient digit ${pretty(sign + digit)}, remainder`,
+  ":": () => "result, sign, decimal places",
   "=": () => "answer, backwards",
 };
 
@@ -25,21 +25,21 @@ export class Step {
   #operation = "+";
   #heading;
   #rows = element("ol", "rows");
-  #said = element("p", "said", "waits for its operands");
+  #status = element("p", "status", "waiting for its operands");
 
-  /** `part`: expression, position and end in `typed`, the whole as code points. */
-  constructor(part, number, of, typed) {
+  /** `node`: expression, position and end in `typed`, the whole as code points. */
+  constructor(node, number, count, typed) {
     this.element = element("li", "node");
-    this.#heading = element("h3", "problem", pretty(part.expression));
-    if (of > 1) this.element.append(context(part, number, of, typed));
-    this.element.append(this.#heading, this.#rows, this.#said);
+    this.#heading = element("h3", "problem", pretty(node.expression));
+    if (count > 1) this.element.append(context(node, number, count, typed));
+    this.element.append(this.#heading, this.#rows, this.#status);
   }
 
-  /** The model begins. */
+  /** The model begins to write. */
   begin({ problem, prompt }) {
     this.#operation = OPERATION.exec(problem)?.[1] ?? "+";
     this.#heading.textContent = `${pretty(problem)} =`;
-    this.#said.textContent = "";
+    this.#status.textContent = "";
     this.element.classList.add("writing");
     const row = new Row(() => "the model reads");
     for (const character of prompt) row.add(character, null);
@@ -51,7 +51,7 @@ export class Step {
   write({ text, probability }) {
     if (!this.#row || this.#beginsRow(text)) {
       this.#row?.close();
-      this.#row = new Row(this.#gloss(text));
+      this.#row = new Row(this.#labelOf(text));
       this.#rows.append(this.#row.element);
     }
     this.#text += text;
@@ -64,47 +64,47 @@ export class Step {
     this.element.classList.remove("writing");
     this.element.classList.toggle("wrong", !agrees);
     if (!problem) {
-      this.#said.textContent = "✗ Not asked: an operand is lacking.";
+      this.#status.textContent = "✗ Not asked: an operand is missing.";
       return;
     }
-    const wrote = result === null ? "no number" : pretty(result);
-    this.#heading.append(" ", element("strong", "", wrote));
-    const said = agrees ? "✓ Exact arithmetic agrees." : `✗ Wrong: exact is ${pretty(exact)}.`;
-    this.#said.textContent = `${said} The model was ${percent(confidence.whole)} sure.`;
+    const answer = result === null ? "no number" : pretty(result);
+    this.#heading.append(" ", element("strong", "", answer));
+    const check = agrees ? "✓ Exact arithmetic agrees." : `✗ Wrong: exact is ${pretty(exact)}.`;
+    this.#status.textContent = `${check} The model was ${percent(confidence.whole)} sure.`;
   }
 
-  /** Nothing more comes. */
+  /** Ends an incomplete operation. */
   stop() {
     this.#row?.close();
     this.element.classList.remove("writing");
   }
 
-  // A work begins with x or y; what a model writes that answers at once has no rows.
+  // Worked steps begin with x or y. An answer without steps has no rows.
   #beginsRow(character) {
     if (!/^[xy]/.test(this.#text) || this.#text.includes("=")) return false;
     return character === "=" || BEGIN_A_ROW.test(character);
   }
 
-  #gloss(character) {
+  #labelOf(character) {
     const inSteps = /^[xy]/.test(this.#text + character);
     const kind = /[a-l]/.test(character) ? this.#operation : character;
-    return inSteps ? GLOSSES[kind] : GLOSSES["="];
+    return inSteps ? LABELS[kind] : LABELS["="];
   }
 }
 
-/** A row: what it is, its characters, its least probability. */
+/** A row: its label, its characters, its lowest probability. */
 class Row {
-  #gloss;
+  #labelText;
   #label;
   #least = null;
   #isClosed = false;
 
-  constructor(gloss) {
-    this.#gloss = gloss;
-    this.#label = element("span", "gloss", gloss([]));
+  constructor(labelText) {
+    this.#labelText = labelText;
+    this.#label = element("span", "row-label", labelText([]));
     this.element = element("li", "line");
     this.characters = element("span", "characters");
-    // Screen readers get the row as a sentence when it is done, not a character at a time.
+    // Screen readers read a finished row as one sentence, not one character at a time.
     this.visible = element("span", "seen");
     this.visible.ariaHidden = "true";
     this.visible.append(this.#label, this.characters);
@@ -120,7 +120,7 @@ class Row {
       this.#least = Math.min(this.#least ?? 1, probability);
     }
     this.characters.append(made);
-    this.#label.textContent = this.#gloss(this.characters.textContent);
+    this.#label.textContent = this.#labelText(this.characters.textContent);
   }
 
   close() {
@@ -128,15 +128,15 @@ class Row {
     this.#isClosed = true;
     const least = this.#least === null ? "" : percent(this.#least);
     this.visible.append(element("span", "least", least));
-    const sure = least && `, no character less probable than ${least}`;
+    const sure = least && `, lowest probability ${least}`;
     const spoken = `${this.#label.textContent}: ${this.characters.textContent}${sure}`;
     this.element.append(element("span", "unseen", spoken));
   }
 }
 
-/** The whole expression with the part that a step answers. */
-function context({ position, end }, number, of, typed) {
-  const shown = element("p", "context", `Step ${number} of ${of}: `);
+/** Returns the whole expression with the part of this step in bold. */
+function context({ position, end }, number, count, typed) {
+  const shown = element("p", "context", `Step ${number} of ${count}: `);
   const [before, part, after] = [[0, position], [position, end], [end]].map((range) =>
     pretty(typed.slice(...range).join("")),
   );
@@ -144,7 +144,7 @@ function context({ position, end }, number, of, typed) {
   return shown;
 }
 
-/** The legend's swatches, in the shades of these probabilities. */
+/** Returns the items of the legend. */
 export function legend() {
   return [0.999999, 0.9999, 0.99, 0.9, 0.5].map((probability) => {
     const swatch = element("span", "swatch", "7");

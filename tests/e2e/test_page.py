@@ -286,8 +286,8 @@ def test_a_screen_reader_hears_the_whole_once(page: Page) -> None:
     (heard,) = page.evaluate("() => window.heard")
     assert re.sub(r"\s+", " ", heard).startswith("12.5×3 = 37.5")
     spoken = page.locator("#nodes .line .unseen").all_text_contents()
-    assert re.fullmatch(r"first number: x0521000, .* less probable than 99\.\d+%", spoken[1])
-    assert spoken[3].startswith("times 3, added up: c3")
+    assert re.fullmatch(r"first number: x0521000, lowest probability 99\.\d+%", spoken[1])
+    assert spoken[3].startswith("times 3, running sum: c3")
     hidden = page.locator("#nodes .seen")
     assert set(hidden.evaluate_all("all => all.map(e => e.ariaHidden)")) == {"true"}
     for control in page.get_by_role("button").all():

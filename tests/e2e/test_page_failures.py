@@ -137,7 +137,7 @@ def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path
         field = page.get_by_label("API key")
         expect(field).to_be_focused()
         for key, line in [
-            ("wrong", "An API key is needed"),
+            ("wrong", "This service requires an API key"),
             ("right", "This API key is not valid"),
         ]:
             expect(page.locator("#error .failure")).to_contain_text(line)

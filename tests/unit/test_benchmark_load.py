@@ -1,4 +1,4 @@
-"""The clients of benchmarks/load.py: what they count is what was answered."""
+"""The clients of benchmarks/load.py count the responses that they get."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def put(answer: Callable[[socket.socket, bytes], bool], seconds: float = 0.05) -
         return LOAD["put"](port, REQUESTS, clients=1, seconds=seconds)
 
 
-def test_answers_are_told_apart_however_they_come() -> None:
+def test_responses_are_separated_in_whatever_pieces_they_arrive() -> None:
     asked = []
 
     def in_pieces(connection: socket.socket, request: bytes) -> bool:
@@ -54,7 +54,7 @@ def test_answers_are_told_apart_however_they_come() -> None:
     assert load.answers == [(n % 2, 200, b"\r\n\r\n") for n in range(len(asked))]
 
 
-def test_a_status_is_told() -> None:
+def test_the_status_is_recorded() -> None:
     def refuse(connection: socket.socket, request: bytes) -> bool:
         connection.sendall(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length:0\r\n\r\n")
         return True
@@ -63,7 +63,7 @@ def test_a_status_is_told() -> None:
     assert {status for _, status, _ in load.answers} == {503}
 
 
-def test_hanging_up_and_an_answer_without_a_length_are_errors() -> None:
+def test_a_closed_connection_and_a_response_without_a_length_are_errors() -> None:
     load = put(lambda connection, request: False, seconds=60)
     assert len(load.errors) == 1
     assert not load.answers
@@ -73,5 +73,5 @@ def test_hanging_up_and_an_answer_without_a_length_are_errors() -> None:
         return True
 
     load = put(endless, seconds=60)
-    assert load.errors == ["an answer without its length"]
+    assert load.errors == ["a response without a content-length"]
     assert not load.answers

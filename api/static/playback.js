@@ -1,18 +1,18 @@
-// Events that come faster than an eye can follow are shown at a pace that it can.
+// Shows events at a speed that people can follow.
 
 const SLOW = 14; // characters a second
-const CATCH_UP = 24; // of what waits, one part in this many is shown a frame: a second or so in all
+const CATCH_UP = 24; // a frame shows this fraction of the waiting events: about a second in all
 
-export class Pace {
+export class Playback {
   #waiting = [];
   #frame = 0;
   #last = 0;
   #due = 0; // characters that may be shown now
   #show;
   #isSlow;
-  #isEmpty = () => {};
+  #onEmpty = () => {};
 
-  /** `show` gets each event in its turn; `isSlow` says whether slow motion is on. */
+  /** `show` is called with each event; `isSlow` returns whether slow motion is on. */
   constructor(show, isSlow) {
     this.#show = show;
     this.#isSlow = isSlow;
@@ -20,28 +20,28 @@ export class Pace {
 
   push(event) {
     this.#waiting.push(event);
-    if (document.hidden || (stillness.matches && !this.#isSlow())) this.flush();
+    if (document.hidden || (reducedMotion.matches && !this.#isSlow())) this.flush();
     else if (!this.#frame) this.#schedule();
   }
 
-  /** Show at once what waits. */
+  /** Shows all waiting events now. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     while (this.#waiting.length) this.#show(this.#waiting.shift());
-    this.#isEmpty();
+    this.#onEmpty();
   }
 
-  /** Show nothing more. */
+  /** Drops all waiting events. */
   drop() {
     this.#waiting = [];
     this.flush();
   }
 
-  /** Until everything pushed so far is shown. */
-  empty() {
+  /** Resolves once all events are shown. */
+  finished() {
     return new Promise((resolve) => {
-      this.#isEmpty = resolve;
+      this.#onEmpty = resolve;
       if (!this.#waiting.length) resolve();
     });
   }
@@ -64,8 +64,8 @@ export class Pace {
     this.#due = Math.min(this.#due, 1);
     this.#frame = 0;
     if (this.#waiting.length) this.#schedule();
-    else this.#isEmpty();
+    else this.#onEmpty();
   }
 }
 
-const stillness = matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");

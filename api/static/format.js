@@ -1,7 +1,7 @@
-// How numbers, probabilities and expressions are written for people.
+// Formats numbers, probabilities and expressions for display.
 
 const SIGNS = { "*": "×", "/": "÷", "-": "−" };
-const NINES = 6; // what is this sure, 99.9999%, has no shade
+const NINES = 6; // 99.9999% and above has no shade
 
 /** `(1-2)*3` -> `(1−2)×3`; also an answer: `-5` -> `−5`, which screen readers do not pass over. */
 export function pretty(expression) {
@@ -13,16 +13,16 @@ export function count(number) {
   return number.toLocaleString("en");
 }
 
-/** A probability with as many digits as tell it from 1, rounded down: 0.99987 -> `99.98%`. */
+/** A probability with enough digits to differ from 100%, rounded down: 0.99987 -> `99.98%`. */
 export function percent(probability) {
   if (probability >= 1 - 1e-6) return "99.9999%";
   if (probability < 1e-4) return "< 0.01%";
   const places = Math.max(2, Math.ceil(-Math.log10(1 - probability)) - 2);
-  const figures = (Math.floor(probability * 10 ** (places + 2)) / 10 ** places).toFixed(places);
-  return `${probability > 0.99 ? figures : Number(figures)}%`;
+  const digits = (Math.floor(probability * 10 ** (places + 2)) / 10 ** places).toFixed(places);
+  return `${probability > 0.99 ? digits : Number(digits)}%`;
 }
 
-/** A probability as a share of tests: 0.99996 -> `99.99%`, and `100.00%` only for all. */
+/** A share of tests, rounded down: 0.99996 -> `99.99%`; `100.00%` only for all. */
 export function share(part) {
   return `${(Math.floor(part * 10000 + 1e-9) / 100).toFixed(2)}%`;
 }
@@ -35,8 +35,8 @@ export function inWords(probability) {
   return probability >= 0.5 ? "unsure" : "guessing";
 }
 
-/** The shade of a probability, 0 to 1: less by a sixth for each nine, so that 99% and 99.99%,
- * which matter as much in a work of a hundred characters, are as far apart as 99.99% and 99.9999%. */
+/** The shade of a probability, from 0 to 1. It falls by a sixth for each nine, so that 99% and
+ * 99.99% are as far apart as 99.99% and 99.9999%: in a hundred characters both differences matter. */
 export function doubt(probability) {
   const nines = -Math.log10(Math.max(1 - probability, 1e-9));
   return Math.max(0, 1 - nines / NINES);
