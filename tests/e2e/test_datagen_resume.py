@@ -2,14 +2,12 @@
 
 import hashlib
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
@@ -17,11 +15,11 @@ from datagen.splits import Split
 
 PLAN = DatasetPlan(train=1_000_000, val=5_000, test=5_000, seed=11)
 FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
-LIMIT = 120  # seconds that no process here needs
+LIMIT = 120  # seconds; no process needs as many
 
-# What each process runs: the package's function, its errors in one line as the command has them.
+# Calls the package's function, and prints its errors in one line, as the command does.
 DRIVER = """
-import os, resource, sys
+import itertools, os, resource, signal, sys
 from pathlib import Path
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import UserError
@@ -35,19 +33,29 @@ if __name__ == "__main__":
         sys.exit(f"Error: {{error}}")
 """
 
+# Stops before the data of a shard are synchronised with the disk, for ever.
+STOP_BEFORE_SYNC = """
+    sync, syncs = os.fsync, itertools.count()
+    def sync_or_stop(file):
+        if next(syncs) == {n}:
+            print("stopped", flush=True)
+            signal.pause()
+        sync(file)
+    os.fsync = sync_or_stop
+"""
+
 
 def start(
     out: Path, *, workers: int = 1, shard_size: int = 1, before: str = "pass"
 ) -> subprocess.Popen[str]:
-    """A process, and the leader of a group of processes, that makes PLAN's data set in `out`;
-    it has imported all it needs, and begins now."""
+    """Starts a process, the leader of its group, that makes PLAN's data set in `out`.
+
+    Returns when the process has imported all it needs and begins.
+    """
     options = f"workers={workers}, shard_size={shard_size}"
+    program = DRIVER.format(out=str(out), plan=PLAN, options=options, before=before)
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            DRIVER.format(out=str(out), plan=PLAN, options=options, before=before),
-        ],
+        [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -58,8 +66,20 @@ def start(
     return process
 
 
+def start_and_stop(out: Path, n: int, **options: int) -> subprocess.Popen[str]:
+    """Starts such a process. Returns when it has stopped before its n-th synchronisation.
+
+    The first two (0, 1) are those of val.txt, the next two those of test.txt, and the others those
+    of train.txt.
+    """
+    process = start(out, before=STOP_BEFORE_SYNC.format(n=n).strip(), **options)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stopped\n"
+    return process
+
+
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its exit status and what it wrote to stderr."""
+    """Returns the exit status of a process, and what it wrote to stderr."""
     _, errors = process.communicate(timeout=LIMIT)
     return process.returncode, errors
 
@@ -81,102 +101,72 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def assert_sound(out: Path, expected: dict[str, str]) -> None:
-    """No file has its final name but those that are whole."""
-    for name, digest in digests(out).items() if out.exists() else ():
+    """Only whole files have their final names."""
+    for name, digest in digests(out).items():
         assert name not in FINAL or digest == expected[name], name
 
 
-@pytest.mark.parametrize(("workers", "rounds", "patience"), [(1, 3, 0.01), (2, 1, 0.1)])
-def test_killed_again_and_again(
-    tmp_path: Path, expected: dict[str, str], workers: int, rounds: int, patience: float
+@pytest.mark.parametrize(
+    ("n", "files"),
+    [
+        (0, {"journal.json", "val.txt.partial"}),
+        (2, {"journal.json", "val.txt", "test.txt.partial"}),
+        (4, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
+        (11, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
+        (20, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
+    ],
+)
+def test_killed_at_each_stage(
+    tmp_path: Path, expected: dict[str, str], n: int, files: set[str]
 ) -> None:
-    chance = random.Random(workers)
-    journals = set()
-    for round_ in range(rounds):
-        out = tmp_path / str(round_)
-        code = attempt = 0
-        while not attempt or code:
-            attempt += 1
-            process = start(out, workers=workers, shard_size=chance.choice([1, 10**5, 10**9]))
-            time.sleep(chance.uniform(0, patience * attempt))
-            process.kill()  # the process alone, not its workers
-            code, errors = finish(process)
-            assert code in (0, -signal.SIGKILL), errors
-            assert_sound(out, expected)
-            if (out / "journal.json").exists():
-                journals.add((out / "journal.json").read_bytes())
-        assert digests(out) == expected
-    assert len(journals) > 1  # it was killed at different points
-
-
-def test_killed_at_each_stage(tmp_path: Path, expected: dict[str, str]) -> None:
-    """Killed as soon as a certain file appears, then finished with other options."""
-    for stage in ("journal.json", "val.txt", "test.txt", "train.txt.partial", "train.txt"):
-        out = tmp_path / stage
-        process = start(out)
-        deadline = time.monotonic() + LIMIT
-        while not (out / stage).exists() and process.poll() is None:
-            assert time.monotonic() < deadline
-        process.kill()
-        finish(process)
-        assert_sound(out, expected)
-        assert finish(start(out, shard_size=10**9)) == (0, "")
-        assert digests(out) == expected
-
-
-def _children(pid: int) -> Iterator[int]:
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid:
-                yield int(entry.name)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to see processes")
-def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    # A slow disk, so that it is at work still when the signal comes, however busy the machine is.
-    slow = "import time; sync = os.fsync; os.fsync = lambda file: (time.sleep(0.2), sync(file))"
-    process = start(out, workers=2, before=slow)
-    deadline = time.monotonic() + LIMIT
-    while (
-        not (out / "train.txt.partial").exists() or not (out / "train.txt.partial").stat().st_size
-    ):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-    children = list(_children(process.pid))
-    assert len(children) >= 2
+    process = start_and_stop(out, n)
+    process.kill()
+    assert finish(process)[0] == -signal.SIGKILL
+    assert set(digests(out)) == files
+    assert_sound(out, expected)
+    assert finish(start(out, shard_size=10**9)) == (0, "")  # with other options
+    assert digests(out) == expected
+
+
+def test_workers_end_with_a_killed_parent(tmp_path: Path, expected: dict[str, str]) -> None:
+    out = tmp_path / "out"
+    process = start_and_stop(out, 5, workers=2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 2
     process.kill()
     finish(process)
-    while any(map(_alive, children)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    assert psutil.wait_procs(workers, timeout=LIMIT)[1] == []
+    assert finish(start(out, workers=2)) == (0, "")
+    assert digests(out) == expected
+
+
+def test_ctrl_c_leaves_what_can_be_continued(tmp_path: Path, expected: dict[str, str]) -> None:
+    out = tmp_path / "out"
+    process = start_and_stop(out, 5, workers=2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+    code, errors = finish(process)
+    assert code != 0
+    assert errors.count("Traceback") <= 1  # the driver's own: the workers are silent
+    assert_sound(out, expected)
+    assert finish(start(out)) == (0, "")
+    assert digests(out) == expected
 
 
 def test_a_full_disk(tmp_path: Path, expected: dict[str, str]) -> None:
-    """A limit on the size of files stands for the disk: the same error, after a partial write."""
+    """A limit on the size of files stands for the disk: it gives the same error."""
     out = tmp_path / "out"
     limit = 12_345_678
     setrlimit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
-    for _ in range(2):  # the second time, there is not even room to go on
+    for _ in range(2):  # the second time there is no room at all
         code, errors = finish(start(out, before=setrlimit))
         assert (code, errors) == (1, f"Error: {out}: File too large\n")
         assert set(digests(out)) == {"journal.json", "test.txt", "train.txt.partial", "val.txt"}
         assert (out / "train.txt.partial").stat().st_size == limit
         assert_sound(out, expected)
-    kept = (out / "train.txt.partial").stat()
+    partial = (out / "train.txt.partial").stat()
     assert finish(start(out)) == (0, "")
-    assert (out / "train.txt").stat().st_ino == kept.st_ino  # it went on with the same file
+    assert (out / "train.txt").stat().st_ino == partial.st_ino  # the same file is continued
     assert digests(out) == expected
 
 
@@ -227,21 +217,17 @@ def test_two_at_once(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
     first, second = start(out), start(out)
     results = sorted([finish(first), finish(second)])
-    # One wins. The other is told so, or comes so late that everything is there.
+    # One wins. The other is refused, or comes so late that all files are there.
     assert results[0] == (0, "")
     busy = (1, f"Error: another process is writing a data set in {out}\n")
     assert results[1] in (busy, (0, ""))
     assert digests(out) == expected
 
 
-def test_the_lock_is_seen(tmp_path: Path) -> None:
+def test_a_lock_is_respected_and_ends_with_its_process(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    first = start(out)
+    first = start_and_stop(out, 1)
     try:
-        deadline = time.monotonic() + LIMIT
-        while not (out / "journal.json").exists():
-            assert time.monotonic() < deadline
-        first.send_signal(signal.SIGSTOP)  # with the lock in its hands
         assert finish(start(out)) == (1, f"Error: another process is writing a data set in {out}\n")
     finally:
         first.kill()
@@ -250,20 +236,3 @@ def test_the_lock_is_seen(tmp_path: Path) -> None:
     manifest = load_manifest(out)
     assert isinstance(manifest, Manifest)
     assert manifest.files[Split.TRAIN].problems == PLAN.train
-
-
-def test_ctrl_c_leaves_what_can_be_continued(tmp_path: Path, expected: dict[str, str]) -> None:
-    out = tmp_path / "out"
-    # A slow disk, so that it is at work still when the signal comes, however busy the machine is.
-    slow = "import time; sync = os.fsync; os.fsync = lambda file: (time.sleep(0.2), sync(file))"
-    process = start(out, workers=2, before=slow)
-    deadline = time.monotonic() + LIMIT
-    while not (out / "train.txt.partial").exists():
-        assert time.monotonic() < deadline
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
-    code, errors = finish(process)
-    assert code != 0
-    assert errors.count("Traceback") <= 1  # the driver's own: the workers keep quiet
-    assert_sound(out, expected)
-    assert finish(start(out)) == (0, "")
-    assert digests(out) == expected
