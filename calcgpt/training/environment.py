@@ -1,4 +1,4 @@
-"""What a run ran on, so that it can be understood, and done again: `environment.jsonl`."""
+"""`environment.jsonl`: the machine, versions, data and recipe of each start of a run."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from datagen.files import write_text
 
 NAME = "environment.jsonl"
 PACKAGE = Path(__file__).resolve().parents[1]
-# Arguments whose value nobody should read later, and passwords within addresses.
+# Arguments with secret values, and passwords in addresses.
 _SECRET = re.compile(r"--?(\w+-)*(key|token|secret|password)(-\w+)*", re.IGNORECASE)
 _PASSWORD = re.compile(r"(?<=//)[^/@\s]*(?=@)")
 
 
 class Git(PartialModel):
-    """The state of the checkout that the package stands in."""
+    """The state of the checkout that contains the package."""
 
     commit: str
     dirty: bool  # a tracked file differs from the commit
 
 
 class Deterministic(PartialModel):
-    """What torch was told about repeating itself."""
+    """Settings of torch for reproducibility."""
 
     algorithms: bool  # torch.use_deterministic_algorithms
     cudnn: bool  # torch.backends.cudnn.deterministic
@@ -48,19 +48,19 @@ class Deterministic(PartialModel):
 class Start(PartialModel):
     """One start of a run: a line of `environment.jsonl`."""
 
-    step: int  # steps that were done before; 0 but for a resumed run
+    step: int  # steps done before the start; 0 unless the run was resumed
     time: str  # UTC, ISO 8601
     command: list[str]
-    versions: dict[str, str]  # of calcgpt, python, torch, numpy and, where it is used, cuda
+    versions: dict[str, str]  # of calcgpt, python, torch, numpy and, on a GPU, cuda
     git: Git | None
     platform: str
     processor: str
-    cores: int  # that the process may use
-    threads: int  # that torch uses
+    cores: int  # available to the process
+    threads: int  # of torch
     device: str
     device_name: str
     processes: int
-    precision: str  # `fp32` or `bf16`, of matrix products
+    precision: str  # of matrix products, `fp32` or `bf16`
     seed: int
     deterministic: Deterministic
     data_sha256: str
@@ -76,20 +76,20 @@ def record_start(
     step: int,
     n_process: int = 1,
 ) -> None:
-    """Add a line for a start after `step` steps. What stands there of later steps is dropped: they
-    are done again. So is a line that is not whole."""
+    """Adds a line for a start after `step` steps. Removes the lines of later steps, which the run
+    does again, and incomplete lines."""
     path = run.path / NAME
-    kept = [line for line, at in step_lines(path) if int(at["step"]) < step]
+    earlier = [line for line, content in step_lines(path) if content["step"] < step]
     start = start_now(
         recipe, data_sha256=data_sha256, device=device, step=step, n_process=n_process
     )
-    write_text(path, "".join(f"{line}\n" for line in [*kept, start.model_dump_json()]))
+    write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
 
 
 def start_now(
     recipe: Recipe, *, data_sha256: str, device: torch.device, step: int, n_process: int
 ) -> Start:
-    """What this process runs on."""
+    """Returns the start of a run in this process."""
     cuda = device.type == "cuda"
     precision = recipe.train.precision
     if precision == "auto":
@@ -127,20 +127,20 @@ def start_now(
 
 
 def read_starts(folder: Path) -> list[Start]:
-    """The starts of the run in `folder`, in order; what is not a whole start is passed over, and a
-    run from before there was such a file has none."""
-    found = []
+    """Returns the starts of the run in `folder`, in order. Ignores lines that are not valid; a run
+    of an early version has none."""
+    starts = []
     for line, _ in step_lines(folder / NAME):
         try:
-            found.append(Start.model_validate_json(line))
+            starts.append(Start.model_validate_json(line))
         except ValidationError:
             continue
-    return found
+    return starts
 
 
 def git_state(folder: Path) -> Git | None:
-    """The commit that is checked out in `folder` itself, not in a folder around it; None where
-    there is none, or git cannot say."""
+    """Returns the commit that is checked out in `folder` itself, not in a parent folder. None if
+    there is none, or git fails."""
     if not (folder / ".git").exists():
         return None
     commit = _git(folder, "rev-parse", "HEAD")
@@ -151,21 +151,26 @@ def git_state(folder: Path) -> Git | None:
 
 
 def _git(folder: Path, *args: str) -> str | None:
-    """What git says of `folder`, whatever repository the environment names; None if nothing."""
+    """Returns the output of git in `folder`, None if it fails. Variables such as GIT_DIR are
+    ignored."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
-        ended = subprocess.run(
+        result = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *args],
-            env=environment, capture_output=True, text=True, errors="replace", timeout=10,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=10,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError):
         return None
-    return ended.stdout.strip() if ended.returncode == 0 else None
+    return result.stdout.strip() if result.returncode == 0 else None
 
 
 def processor() -> str:
-    """The processor's model, as its maker calls it where the system says."""
+    """Returns the model name of the processor, or its architecture if the name is not known."""
     try:
         cpuinfo = Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
     except OSError:
@@ -175,23 +180,23 @@ def processor() -> str:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use, which a container or a scheduler may have limited."""
+    """Returns the number of cores available to this process, as limited by its container."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def without_secrets(args: Sequence[str]) -> list[str]:
-    """Command-line arguments with `***` for the values of keys, tokens and passwords."""
-    shown: list[str] = []
-    secret = False
+    """Returns command-line arguments with `***` for the values of keys, tokens and passwords."""
+    result: list[str] = []
+    value_is_secret = False
     for arg in args:
         name, equals, _ = arg.partition("=")
-        if secret and not arg.startswith("-"):
-            shown.append("***")
+        if value_is_secret and not arg.startswith("-"):
+            result.append("***")
         elif equals and _SECRET.fullmatch(name):
-            shown.append(f"{name}=***")
+            result.append(f"{name}=***")
         else:
-            shown.append(_PASSWORD.sub("***", arg))
-        secret = not equals and bool(_SECRET.fullmatch(name))
-    return shown
+            result.append(_PASSWORD.sub("***", arg))
+        value_is_secret = not equals and bool(_SECRET.fullmatch(name))
+    return result

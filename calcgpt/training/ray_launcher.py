@@ -1,7 +1,7 @@
-"""Training by processes that Ray Train starts: on this machine, or on a cluster.
+"""Training in processes that Ray Train starts, on this machine or on a cluster.
 
-They are processes like those of torchrun, and call the same function. Everything they read and
-write is files: the data, and the run's folder, must be where they can see them.
+They call the same function as the processes of torchrun. They read the data and write the run's
+folder, which must be on storage that all of them share.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ def train_on_ray(
     progress: bool = True,
     trackers: Sequence[TrackerFactory] = (),
 ) -> Path:
-    """`train` in `workers` processes of Ray, of `threads` CPU threads each; returns
-    the folder of the last checkpoint.
+    """Calls `train` in `workers` processes of Ray with `threads` CPU threads each. Returns the
+    folder of the last checkpoint.
 
-    `address` is that of a running cluster; without it, Ray runs on this machine and ends with the
-    run. Raises what `train` raises, and ConfigError where Ray is missing or not to be reached. A
-    signal ends the run without saving: what is lost is what came after the last checkpoint.
+    `address` is that of a running cluster. Without it, Ray runs on this machine and ends with the
+    run. Raises what `train` raises, and ConfigError if Ray is not installed or cannot be reached. A
+    signal ends the run without saving: the steps after the last checkpoint are lost.
     """
-    os.environ["RAY_TRAIN_V2_ENABLED"] = "1"  # the trainer that this is written for
+    os.environ["RAY_TRAIN_V2_ENABLED"] = "1"
     prepare(address)
     try:
         from ray import train as ray_train
@@ -59,13 +59,15 @@ def train_on_ray(
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}
-    with ExitStack() as held:
+    with ExitStack() as stack:
         n_cpu = max(workers * (threads or 1), usable_cores())
-        held.enter_context(connected(address, n_cpu))
+        stack.enter_context(connected(address, n_cpu))
         per_worker = _resources(workers, device, threads or 1, local=address is None)
-        rows = held.enter_context(_rows_shown(recipe.train.steps, progress))
-        # Ray Train wants a folder that all workers see, though nothing is left in it.
-        storage = held.enter_context(TemporaryDirectory(prefix=f".{out.name}.ray-", dir=out.parent))
+        rows = stack.enter_context(_progress_bar(recipe.train.steps, progress))
+        # Ray Train needs a folder that all workers share; it stays empty.
+        storage = stack.enter_context(
+            TemporaryDirectory(prefix=f".{out.name}.ray-", dir=out.parent)
+        )
         trainer = TorchTrainer(
             partial(
                 _work, recipe, data and data.absolute(), out, rows, threads, trackers, arguments
@@ -96,20 +98,18 @@ def _work(
     trackers: Sequence[TrackerFactory],
     arguments: dict[str, Any],
 ) -> None:
-    """What each worker does, in the process group that Ray Train has made."""
+    """Trains in one worker, in the process group of Ray Train."""
     import torch
 
     from calcgpt.training.train import train
 
     if threads:
         torch.set_num_threads(threads)
-    train(
-        recipe, data, out, **arguments, progress=False,
-        trackers=[lambda run, recipe: _Sender(rows), *trackers],
-    )  # fmt: skip
+    all_trackers = [lambda run, recipe: _RowSender(rows), *trackers]
+    train(recipe, data, out, **arguments, progress=False, trackers=all_trackers)
 
 
-class _Sender:
+class _RowSender:
     """A tracker that sends the rows to the process that started the run."""
 
     def __init__(self, rows: Any) -> None:
@@ -123,17 +123,19 @@ class _Sender:
 
 
 def _resources(workers: int, device: str, threads: int, local: bool) -> dict[str, float]:
-    """What each worker is to have for itself; raises ConfigError where there will never be it."""
+    """Returns the resources of one worker. Raises ConfigError if this machine has too few."""
     import ray
 
-    there = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    available = ray.cluster_resources()  # type: ignore[no-untyped-call]
     needed = {"CPU": float(threads)}
-    if device.startswith("cuda") or (device == "auto" and there.get("GPU")):
+    if device.startswith("cuda") or (device == "auto" and available.get("GPU")):
         needed["GPU"] = 1.0
     for name, each in needed.items():
-        if there.get(name, 0) < workers * each:
-            message = f"{workers} workers need {workers * each:g} {name}s, Ray has "
-            message += f"{there.get(name, 0):g}"
+        if available.get(name, 0) < workers * each:
+            message = (
+                f"{workers} workers need {workers * each:g} {name}s, "
+                f"Ray has {available.get(name, 0):g}"
+            )
             if local:
                 raise ConfigError(message)
             log.warning("%s: waiting for more", message)  # a cluster may grow
@@ -141,8 +143,8 @@ def _resources(workers: int, device: str, threads: int, local: bool) -> dict[str
 
 
 @contextmanager
-def _rows_shown(steps: int, progress: bool) -> Iterator[Any]:
-    """A queue for rows of metrics, which are shown here as they arrive."""
+def _progress_bar(steps: int, progress: bool) -> Iterator[Any]:
+    """Yields a queue for rows of metrics, which a progress bar in this process shows."""
     from ray.util.queue import Queue
 
     rows = Queue(actor_options={"num_cpus": 0})
@@ -154,12 +156,12 @@ def _rows_shown(steps: int, progress: bool) -> Iterator[Any]:
             if "loss" in row:
                 bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
 
-    shown = Thread(target=show, daemon=True)
-    shown.start()
+    thread = Thread(target=show, daemon=True)
+    thread.start()
     try:
         yield rows
     finally:
-        rows.put({})  # the last
-        shown.join()
+        rows.put({})  # ends the thread
+        thread.join()
         bar.close()
         rows.shutdown(force=True)

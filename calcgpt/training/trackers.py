@@ -1,9 +1,8 @@
-"""Where the rows of a run's metrics go while it trains: the file `metrics.jsonl`, and others.
+"""Trackers receive the metrics of a run while it trains: `metrics.jsonl`, TensorBoard, W&B.
 
-The rows of a run as a run of Weights & Biases, in the extra `wandb`.
-
-What it keeps lies in the run's folder under `wandb/`, with the id by which a resumed run goes on as
-the same. WANDB_MODE=offline needs neither network nor account: `wandb sync` uploads it later.
+Weights & Biases is in the extra `wandb`. Its files are in the run's folder under `wandb/`, with the
+id under which a resumed run continues. WANDB_MODE=offline needs no network and no account;
+`wandb sync` uploads the run later.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
 
-Row = dict[str, Any]  # as docs/RUNS.md has it: `step`, and numbers of training or of validation
+Row = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
 
 
 class Tracker(Protocol):
-    """What is told every row, in order."""
+    """Receives every row, in order."""
 
     def write(self, row: Row) -> None:
-        """Take one row."""
+        """Receives one row."""
 
     def close(self) -> None:
-        """The run has ended, in whatever way: flush and release everything."""
+        """Called at the end of the run, also after an error. Flushes and closes everything."""
 
 
-# (the run's folder, its recipe) -> a tracker of this run
+# (folder of the run, recipe) -> tracker
 TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
@@ -48,11 +47,11 @@ class MetricsFile:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
     def write(self, row: Row) -> None:
-        """Append one row; it is on its way to the disk when this returns."""
+        """Appends one row and flushes it to the system."""
         try:
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
-        except OSError as error:  # a full disk; the system does not say which file
+        except OSError as error:  # for example a full disk; the error names no file
             error.filename = self._file.name
             raise
 
@@ -61,8 +60,8 @@ class MetricsFile:
 
 
 class TensorBoard:
-    """Every number of every row as a scalar, where those of a run that is resumed after `step`
-    steps take the place of what it wrote later. Raises ImportError where it is not installed."""
+    """Writes every number of a row as a scalar. A run that is resumed after `step` steps replaces
+    what it wrote later. Raises ImportError if TensorBoard is not installed."""
 
     def __init__(self, folder: Path, step: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -73,7 +72,7 @@ class TensorBoard:
         for key, value in row.items():
             if key != "step" and isinstance(value, int | float):
                 self._board.add_scalar(key, value, row["step"])
-        self._board.flush()  # for a resumed run not to miss what a killed one had only queued
+        self._board.flush()  # a killed run would lose rows in the queue
 
     def close(self) -> None:
         self._board.close()
@@ -91,8 +90,8 @@ class Trackers:
 
 
 def last_step(run: RunFolder) -> int:
-    """The step of the last row of `metrics.jsonl`; 0 where a run begins. A run that is resumed has
-    cut its rows: they go on after this step."""
+    """Returns the step of the last row of `metrics.jsonl`, 0 for a new run. A resumed run has
+    already removed the rows that it will write again."""
     lines = step_lines(run.metrics_path)
     return lines[-1][1]["step"] if lines else 0
 
@@ -101,7 +100,7 @@ def last_step(run: RunFolder) -> int:
 def trackers_of(
     run: RunFolder, recipe: Recipe, others: Sequence[TrackerFactory] = ()
 ) -> Iterator[Trackers]:
-    """`metrics.jsonl`, TensorBoard where it is installed, and `others`; closed at the end."""
+    """Yields `metrics.jsonl`, TensorBoard if it is installed, and `others` as one tracker."""
     with ExitStack() as closing:
         opened: list[Tracker] = []
 
@@ -117,19 +116,23 @@ def trackers_of(
         yield Trackers(opened)
 
 
-# Nothing on the terminal, nothing taken from it, and no code.
+# W&B prints nothing, and records neither the terminal nor code.
 QUIET: dict[str, Any] = {
-    "silent": True, "console": "off", "save_code": False, "disable_code": True, "disable_git": True,
-}  # fmt: skip
+    "silent": True,
+    "console": "off",
+    "save_code": False,
+    "disable_code": True,
+    "disable_git": True,
+}
 
 
 def wandb_tracker(project: str) -> TrackerFactory:
-    """Trackers that write to `project` of the account that W&B's own settings name.
+    """Returns trackers that write to `project` of the account in W&B's own settings.
 
-    Whether this can work is found out here, before a run begins. Raises ConfigError, one line,
-    where the package or a login is missing, the server refuses it, or a setting is wrong.
+    Checks the settings before a run begins. Raises ConfigError, one line, if the package or a login
+    is missing, the server refuses the login, or a setting is wrong.
     """
-    # Errors of its own are not its makers' business, unless one has said so.
+    # No error reports to Weights & Biases, unless the user allows them.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     try:
         import wandb
@@ -146,13 +149,13 @@ def wandb_tracker(project: str) -> TrackerFactory:
             "--wandb: not logged in to Weights & Biases: run `wandb login`, or set WANDB_API_KEY; "
             "WANDB_MODE=offline needs no login"
         )
-    return partial(WandbRun, project)  # which can be sent to the process that trains
+    return partial(WandbRun, project)  # can be pickled, for the process that trains
 
 
 class WandbRun:
-    """Each number of each row, against its step; the recipe is the run's config.
+    """A run of W&B: each number of each row by step, and the recipe as its config.
 
-    W&B takes no step twice: of what a resumed run writes again it keeps what came first.
+    W&B keeps the first row of a step. It ignores rows that a resumed run writes again.
     """
 
     def __init__(self, project: str, run: RunFolder, recipe: Recipe) -> None:
@@ -171,24 +174,24 @@ class WandbRun:
             )
         except wandb.Error as error:
             reason = str(error).splitlines()[0]
-            raise TrainingError(f"Weights & Biases does not take the run: {reason}") from None
+            raise TrainingError(f"Weights & Biases refuses the run: {reason}") from None
 
     def write(self, row: Row) -> None:
         self._run.log({key: value for key, value in row.items() if key != "step"}, row["step"])
 
     def close(self) -> None:
-        self._run.finish()  # waits until all is uploaded
+        self._run.finish()  # waits for the upload
 
 
 def _run_id(run: RunFolder, continues: bool) -> str:
-    """The id in the run's folder; a new one for a run that begins, or has been untracked so far."""
+    """Returns the id in the run's folder, or a new one if the run is new or was not tracked."""
     path = run.path / "wandb" / "run-id"
     if continues and path.exists():
-        found = path.read_text("utf-8", errors="replace").strip()
-        if not re.fullmatch("[a-z0-9]{1,64}", found):
-            raise ConfigError(f"{path} holds no run id; without the file a new run is begun")
-        return found
+        run_id = path.read_text("utf-8", errors="replace").strip()
+        if not re.fullmatch("[a-z0-9]{1,64}", run_id):
+            raise ConfigError(f"{path} holds no run id; delete it to begin a new run")
+        return run_id
     path.parent.mkdir(exist_ok=True)
-    new = secrets.token_hex(4)
-    write_text(path, new + "\n")
-    return new
+    run_id = secrets.token_hex(4)
+    write_text(path, run_id + "\n")
+    return run_id

@@ -17,19 +17,19 @@ from datagen.dataset import DatasetPlan, generate
 STEPS = 600
 
 
-Data = list[str]  # the flags that name it
+Flags = list[str]
+
+FRESH = ["--set", "data.format=direct", "--set", "data.mixture.blog=1"]
 
 
-@pytest.fixture(scope="module", params=["files", "no files"])
-def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Data:
-    if request.param == "no files":
-        return ["--set", "data.format=direct", "--set", "data.mixture.blog=1"]
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Flags:
     folder = tmp_path_factory.mktemp("data")
     generate(folder, DatasetPlan(train=2000, val=50, test=50, seed=1), progress=False)
     return ["--data", str(folder)]
 
 
-def start(data: Data, out: Path, *flags: str) -> "subprocess.Popen[str]":
+def start(data: Flags, out: Path, *flags: str) -> "subprocess.Popen[str]":
     command = [
         sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", *data,
         "--out", str(out), "--threads", "1", "--quiet", "--device", "cpu",
@@ -54,54 +54,65 @@ def wait_for_step(process: "subprocess.Popen[str]", out: Path, step: int) -> Non
         time.sleep(0.002)
 
 
-@pytest.fixture(scope="module")
-def uninterrupted(data: Data, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("whole") / "run"
+def finish_uninterrupted(data: Flags, out: Path) -> Path:
     assert finish(start(data, out)) == (0, "")
     return out
 
 
-def assert_same_run(ours: Path, theirs: Path) -> None:
+@pytest.fixture(scope="module")
+def uninterrupted(files: Flags, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finish_uninterrupted(files, tmp_path_factory.mktemp("files") / "run")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted_fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return finish_uninterrupted(FRESH, tmp_path_factory.mktemp("fresh") / "run")
+
+
+def assert_same_run(a: Path, b: Path) -> None:
     for name in ("model.safetensors", "training.safetensors"):
-        a, b = (load_file(run / f"step-{STEPS:08d}" / name) for run in (ours, theirs))
-        assert a.keys() == b.keys()
-        for key in a:
-            assert torch.equal(a[key], b[key]), key
-    steps = [
-        [json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-        for run in (ours, theirs)
-    ]
-    # A run that was stopped by a signal has a row more, of the step at which it was saved.
-    assert steps[0] == sorted(steps[0])
-    assert set(steps[1]) <= set(steps[0])
+        ours, theirs = (load_file(run / f"step-{STEPS:08d}" / name) for run in (a, b))
+        assert ours.keys() == theirs.keys()
+        for key in ours:
+            assert torch.equal(ours[key], theirs[key]), key
 
 
-def test_killed_and_resumed_is_bit_for_bit_the_uninterrupted_run(
-    data: Data, uninterrupted: Path, tmp_path: Path
+def steps(run: Path) -> list[int]:
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["step"] for line in lines]
+
+
+def test_a_killed_and_resumed_run_is_bit_for_bit_the_uninterrupted_run(
+    files: Flags, uninterrupted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    for step in (100, 200):  # killed at some moment after these checkpoints
-        process = start(data, out, *(["--resume"] if step > 100 else []))
-        wait_for_step(process, out, step)
-        process.kill()
-        assert finish(process)[0] == -signal.SIGKILL
-    assert finish(start(data, out, "--resume")) == (0, "")
+    process = start(files, out)
+    wait_for_step(process, out, 200)
+    process.kill()
+    assert finish(process)[0] == -signal.SIGKILL
+    assert finish(start(files, out, "--resume")) == (0, "")
     assert_same_run(out, uninterrupted)
+    assert steps(out) == steps(uninterrupted)
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_runs_save_first(
-    data: Data, uninterrupted: Path, tmp_path: Path, signum: signal.Signals
-) -> None:
-    out = tmp_path / "run"
+def assert_saved_on(signum: signal.Signals, data: Flags, out: Path, uninterrupted: Path) -> None:
     process = start(data, out)
     wait_for_step(process, out, 200)
     os.kill(process.pid, signum)
     code, stderr = finish(process)
     assert code == 128 + signum
-    assert "--resume continues" in stderr
-    assert len(stderr.splitlines()) == 1
-    last = sorted(out.glob("step-*"))[-1]
-    assert str(int(last.name[5:])) in stderr
+    last = int(sorted(out.glob("step-*"))[-1].name[5:])
+    assert stderr == f"stopped after step {last}, which is saved; --resume continues\n"
     assert finish(start(data, out, "--resume")) == (0, "")
     assert_same_run(out, uninterrupted)
+    # The step at which the run was saved has a row too.
+    whole = steps(uninterrupted)
+    assert steps(out) == sorted(whole if last in whole else [*whole, last])
+
+
+def test_sigint_saves_a_run_on_files(files: Flags, uninterrupted: Path, tmp_path: Path) -> None:
+    assert_saved_on(signal.SIGINT, files, tmp_path / "run", uninterrupted)
+
+
+def test_sigterm_saves_a_run_without_files(uninterrupted_fresh: Path, tmp_path: Path) -> None:
+    assert_saved_on(signal.SIGTERM, FRESH, tmp_path / "run", uninterrupted_fresh)

@@ -238,7 +238,7 @@ def test_a_server_that_does_not_answer_ends_the_run_in_one_line(
 ) -> None:
     make = wandb_tracker("project")
     wandb.answer = FakeWandb.Error("Timed out\nConsider this and that")
-    with pytest.raises(TrainingError, match=r"does not take the run: Timed out$"):
+    with pytest.raises(TrainingError, match=r"refuses the run: Timed out$"):
         make(RunFolder(tmp_path), RECIPE)
 
 
