@@ -1,4 +1,4 @@
-"""Training by processes that Ray Train starts, on a Ray that runs on this machine alone."""
+"""Training in processes of Ray Train: on a Ray of its own, and on a running cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` brings it")
+pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` installs it")
+
+from ray_cluster import RayCluster
 
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
@@ -25,8 +27,10 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def train_on_ray(data: Path, out: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """`calcgpt train --engine ray`, as a person starts it, in a folder of its own."""
+def train_on_ray(
+    data: Path, out: Path, *flags: str, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs `calcgpt train --engine ray` in the parent folder of `out`."""
     command = [
         sys.executable, "-m", "calcgpt", "train", "--engine", "ray",
         "--recipe", "nano", "--data", data, "--out", out.name, "--device", "cpu", "--threads", "1",
@@ -34,14 +38,19 @@ def train_on_ray(data: Path, out: Path, *flags: str) -> subprocess.CompletedProc
     ]  # fmt: skip
     # Not pytest's folder: the paths of sockets must be short.
     with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        environment = {
+        own_ray = {
             **os.environ,
             "RAY_TMPDIR": folder,
             "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": secrets.token_hex(32),  # or it writes one to the home folder
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one to the home folder
         }
         return subprocess.run(
-            command, cwd=out.parent, env=environment, capture_output=True, text=True, timeout=200
+            command,
+            cwd=out.parent,
+            env=environment or own_ray,
+            capture_output=True,
+            text=True,
+            timeout=200,
         )
 
 
@@ -64,9 +73,12 @@ def test_two_workers_have_the_losses_of_one_process(data_folder: Path, tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["by-one", "by-ray"]
 
 
-def test_what_a_worker_finds_wrong_is_one_line(tmp_path: Path) -> None:
-    flags = ("--num-workers", "1", "--quiet")
-    ended = train_on_ray(Path("nowhere"), tmp_path / "run", *flags)
+def test_an_error_in_a_worker_of_a_cluster_is_one_line(
+    ray_cluster: RayCluster, tmp_path: Path
+) -> None:
+    flags = ("--num-workers", "1", "--quiet", "--ray-address", ray_cluster.address)
+    out, environment = tmp_path / "run", ray_cluster.environment
+    ended = train_on_ray(Path("nowhere"), out, *flags, environment=environment)
     assert ended.returncode == 2
     reason = f"cannot read {tmp_path}/nowhere/train.txt: No such file or directory"
     assert ended.stderr == f"error: {reason}\n"
@@ -74,7 +86,7 @@ def test_what_a_worker_finds_wrong_is_one_line(tmp_path: Path) -> None:
 
 
 def refusal(run_cli: Callable[..., object], data: Path, out: Path, *flags: str) -> str:
-    """The one line in which a command is refused."""
+    """Returns the one line of the error of a command."""
     outcome = run_cli("train", "--recipe", "nano", "--data", data, "--out", out, "--quiet", *flags)
     assert outcome.code == 2
     assert not out.exists()
