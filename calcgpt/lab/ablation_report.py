@@ -189,7 +189,7 @@ def draw_parameters(task: TaskSummary) -> Figure:
         style = {**variant.style, "linestyle": "none", "capsize": 4, "markersize": 7}
         loss = variant.val_loss
         axes.errorbar(variant.parameters, loss.mean, loss.sd, label=variant.name, **style)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,.0f}k")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,g}k")
     axes.margins(x=0.1)
     axes.set(xlabel="parameters", ylabel="validation loss (nats per token)", title=task.title)
     axes.grid()
