@@ -1,178 +1,188 @@
-"""Configs refuse what cannot work, in one line that lists what can."""
+"""Configs that cannot work are refused in one line, which lists the valid names or fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
 
+from calcgpt import config
 from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.batches import BATCHES
+from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import ConfigError
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, INITS, MODELS
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_recipe
+from calcgpt.training.distributed import PARALLEL
+from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
+from datagen import formats, steps
+from datagen.distributions import DISTRIBUTIONS
+
+DATA = "data.mixture.blog=1"  # a recipe has no [data] without it
+
+# Field -> (the names that a config accepts, the table that they stand for).
+TABLES: dict[str, tuple[Any, Mapping[str, Any] | tuple[str, ...]]] = {
+    "model.architecture": (config.Architecture, MODELS),
+    "model.position": (config.Position, POSITIONS),
+    "model.attention": (config.Attention, ATTENTIONS),
+    "model.feedforward": (config.FeedForward, FEEDFORWARDS),
+    "model.norm": (config.Norm, NORMS),
+    "model.norm_position": (config.NormPosition, BLOCKS),
+    "model.init": (config.Init, INITS),
+    "train.batches": (config.Batches, BATCHES),
+    "train.optimizer": (config.Optimizer, OPTIMIZERS),
+    "train.schedule": (config.Schedule, SCHEDULES),
+    "train.parallel": (config.Parallel, PARALLEL),
+    "tokenizer": (config.TokenizerName, TOKENIZERS),
+    "data.format": (config.Format, formats.FORMATS),
+    "data.validation": (config.Distribution, DISTRIBUTIONS),
+}
+
+# Overrides of [model] in `nano`: 4 heads of width 8, 2 key/value heads, rotary positions.
+REFUSED = {
+    # Parts that do not fit together.
+    "n_kv_head=3": "n_head 4 is not divisible by n_kv_head 3",
+    "n_kv_head=8": "n_head 4 is not divisible by n_kv_head 8",
+    "n_embd=30": "n_embd 30 is not divisible by n_head 4",
+    "n_head=64 n_kv_head=1": "n_embd 32 is not divisible by n_head 64",
+    "n_embd=20": "rope needs an even head width, not 5",
+    "n_embd=20 position=learned+rope": "rope needs an even head width, not 5",
+    "n_embd=20 position=coupled+rope": "rope needs an even head width, not 5",
+    "n_embd=15 n_head=1 n_kv_head=1 position=sinusoidal": "need an even n_embd, not 15",
+    "tie_embeddings=true head_bias=true": "tie_embeddings needs head_bias = false",
+    "position=t5-buckets max_distance=16": "max_distance 16 must be above half of n_bucket 32",
+    "position=t5-buckets max_distance=1 n_bucket=2": "max_distance 1 must be above half of",
+    "position=coupled n_place=8 place_offset=8": "place_offset 8 must be below n_place 8",
+    "position=coupled+rope place_offset=32": "place_offset 32 must be below n_place 32",
+    "position=coupled row_marks=[3,3]": "row_marks must be different token ids",
+    "position=coupled+rope row_marks=[1,2,1]": "row_marks must be different token ids",
+    # A name is wrong even where the architecture makes no use of it.
+    "architecture=bigram position=nope": "unknown position 'nope'; valid names: ",
+    # Numbers out of range.
+    "row_marks=[-1]": "model.row_marks.0: Input should be greater than or equal to 0",
+    "row_marks=[99999999999]": "model.row_marks.0: Input should be less than 65536",
+    "window=0": "model.window: Input should be greater than or equal to 1",
+    "window=-3": "model.window: Input should be greater than or equal to 1",
+    "landmark_block=0": "model.landmark_block: Input should be greater than or equal to 1",
+    "max_distance=0": "model.max_distance: Input should be greater than or equal to 1",
+    "n_bucket=1": "model.n_bucket: Input should be greater than or equal to 2",
+    "n_place=1": "model.n_place: Input should be greater than or equal to 2",
+    "place_offset=-1": "model.place_offset: Input should be greater than or equal to 0",
+    "rope_base=1": "model.rope_base: Input should be greater than 1",
+    "rope_base=inf": "model.rope_base: Input should be a finite number",
+    "dropout=1": "model.dropout: Input should be less than 1",
+    "dropout=1.0": "model.dropout: Input should be less than 1",
+    "dropout=-0.1": "model.dropout: Input should be greater than or equal to 0",
+    "ff_hidden=0": "model.ff_hidden: Input should be greater than or equal to 1",
+    "n_layer=0": "model.n_layer: Input should be greater than or equal to 1",
+    "n_head=0": "model.n_head: Input should be greater than or equal to 1",
+    "n_kv_head=0": "model.n_kv_head: Input should be greater than or equal to 1",
+    "block_size=0": "model.block_size: Input should be greater than or equal to 1",
+    # Values of another kind.
+    "attention_kernel=flash": "unknown attention_kernel 'flash'; valid names: sdpa, plain",
+    "window=2.5": "model.window: Input should be a valid integer",
+    "n_layer=four": "model.n_layer: Input should be a valid integer",
+    "n_layer=[4]": "model.n_layer: Input should be a valid integer",
+    "qkv_bias=perhaps": "model.qkv_bias: Input should be a valid boolean",
+    'row_marks=["="]': "model.row_marks.0: Input should be a valid integer",
+    "norm_bias=1": "model.norm_bias: Input should be a valid boolean",
+    "norm_possition=pre": "unknown field 'model.norm_possition'; valid fields: architecture, ",
+}
 
 
-def refusal(name: str, *overrides: str) -> str:
-    """The message with which a recipe is refused."""
+REFUSED_ELSEWHERE = {
+    "train.grad_accum=3": "batch_size 16 is not divisible by grad_accum 3",
+    "train.lr=-1": "train.lr: Input should be greater than 0",
+    "train.lr=nan": "train.lr: Input should be a finite number",
+    "train.seed=-1": "train.seed: Input should be greater than or equal to 0",
+    "train.precision=fp8": "unknown precision 'fp8'; valid names: auto, fp32, bf16",
+    "train.learning_rate=1": "unknown field 'train.learning_rate'; valid fields: batches, ",
+    "modell.n_layer=4": "unknown field 'modell'; valid fields: description, ",
+}
+
+
+def refusal(*overrides: str) -> str:
+    """Returns the message with which `nano` with these overrides is refused."""
     with pytest.raises(ConfigError) as caught:
-        load_recipe(name, overrides)
+        load_recipe("nano", overrides)
     message = str(caught.value)
     assert "\n" not in message
     return message
 
 
-@pytest.mark.parametrize(
-    ("override", "offered"),
-    [
-        ("model.position=ropes", "learned, none, rope"),
-        ("model.feedforward=gelu2", "relu, swiglu"),
-        ("model.norm=batchnorm", "layernorm, rmsnorm"),
-        ("model.init=zeros", "gpt2, torch"),
-        ("train.batches=lines", "problems, stream"),
-        ("train.optimizer=adm", "adamw"),
-        ("train.schedule=step", "constant, cosine, linear"),
-    ],
-)
-def test_an_unknown_name_is_refused_with_the_valid_ones(override: str, offered: str) -> None:
-    message = refusal("blog", override)
-    assert repr(override.partition("=")[2]) in message
-    for name in offered.split(", "):
-        assert name in message
+def of_model(words: str) -> list[str]:
+    return [f"model.{word}" for word in words.split()]
+
+
+@pytest.mark.parametrize("field", TABLES)
+def test_names_and_table_are_equal(field: str) -> None:
+    names, table = TABLES[field]
+    assert list(get_args(names)) == sorted(table)
+
+
+@pytest.mark.parametrize("field", TABLES)
+def test_an_unknown_name_is_refused_with_the_valid_ones(field: str) -> None:
+    overrides = [f"{field}=nope", *([DATA] if field.startswith("data.") else [])]
+    kind = "distribution" if field == "data.validation" else field.rpartition(".")[2]
+    valid = ", ".join(sorted(TABLES[field][1]))
+    assert refusal(*overrides).endswith(f"unknown {kind} 'nope'; valid names: {valid}")
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_model_that_cannot_work_is_refused(words: str) -> None:
+    assert REFUSED[words] in refusal(*of_model(words))
 
 
 @pytest.mark.parametrize(
-    ("override", "offered"),
+    "words",
     [
-        ("model.n_layers=4", "n_layer"),
-        ("train.learning_rate=1", "weight_decay"),
-        ("modell.n_layer=4", "model"),
+        "n_embd=20 position=alibi",
+        "n_embd=15 n_head=3 n_kv_head=1 position=learned",
+        "position=t5-buckets max_distance=17",
+        "position=coupled n_place=8 place_offset=7",
+        "tie_embeddings=true head_bias=false",
+        "window=1000 attention=window",
+        "landmark_block=1000 attention=landmark",
+        "n_kv_head=null",
+        "dropout=0.99",
     ],
 )
-def test_an_unknown_field_is_refused_with_the_valid_ones(override: str, offered: str) -> None:
-    message = refusal("blog", override)
-    assert "unknown field" in message
-    assert f"{offered}, " in message
+def test_values_at_the_limits_are_accepted(words: str) -> None:
+    load_recipe("nano", of_model(words))
+
+
+@pytest.mark.parametrize("override", REFUSED_ELSEWHERE)
+def test_training_that_cannot_work_is_refused(override: str) -> None:
+    assert REFUSED_ELSEWHERE[override] in refusal(override)
 
 
 @pytest.mark.parametrize(
-    ("override", "field"),
+    ("words", "reason"),
     [
-        ("model.n_layer=four", "model.n_layer"),
-        ("model.n_layer=0", "model.n_layer"),
-        ("model.n_layer=1.5", "model.n_layer"),
-        ("model.n_layer=[4]", "model.n_layer"),
-        ("model.dropout=1.0", "model.dropout"),
-        ("model.qkv_bias=perhaps", "model.qkv_bias"),
-        ("train.lr=-1", "train.lr"),
-        ("train.lr=nan", "train.lr"),
-        ("train.seed=-1", "train.seed"),
-        ("train.precision=fp8", "unknown precision 'fp8'; valid names: auto, fp32, bf16"),
+        ("n_kv_head=3", "n_head 4 is not divisible by n_kv_head 3"),
+        ("attention=sparse", "unknown attention 'sparse'; valid names: full, landmark, window"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_refused_by_field(override: str, field: str) -> None:
-    assert field in refusal("blog", override)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        (["model.n_head=7"], "n_embd 96 is not divisible by n_head 7"),
-        (["model.n_kv_head=3"], "n_head 8 is not divisible by n_kv_head 3"),
-        (["model.position=rope", "model.n_head=32"], "rope needs an even head width, not 3"),
-        (["model.tie_embeddings=true"], "tie_embeddings needs head_bias = false"),
-        (["train.grad_accum=3"], "batch_size 16 is not divisible by grad_accum 3"),
-    ],
-)
-def test_choices_that_do_not_go_together_are_refused(overrides: list[str], reason: str) -> None:
-    assert reason in refusal("blog", *overrides)
-
-
-@pytest.mark.parametrize(
-    ("override", "section", "field", "value"),
-    [
-        ("model.n_layer=4", "model", "n_layer", 4),
-        ("model.position=rope", "model", "position", "rope"),
-        ('model.position="rope"', "model", "position", "rope"),
-        ("model.qkv_bias=true", "model", "qkv_bias", True),
-        ("train.lr=1e-3", "train", "lr", 1e-3),
-        (" train.steps = 20 ", "train", "steps", 20),
-    ],
-)
-def test_an_override_is_read_as_toml(
-    override: str, section: str, field: str, value: object
+def test_the_command_line_refuses_in_one_line(
+    words: str, reason: str, run_cli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    changed = getattr(getattr(load_recipe("blog", (override,)), section), field)
-    assert changed == value
-    assert type(changed) is type(value)
+    out = tmp_path / "run"
+    sets = [word for override in of_model(words) for word in ("--set", override)]
+    outcome = run_cli("train", "--recipe", "nano", "--out", out, *sets)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.endswith(f"{reason}\n")
+    assert outcome.err.count("\n") == 1
+    assert not out.exists()
 
 
-def test_overrides_leave_the_other_fields_alone() -> None:
-    plain, changed = load_recipe("nano"), load_recipe("nano", ("model.n_layer=1",))
-    assert changed.model == plain.model.model_copy(update={"n_layer": 1})
-    assert changed.train == plain.train
-
-
-def test_a_field_outside_the_sections_can_be_overridden() -> None:
-    assert load_recipe("blog", ("tokenizer=chars",)).tokenizer == "chars"
-    assert load_recipe("blog", ("model.n_kv_head=null",)).model.n_kv_head is None
-
-
-def test_the_last_of_two_overrides_counts() -> None:
-    assert load_recipe("blog", ("train.steps=1", "train.steps=2")).train.steps == 2
-
-
-@pytest.mark.parametrize("override", ["model.n_layer", "=4", "model.=4", ""])
-def test_an_override_of_another_form_is_refused(override: str) -> None:
-    assert "section.field=value" in refusal("blog", override)
-
-
-def test_an_override_of_what_is_no_section_is_refused() -> None:
-    assert "'description' is not a section" in refusal("blog", "description.text=4")
-
-
-def test_an_unknown_recipe_is_refused_with_the_valid_ones() -> None:
-    message = refusal("blogg")
-    assert "'blogg'" in message
-    assert "blog, blog-gqa" in message
-
-
-def test_a_recipe_file_extends_a_recipe(recipe_file: Callable[[str], str]) -> None:
-    # nano differs from the defaults in every section, so what is lost on the way shows.
-    recipe = load_recipe(recipe_file('extends = "nano"\n[model]\nn_layer = 5\n'))
-    base = load_recipe("nano")
-    assert recipe.model == base.model.model_copy(update={"n_layer": 5})
-    assert recipe.train == base.train
-
-
-def test_a_recipe_file_alone_has_the_defaults(recipe_file: Callable[[str], str]) -> None:
-    recipe = load_recipe(recipe_file("[model]\nn_layer = 2\n"))
-    assert recipe == Recipe(model=ModelConfig(n_layer=2))
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("n_layer 4", "is not valid TOML"),
-        ("model = 4", "model"),
-        ("[model]\nn_layer = 1\nn_layer = 2", "is not valid TOML"),
-        ('extends = "blogg"', "unknown recipe 'blogg'"),
-        ('extends = "blog-rope"', "itself extends a recipe"),
-    ],
-)
-def test_a_recipe_file_that_is_none_is_refused(
-    recipe_file: Callable[[str], str], text: str, reason: str
-) -> None:
-    assert reason in refusal(recipe_file(text))
-
-
-def test_a_recipe_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    assert "absent.toml" in refusal(str(tmp_path / "absent.toml"))
-    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    assert "binary.toml is not UTF-8" in refusal(str(tmp_path / "binary.toml"))
-
-
-def test_a_config_cannot_be_changed_after_it_was_checked() -> None:
+def test_a_config_is_immutable() -> None:
     config = ModelConfig()
     with pytest.raises(ValidationError):
         config.n_head = 7
@@ -191,39 +201,55 @@ def test_key_value_heads_default_to_the_query_heads() -> None:
         (["data.mixture.blog=0"], "data.mixture.blog: Input should be greater than 0"),
         (["data.mixture.blogg=1"], "unknown distribution 'blogg'; valid names: blog"),
         (
-            ["data.mixture.blog=1", "data.validation=x"],
+            [DATA, "data.validation=x"],
             "unknown distribution 'x'; valid names: blog",
         ),
         (
-            ["data.mixture.blog=1", "data.format=x"],
+            [DATA, "data.format=x"],
             "unknown format 'x'; valid names: direct, loose",
         ),
         (
-            ["data.mixture.blog=1", "data.digits=99"],
+            [DATA, "data.digits=99"],
             "data.digits: Input should be less than or equal to 9",
         ),
         (
-            ["data.mixture.blog=1", "data.operations.^=1"],
+            [DATA, "data.operations.^=1"],
             "unknown operation '^'; valid names: +, -",
         ),
-        (["data.mixture.blog=1", "data.operations.+=-1"], "data.operations.+: Input should be gr"),
-        (["data.mixture.blog=1", "data.mixtures.blog=1"], "valid fields: format, digits, mixture"),
+        ([DATA, "data.operations.+=-1"], "data.operations.+: Input should be gr"),
+        ([DATA, "data.mixtures.blog=1"], "valid fields: format, digits, mixture"),
         (
-            ["data.mixture.blog=1", "data.operations={'+'=0, '-'=0, '*'=0, '/'=0}"],
+            [DATA, "data.operations={'+'=0, '-'=0, '*'=0, '/'=0}"],
             "data.operations: one operation needs a weight above 0",
         ),
     ],
 )
 def test_data_that_cannot_be_drawn_is_refused(overrides: list[str], reason: str) -> None:
-    assert reason in refusal("nano", *overrides)
+    assert reason in refusal(*overrides)
 
 
-def test_an_operation_that_is_not_named_weighs_one() -> None:
-    data = load_recipe("nano", ("data.mixture.blog=1", "data.operations.*=3")).data
+def test_the_default_weight_of_an_operation_is_1() -> None:
+    data = load_recipe("nano", (DATA, "data.operations.*=3")).data
     assert data is not None
     assert data.operations == {"+": 1.0, "-": 1.0, "*": 3.0, "/": 1.0}
 
 
-def test_a_recipe_with_data_is_written_and_read_as_it_is() -> None:
-    recipe = load_recipe("nano", ("data.mixture.blog=1", "data.operations.*=3"))
+@pytest.mark.parametrize("digits", range(1, 12))
+def test_digits_are_those_of_the_worked_steps(digits: int) -> None:
+    try:
+        config.DataConfig(mixture={"blog": 1.0}, digits=digits)
+    except ValueError:
+        accepted = False
+    else:
+        accepted = True
+    assert accepted == (steps.MIN_DIGITS <= digits <= steps.MAX_DIGITS)
+
+
+def test_default_digits_are_those_of_datagen() -> None:
+    data = config.DataConfig(mixture={"blog": 1.0})
+    assert data.work_digits == formats.line_format(data.format).digits
+
+
+def test_a_recipe_with_data_survives_json() -> None:
+    recipe = load_recipe("nano", (DATA, "data.operations.*=3"))
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
