@@ -1,5 +1,7 @@
 """Hypothesis strategies: every number that ten characters can hold, and problems of them."""
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem
@@ -36,6 +38,7 @@ numbers = st.one_of(
 problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
 
 
+@cache  # building a strategy takes longer than an example
 def problems_of(digits: int) -> st.SearchStrategy[Problem]:
     """Problems whose operands have at most `digits` digits in hundredths, of all lengths."""
     lengths = [10**length - 1 for length in range(1, digits + 1)]
@@ -47,3 +50,8 @@ def problems_of(digits: int) -> st.SearchStrategy[Problem]:
     ).filter(fits)
     equal = st.builds(lambda x, op: Problem(x, op, x), operands, st.sampled_from(Operation))
     return st.one_of(st.builds(Problem, operands, st.sampled_from(Operation), operands), equal)
+
+
+digits_and_problem = st.integers(3, 9).flatmap(
+    lambda digits: st.tuples(st.just(digits), problems_of(digits))
+)

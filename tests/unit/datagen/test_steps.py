@@ -1,11 +1,11 @@
-"""Worked steps: accepted, exact, and no character of them can be changed unnoticed."""
+"""Worked steps are exact, and their checker finds every changed character."""
 
 import dataclasses
 import re
 from random import Random
 
 import pytest
-from datagen_strategies import problems_of
+from datagen_strategies import digits_and_problem, problems_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -26,10 +26,6 @@ from datagen.steps import (
     render_work,
     result,
     work_steps,
-)
-
-digits_and_problem = st.integers(3, 9).flatmap(
-    lambda digits: st.tuples(st.just(digits), problems_of(digits))
 )
 
 
@@ -112,7 +108,7 @@ def test_every_change_of_one_character_is_caught_where_it_is_or_by_the_next_step
 
 
 @given(digits_and_problem, st.data())
-def test_a_work_cut_short_or_continued_is_a_fault_where_it_ends(
+def test_a_work_that_is_too_short_or_too_long_is_wrong_where_it_ends(
     case: tuple[int, Problem], data: st.DataObject
 ) -> None:
     digits, problem = case
@@ -126,7 +122,7 @@ def test_a_work_cut_short_or_continued_is_a_fault_where_it_ends(
 
 
 @given(digits_and_problem, st.text(STEPS_ALPHABET, max_size=200))
-def test_any_text_is_judged(case: tuple[int, Problem], text: str) -> None:
+def test_the_checker_takes_any_text(case: tuple[int, Problem], text: str) -> None:
     digits, problem = case
     error = first_error_of_completion(problem, text, digits)
     assert error is not None or text == render(problem, digits).partition("=")[2]
@@ -134,7 +130,7 @@ def test_any_text_is_judged(case: tuple[int, Problem], text: str) -> None:
 
 @settings(max_examples=300)
 @given(problems_of(7), st.randoms(use_true_random=False))
-def test_any_quotient_digits_that_leave_less_than_the_divisor_do(
+def test_any_quotient_digit_with_a_remainder_below_the_divisor_is_right(
     problem: Problem, random: Random
 ) -> None:
     problem = dataclasses.replace(problem, op=Operation.DIV)
@@ -151,13 +147,13 @@ def test_any_quotient_digits_that_leave_less_than_the_divisor_do(
 
 @settings(max_examples=500)
 @given(digits_and_problem)
-def test_loose_digits_come_to_the_exact_answer(case: tuple[int, Problem]) -> None:
+def test_loose_digits_lead_to_the_exact_answer(case: tuple[int, Problem]) -> None:
     digits, problem = case
     problem = dataclasses.replace(problem, op=Operation.DIV)
     work = render_work(problem, digits, loose_digits(problem))
     assert first_error(problem, work, digits) is None
     assert result(work) == answer(problem)
-    assert render_work(problem, digits, loose_digits(problem)) == work  # nothing is left to chance
+    assert render_work(problem, digits, loose_digits(problem)) == work  # it is not random
 
 
 def test_about_a_quarter_of_loose_digits_are_the_second_nearest() -> None:
@@ -170,11 +166,11 @@ def test_about_a_quarter_of_loose_digits_are_the_second_nearest() -> None:
         question = Problem(a, Operation.DIV, b)
         loose, before = loose_digits(question), len(chosen)
 
-        def noted(dividend: int, divisor: int, loose: ChooseDigit = loose) -> int:
+        def record(dividend: int, divisor: int, loose: ChooseDigit = loose) -> int:
             chosen.append((loose(dividend, divisor), nearest_digit(dividend, divisor)))
             return chosen[-1][0]
 
-        render_work(question, 7, noted)
+        render_work(question, 7, record)
         later |= {abs(digit) for digit, _ in chosen[before + 1 :]}
     others = sum(digit != nearest for digit, nearest in chosen)
     assert 0.22 < others / len(chosen) < 0.26
@@ -228,16 +224,14 @@ def test_digits_and_carries_of_a_row_follow_from_its_columns(
         ("400 / 344", 90, "+", StepKind.ROUNDING),  # what the digit of the thousandths adds
     ],
 )
-def test_a_fault_is_named_by_the_kind_of_its_step(
-    text: str, at: int, wrong: str, kind: StepKind
-) -> None:
+def test_an_error_has_the_kind_of_its_step(text: str, at: int, wrong: str, kind: StepKind) -> None:
     work = render_work(problem(text), 7)
     error = first_error(problem(text), work[:at] + wrong + work[at + 1 :], 7)
     assert error == WrongCharacter(kind, at, work[at], wrong)
 
 
 @pytest.mark.parametrize(
-    ("end", "position", "expected", "found"),
+    ("end", "position", "expected", "actual"),
     [
         ("", 37, "=", ""),
         ("=", 38, "8", ""),
@@ -246,13 +240,13 @@ def test_a_fault_is_named_by_the_kind_of_its_step(
         ("=87.3661000$$", 49, "", "$"),
     ],
 )
-def test_a_wrong_answer_to_right_steps_is_a_fault_of_its_own(
-    end: str, position: int, expected: str, found: str
+def test_a_wrong_answer_after_right_steps_has_its_own_kind(
+    end: str, position: int, expected: str, actual: str
 ) -> None:
     question = problem("753.78 + 910")
     error = first_error_of_completion(question, render_work(question, 7) + end, 7)
     kind = StepKind.ANSWER if end else StepKind.LAYOUT
-    assert error == WrongCharacter(kind, position, expected, found)
+    assert error == WrongCharacter(kind, position, expected, actual)
 
 
 @pytest.mark.parametrize("digits", [-1, 2, 10])
@@ -264,11 +258,11 @@ def test_digits_beyond_what_rows_can_hold_are_refused(digits: int) -> None:
 @pytest.mark.parametrize("text", ["100000 + 1", "1 / -100000"])
 def test_an_operand_that_is_too_long_is_refused(text: str) -> None:
     with pytest.raises(NotationError, match="more than 7 digits"):
-        work_steps(problem(text), 7)  # before the first step is asked for
+        work_steps(problem(text), 7)  # before the first step
     assert render_work(problem(text), 8)
 
 
-def test_the_rows_have_letters_enough() -> None:
+def test_the_rows_have_enough_letters() -> None:
     assert len(steps.ROWS) == steps.MAX_DIGITS + steps.GUARD
     work = render_work(Problem(Number(10**9 - 1, True), Operation.DIV, Number(1, True)), 9)
     assert set(steps.ROWS) <= set(work)
