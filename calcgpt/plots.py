@@ -232,10 +232,9 @@ def draw_operand_lengths(record: Record) -> Figure:
         axes.set_axis_off()
     label = "exact match (share of the problems)"
     figure.colorbar(panels[0].images[0], ax=panels, label=label, shrink=0.7)
-    note = (
-        "each cell: problems, and ✗ wrong answers; digits are those of the magnitude in hundredths"
-    )
-    figure.suptitle(f"{_title(record)}\n{note}", parse_math=False, fontsize=11)
+    cells = "each cell: problems, and ✗ wrong answers"
+    digits = "digits: of the magnitude in hundredths"
+    figure.suptitle(f"{_title(record)}\n{cells}\n{digits}", parse_math=False, fontsize=11)
     return figure
 
 

@@ -61,9 +61,16 @@ def test_transformers_alone_answers_as_we_do(run_cli: Callable[..., Any], tmp_pa
         run, out = tmp_path / name, tmp_path / "exports" / name
         overrides = [f"model.{item}" for item in model + SMALL] + [f"train.{i}" for i in TRAIN]
         trained = run_cli(
-            "train", "--recipe=nano", "--data", data, "--out", run, "--device=cpu", "--quiet",
+            "train",
+            "--recipe=nano",
+            "--data",
+            data,
+            "--out",
+            run,
+            "--device=cpu",
+            "--quiet",
             *(f"--set={override}" for override in overrides),
-        )  # fmt: skip
+        )
         assert trained.code == 0, trained.err
         exported = run_cli("export", run, "--to", "hf", out)
         assert exported.code == 0, exported.err
@@ -109,9 +116,14 @@ def exported(run_cli: Callable[..., Any], small_folder: Path, tmp_path: Path) ->
 
 def test_an_export_holds_what_it_takes_to_use_it(exported: Path) -> None:
     assert {file.name for file in exported.iterdir()} == {
-        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
-        "tokenizer_config.json", "metrics.json", "README.md",
-    }  # fmt: skip
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "metrics.json",
+        "README.md",
+    }
     assert {file.stat().st_mode & 0o777 for file in exported.iterdir()} == {0o644}
 
 
@@ -192,8 +204,10 @@ def test_a_full_disk_leaves_what_was_there(small_folder: Path, exported: Path) -
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, "export", small_folder, "--to=hf", exported, "--force"],
-        env=OFFLINE, capture_output=True, text=True,
-    )  # fmt: skip
+        env=OFFLINE,
+        capture_output=True,
+        text=True,
+    )
     assert ended.returncode == 2, ended.stderr
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: ")

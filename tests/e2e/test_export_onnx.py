@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint, resolve
@@ -17,7 +18,7 @@ from datagen.dataset import DatasetPlan
 from datagen.dataset import generate as generate_data
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
-ALSO = """
+ANSWER_STDIN = """
 import sys
 prompts = json.load(sys.stdin)
 assert not {"torch", "calcgpt"} & sys.modules.keys()
@@ -25,52 +26,49 @@ print(json.dumps(complete(prompts)))
 """
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "data"
-    generate_data(folder, DatasetPlan(train=500, val=20, test=100, seed=0), progress=False)
-    return folder
-
-
-def process(*command: str | Path, cwd: Path, stdin: str = "") -> str:
-    """What a Python process prints, which says nothing on stderr."""
-    ended = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return ended.stdout
-
-
-def export_and_compare(folder: Path, data: Path, tmp_path: Path) -> None:
-    """Export by the command line, then answer 100 problems with the code of the export's README."""
-    said = process("-m", "calcgpt", "export", folder, "out", "--to", "onnx", cwd=tmp_path)
+def export_and_compare(
+    run_cli: Callable[..., Any], folder: Path, out: Path, prompts: list[str]
+) -> None:
+    """Exports by the command line, then answers with the code of the export's README."""
+    exported = run_cli("export", folder, out, "--to", "onnx")
     checkpoint = Checkpoint.load(folder)
-    assert said == f"out: {checkpoint.name} as an ONNX graph with a key/value cache\n"
-    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+    assert (exported.code, exported.err) == (0, "")
+    assert exported.out == f"{out}: {checkpoint.name} as an ONNX graph with a key/value cache\n"
 
-    prompts = [line.prompt for line in read_problems(data / "test.txt")]
-    out, tokenizer = tmp_path / "out", checkpoint.tokenizer
     code = (out / "README.md").read_text().split("```python\n")[1].split("```")[0]
-    shown, answers = process("-c", code + ALSO, cwd=out, stdin=json.dumps(prompts)).splitlines()
+    ended = subprocess.run(
+        [sys.executable, "-c", code + ANSWER_STDIN],
+        cwd=out,
+        input=json.dumps(prompts),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    example, answers = ended.stdout.splitlines()
 
-    def ours(prompts: list[str]) -> list[str]:
+    def expected(prompts: list[str]) -> list[str]:
+        tokenizer = checkpoint.tokenizer
         tokens_BP = torch.tensor([tokenizer.encode(prompt).tolist() for prompt in prompts])
-        written = generate(checkpoint.model, tokens_BP, int(tokenizer.encode("$")[0]))
-        return [tokenizer.decode(completion.ids) for completion in written]
+        completions = generate(checkpoint.model, tokens_BP, int(tokenizer.encode("$")[0]))
+        return [tokenizer.decode(completion.ids) for completion in completions]
 
-    assert json.loads(answers) == ours(prompts)
-    assert len(set(ours(prompts))) > 1  # so that the prompt was looked at
-    assert shown == str(ours(["$(00000012.5*0000000003)="]))
-
-
-def test_a_model_that_was_just_trained(data: Path, tmp_path: Path) -> None:
-    work, run = tmp_path / "work", tmp_path / "run"
-    work.mkdir()
-    train = ["train", "--recipe", "nano", "--data", str(data), "--out", str(run), "--quiet"]
-    process("-m", "calcgpt", *train, "--set", "train.steps=60", cwd=tmp_path)
-    export_and_compare(resolve(str(run)), data, work)
+    assert json.loads(answers) == expected(prompts)
+    assert len(set(expected(prompts))) > 1  # the model looks at the prompt
+    assert example == str(expected(["$(00000012.5*0000000003)="]))
 
 
-def test_the_model_that_works_in_steps(data: Path, tmp_path: Path) -> None:
-    export_and_compare(SHIPPED / "steps", data, tmp_path)
+def test_a_newly_trained_model(run_cli: Callable[..., Any], tmp_path: Path) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    generate_data(data, DatasetPlan(train=500, val=20, test=100, seed=0), progress=False)
+    options = ["--data", data, "--out", run, "--quiet", "--set", "train.steps=60"]
+    assert run_cli("train", "--recipe", "nano", *options).code == 0
+    prompts = [line.prompt for line in read_problems(data / "test.txt")]
+    export_and_compare(run_cli, resolve(str(run)), tmp_path / "out", prompts)
+
+
+def test_the_model_that_writes_steps(
+    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path
+) -> None:
+    prompts = [line.prompt for line in read_problems(data_folder / "test.txt", 12)]
+    export_and_compare(run_cli, SHIPPED / "steps", tmp_path / "out", prompts)

@@ -66,10 +66,17 @@ def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "damage",
-    ["", "{", "[]", "{}", '{"validation": {"exact_match": "high"}, "parameters": 1}',
-     '{"validation": {"exact_match": 1}, "parameters": 1, "val_loss": NaN}',
-     '{"validation": [1], "parameters": 1}', '{"validation": {"exact_match": 1}}'],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"validation": {"exact_match": "high"}, "parameters": 1}',
+        '{"validation": {"exact_match": 1}, "parameters": 1, "val_loss": NaN}',
+        '{"validation": [1], "parameters": 1}',
+        '{"validation": {"exact_match": 1}}',
+    ],
+)
 def test_damaged_metrics_are_passed_over_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:

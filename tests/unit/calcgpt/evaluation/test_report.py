@@ -226,15 +226,22 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
     assert "also" not in published.metrics
     assert published.metrics["parameters"] == tiny.model.n_parameters()
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {
-        "README.md", "config.json", "metrics.json", "model.safetensors", "tokenizer.json",
-    }  # fmt: skip
+        "README.md",
+        "config.json",
+        "metrics.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
     assert tiny.metrics == before
 
 
 def test_publishing_scores_further_files_under_their_names(
-    run_cli: Callable[..., Any], tiny: Checkpoint, tiny_folder: Path, data_folder: Path,
+    run_cli: Callable[..., Any],
+    tiny: Checkpoint,
+    tiny_folder: Path,
+    data_folder: Path,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     (tmp_path / "two.txt").write_text(f"{ADD}\n{DIV}\n")
     out = tmp_path / "mine"
     also = ["--also", f"two={tmp_path}/two.txt", "--also", f"val={data_folder}/val.txt"]
@@ -263,9 +270,14 @@ def test_publishing_scores_further_files_under_their_names(
     ],
 )
 def test_a_further_file_that_cannot_be_scored_costs_nothing(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, also: list[str], reason: str,
-) -> None:  # fmt: skip
+    run_cli: Callable[..., Any],
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    also: list[str],
+    reason: str,
+) -> None:
     monkeypatch.setattr("calcgpt.evaluation.report.evaluate", None)  # nothing is scored
     options = [part for value in also for part in ("--also", value)]
     ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--data", data_folder, *options)
@@ -279,8 +291,17 @@ def test_eval_shows_confidence_and_faults_and_writes_the_record(
     run_cli: Callable[..., Any], tiny: Checkpoint, data_folder: Path, tmp_path: Path
 ) -> None:
     with_data(tiny, format="steps").save(tmp_path / "steps")
-    ended = run_cli("eval", tmp_path / "steps", "--data", data_folder / "test.txt", "--quiet",
-                    "--errors", 2, "--json", tmp_path / "record.json")  # fmt: skip
+    ended = run_cli(
+        "eval",
+        tmp_path / "steps",
+        "--data",
+        data_folder / "test.txt",
+        "--quiet",
+        "--errors",
+        2,
+        "--json",
+        tmp_path / "record.json",
+    )
     assert (ended.code, ended.err) == (0, "")
     record = json.loads((tmp_path / "record.json").read_text())
     scores = Scores.model_validate(record)

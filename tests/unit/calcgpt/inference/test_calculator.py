@@ -139,8 +139,11 @@ def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> N
     first, second = found.nodes
     assert (first.result, first.exact, first.agrees) == ("42", "3", False)
     assert (second.problem, second.result, second.exact, second.agrees) == (
-        "42*3", "126", "126", True,
-    )  # fmt: skip
+        "42*3",
+        "126",
+        "126",
+        True,
+    )
     assert (found.result, found.exact, found.verified) == ("126", "9", False)
     assert found.errors == ["wrong: 1+2 is 3"]
 
