@@ -1,4 +1,4 @@
-"""A real browser for tests: Debian's Chromium, driven by Playwright."""
+"""A browser for tests: Debian's Chromium, controlled by Playwright."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ ARGUMENTS = [
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser, started; skips the test where there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    """Runs the browser. Skips the test if it is not installed."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
     program = shutil.which("chromium")
     if not program:
-        pytest.skip("chromium is not installed: apt-get install chromium")
+        pytest.skip("the page needs a browser (Debian: apt-get install chromium)")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
         try:
@@ -40,7 +40,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def calculate(page: Page, expression: str, model: str | None = None) -> None:
-    """Type an expression and press Enter; until the answer, or an error, is there."""
+    """Types an expression and presses Enter; waits for the answer or an error."""
     if model:
         page.get_by_label("Checkpoint").select_option(model)  # waits until it is offered
     page.get_by_label("Expression").fill(expression)
@@ -49,6 +49,6 @@ def calculate(page: Page, expression: str, model: str | None = None) -> None:
 
 
 def answered(page: Page, value: str) -> None:
-    """Until the page shows this answer, and is done."""
+    """Waits until the page shows this answer and nothing runs."""
     page.locator("#answer .value").get_by_text(value, exact=True).wait_for()
     page.locator("#running").wait_for(state="hidden")

@@ -1,4 +1,4 @@
-"""Requests to /v1/completions, and what comes back."""
+"""Requests to /v1/completions, and their responses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ask(client: TestClient, **body: Any) -> Response:
 
 
 def texts(client: TestClient, **body: Any) -> list[str]:
-    """Of all choices, by index."""
+    """Returns the texts of all choices by index."""
     response = ask(client, **body)
     assert response.status_code == 200, response.text
     choices = response.json()["choices"]
@@ -24,7 +24,7 @@ def texts(client: TestClient, **body: Any) -> list[str]:
 
 
 def streamed(response: Response) -> list[dict[str, Any]]:
-    """The events of a stream that ended well."""
+    """Returns the events of a complete stream."""
     assert response.headers["content-type"].startswith("text/event-stream")
     *events, last = response.text.removesuffix("\n\n").split("\n\n")
     assert last == "data: [DONE]"
@@ -33,7 +33,7 @@ def streamed(response: Response) -> list[dict[str, Any]]:
 
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
-    """What is valid for the tiny model."""
+    """Draws valid requests for the tiny model."""
     some = {
         "max_tokens": st.integers(0, 20),
         "temperature": st.sampled_from([0, 0.5, 1, 2]),

@@ -23,16 +23,16 @@ from api.settings import Settings
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
-    """Until it is true; fails where it never is."""
+    """Waits until the condition is true; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"not true within {seconds} s"
         time.sleep(0.005)
 
 
 @contextmanager
 def client_of(*models: LoadedModel, **settings: Any) -> Iterator[TestClient]:
-    """A client of the service with these models, the first the default, all loaded."""
+    """Yields a client of the service with these models loaded; the first is the default."""
     app = create_app(Settings(**settings), lambda: iter(models))
     with TestClient(app, raise_server_exceptions=False) as client:
         wait_for(lambda: len(list(app.state.service.models)) == len(models))
@@ -40,7 +40,7 @@ def client_of(*models: LoadedModel, **settings: Any) -> Iterator[TestClient]:
 
 
 def problem(response: Response, status: int, kind: str | None = None) -> dict[str, Any]:
-    """The problem document that a response must be."""
+    """Checks that a response is a problem document, and returns it."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
@@ -53,7 +53,7 @@ def problem(response: Response, status: int, kind: str | None = None) -> dict[st
 
 
 def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """The events of a stream: name and data."""
+    """Returns the events of a stream: name and data."""
     events = []
     for block in text.replace("\r\n", "\n").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if ": " in line)
@@ -72,19 +72,21 @@ class Server:
 
     @property
     def log(self) -> str:
-        """What it wrote to stderr so far."""
+        """Its stderr so far."""
         return self._log.read_text("utf-8")
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The same as JSON records."""
+        """The records of its log so far."""
         return [json.loads(line) for line in self.log.splitlines()]
 
 
 @contextmanager
 def server(checkpoint: str | Path, *options: str | int, **environment: str) -> Iterator[Server]:
-    """`calcgpt serve` on a free port, its default model loaded; killed in the end, if it still
-    runs. Nothing but that model is offered, and torch runs it, unless options say otherwise."""
+    """Runs `calcgpt serve` on a free port, with its default model loaded. Kills it at the end.
+
+    Unless options say otherwise, it offers only that model, and torch runs it.
+    """
     command = [sys.executable, "-m", "calcgpt", "serve", "--port", 0, "--checkpoint", checkpoint]
     defaults = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
     announced = re.compile(r"(?:answers|start) on (http://127\.0\.0\.1:\d+)")
@@ -100,8 +102,8 @@ def server(checkpoint: str | Path, *options: str | int, **environment: str) -> I
                 wait_for(
                     lambda: announced.search(log.read_text()) or process.poll() is not None, 60
                 )
-                found = announced.search(log.read_text())
-                assert found, log.read_text()
-                yield Server(process, found[1], log)
+                match = announced.search(log.read_text())
+                assert match, log.read_text()
+                yield Server(process, match[1], log)
             finally:
                 process.kill()

@@ -39,8 +39,10 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
-    """Opens the page, at rest unless told otherwise. In the end nothing must have gone wrong in it,
-    and nothing been asked of another host."""
+    """Opens the page, without motion by default.
+
+    At the end, checks that the page had no errors and sent no requests to other hosts.
+    """
     contexts, errors, requested, hosts = [], [], [], set()
 
     def open_(at: str | None = None, motion: bool = False, **options: Any) -> Page:
@@ -67,7 +69,7 @@ def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
 
 
 def is_defect(message: ConsoleMessage) -> bool:
-    """Whether it is an error, other than that the service refused something."""
+    """Whether a message is an error other than a refusal by the service."""
     refused = (
         message.text.startswith("Failed to load resource") and "/v1/" in message.location["url"]
     )

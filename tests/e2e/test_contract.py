@@ -1,5 +1,7 @@
-"""The service does what its OpenAPI document says, whatever is asked of it: schemathesis makes
-requests from the document, valid ones and others, and holds the responses against it."""
+"""The service matches its OpenAPI document.
+
+Schemathesis generates valid and invalid requests from the document, and checks the responses.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from api.settings import Settings
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError
 
-# What means something here; of random text little would get past the parser.
+# Texts with a meaning: little random text would get past the parser.
 TEXTS = [
     "12.5+3",
     "(1+2)×3/(4-4)",
@@ -33,11 +35,11 @@ TEXTS = [
     "wrong",
     "error",
 ]
-# A status of the service's own is no server error: it must be documented, as all must.
+# 503 and 504 are no server errors, but they must be documented, like all statuses.
 ALWAYS = {"not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "503", "504"]}}
-# What is valid by the document may have no meaning, as `1+`; no other refusal is in order.
+# Valid requests may be without meaning, such as `1+`; these are refused with 404 or 422.
 OPEN = {**ALWAYS, "positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]}}
-# A guard may refuse anything, right or wrong.
+# Middleware may refuse any request, valid or not.
 GUARDED = {
     **ALWAYS,
     **{
@@ -49,7 +51,7 @@ GUARDED = {
 
 @dataclass
 class Run:
-    """What came of all cases."""
+    """The results of all cases."""
 
     document: dict[str, Any]
     statuses: Counter[int] = field(default_factory=Counter)
@@ -105,12 +107,12 @@ def run(
     return outcome
 
 
-def model(name: str, known: Callable[[str], str]) -> LoadedModel:
-    """A model that answers at once, and has something to say to any text."""
+def model(name: str, answers: Callable[[str], str]) -> LoadedModel:
+    """A model that answers any text."""
 
     def completion(prompt: str) -> str:
         try:
-            return known(prompt)
+            return answers(prompt)
         except NotationError:
             return "1$"
 
@@ -126,7 +128,7 @@ def no_models() -> Iterator[LoadedModel]:
     yield
 
 
-def test_at_least_2000_requests_hold_what_the_document_says() -> None:
+def test_at_least_2000_responses_match_the_document() -> None:
     outcome = run({}, models, OPEN, examples=450)
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])
     assert outcome.operations.total() >= 2000
@@ -150,7 +152,7 @@ def test_at_least_2000_requests_hold_what_the_document_says() -> None:
     ],
     ids=["keys", "rate", "limits", "loading"],
 )
-def test_what_a_guard_refuses_is_in_the_document_too(
+def test_refusals_of_middleware_are_in_the_document_too(
     settings: dict[str, Any], load: Callable[[], Iterator[LoadedModel]], statuses: set[int]
 ) -> None:
     outcome = run(settings, load, GUARDED, examples=30)

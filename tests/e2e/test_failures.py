@@ -194,7 +194,7 @@ def test_a_body_of_100_mb_is_413_and_is_not_kept(strict: Server, framing: str) -
     [b'{"expression": ', b'{"expression": "\xff\xfe"}', b"[" * 60_000, b"\x00" * 1000, b"1+1"],
     ids=["malformed", "utf-8", "deep", "zeros", "no-json"],
 )
-def test_a_hostile_body_is_the_clients_fault(strict: Server, body: bytes) -> None:
+def test_a_hostile_body_is_a_client_error(strict: Server, body: bytes) -> None:
     with connect(strict) as connection:
         for path in SLOW_BODIES:
             connection.sendall(request(path, body))

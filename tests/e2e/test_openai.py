@@ -34,7 +34,7 @@ def test_a_completion_is_as_documented(client: openai.OpenAI) -> None:
     assert completion.model == "steps"
 
 
-def test_its_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> None:
+def test_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> None:
     completion = client.completions.create(**REQUEST, logprobs=2)
     (choice,) = completion.choices
     assert choice.logprobs
@@ -43,7 +43,7 @@ def test_its_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> No
     assert max(map(len, choice.logprobs.top_logprobs or [])) == 2
 
 
-def test_a_stream_comes_a_character_at_a_time(client: openai.OpenAI) -> None:
+def test_a_stream_sends_one_character_at_a_time(client: openai.OpenAI) -> None:
     *pieces, last, usage = client.completions.create(
         **REQUEST, stream=True, stream_options={"include_usage": True}
     )
@@ -53,7 +53,7 @@ def test_a_stream_comes_a_character_at_a_time(client: openai.OpenAI) -> None:
     assert usage.usage.completion_tokens == USAGE["completion_tokens"]
 
 
-def test_a_stream_that_is_closed_gives_its_places_up(client: openai.OpenAI, address: str) -> None:
+def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -> None:
     stream = client.completions.create(
         prompt="$", model="steps", max_tokens=250, n=100, stream=True
     )
@@ -70,7 +70,7 @@ def test_the_models_are_listed(client: openai.OpenAI) -> None:
     assert model.id == "steps"
 
 
-def test_an_error_says_what_is_wrong_in_its_body(client: openai.OpenAI) -> None:
+def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
         client.completions.create(model="steps", prompt="$q")
     assert refused.value.type == "urn:calcgpt:problem:invalid-request"

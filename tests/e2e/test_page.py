@@ -1,4 +1,4 @@
-"""The page of the calculator, in a real browser, on the real service with the shipped models."""
+"""The calculator's page in a real browser, with the real service and the shipped models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from datagen.steps import MARKS
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
 WRONG = "313.46*217"  # `direct` gets it wrong: hardly any product is right
 LONG = "12345/0.07"  # of which the work has over 200 characters
@@ -35,7 +35,7 @@ def rows(page: Page) -> list[str]:
 
 
 def violations(page: Page) -> list[Any]:
-    """What axe finds wrong, also in what only eyes see."""
+    """Returns what axe finds wrong, contrast of hidden text included."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     found = axe.run(page).response["violations"]
     page.evaluate(
@@ -111,7 +111,7 @@ def test_the_shade_is_the_doubt(page: Page) -> None:
     assert by_probability == sorted(by_probability, reverse=True)
 
 
-def test_the_keypad_goes_on_from_a_result_and_begins_anew(page: Page) -> None:
+def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
     press(page, "1", "2", "point", "5", "times", "4", "delete", "3", "equals: calculate")
     answered(page, "37.5")
     press(page, "minus", "1", "equals: calculate")
@@ -148,14 +148,14 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     answered(page, "70")
 
 
-def test_several_steps_and_what_each_stands_for(page: Page) -> None:
+def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
     calculate(page, "(1+2)*(3-4)")
     answered(page, "−3")
     expect(page.locator("#nodes h3")).to_have_text(["1+2 = 3", "3−4 = −1", "3×−1 = −3"])
     expect(page.locator("#nodes .context b")).to_have_text(["1+2", "3−4", "(1+2)×(3−4)"])
 
 
-def test_a_disagreement_is_clear_and_names_the_step(page: Page, address: str) -> None:
+def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
     asked = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
     truth = httpx.post(f"{address}/v1/calculate", json=asked).json()
     assert [node["agrees"] for node in truth["nodes"]] == [
@@ -180,7 +180,7 @@ def test_a_disagreement_is_clear_and_names_the_step(page: Page, address: str) ->
     expect(page.locator("#history button")).to_contain_text("✗")
 
 
-def test_the_checkpoints_are_to_be_chosen(page: Page) -> None:
+def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_label("Checkpoint")
     expect(choice).to_have_value("steps")
@@ -195,7 +195,7 @@ def test_the_checkpoints_are_to_be_chosen(page: Page) -> None:
     expect(choice.locator("option")).to_have_text(["steps", "blog", "direct"])
 
 
-def test_the_history_is_there_after_a_reload(page: Page) -> None:
+def test_the_history_survives_a_reload(page: Page) -> None:
     calculate(page, "12.5*3")
     calculate(page, WRONG, "direct")
     page.reload()
@@ -215,7 +215,7 @@ def test_the_history_is_there_after_a_reload(page: Page) -> None:
     expect(page.locator("#no-history")).to_be_visible()
 
 
-def test_slow_motion_can_be_cut_short(open_page: OpenPage) -> None:
+def test_slow_motion_can_be_skipped(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()
     page.get_by_label("Expression").fill(LONG)
@@ -228,7 +228,7 @@ def test_slow_motion_can_be_cut_short(open_page: OpenPage) -> None:
     expect(page.locator("#nodes .line")).to_have_count(15)
 
 
-def test_a_new_calculation_ends_the_one_before(open_page: OpenPage) -> None:
+def test_a_new_calculation_stops_the_previous_one(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()
     page.get_by_label("Expression").fill(LONG)
@@ -254,7 +254,7 @@ def test_it_fits_every_width(open_page: OpenPage, width: int) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_accessible_and_can_be_looked_at(
+def test_it_is_accessible_and_has_readable_contrast(
     open_page: OpenPage, tmp_path: Path, scheme: str
 ) -> None:
     page = open_page(color_scheme=scheme)
@@ -272,7 +272,7 @@ def test_it_is_accessible_and_can_be_looked_at(
         assert (pixels.mean() > 0.5) == (scheme == "light")
 
 
-def test_a_screen_reader_hears_the_whole_once(page: Page) -> None:
+def test_a_screen_reader_reads_the_answer_once(page: Page) -> None:
     page.evaluate(
         """() => {
             window.heard = [];

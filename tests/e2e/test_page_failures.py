@@ -1,4 +1,4 @@
-"""What the page of the calculator does when something is wrong, in a real browser."""
+"""Errors on the calculator's page, in a real browser."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from serving import server
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
-expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
 OpenPage = Callable[..., "Page"]
 
@@ -25,7 +25,7 @@ def selected(page: Page) -> str:
     )
 
 
-def test_an_error_says_where(page: Page) -> None:
+def test_an_error_marks_its_position(page: Page) -> None:
     for expression, place, line in [
         ("12.5*(3+x)", "x", "A number is expected, not 'x'."),
         (
@@ -52,7 +52,7 @@ def test_an_error_says_where(page: Page) -> None:
     answered(page, "37.5")
 
 
-def test_what_is_typed_stays_text(page: Page) -> None:
+def test_input_is_never_html(page: Page) -> None:
     calculate(page, "1+<img src=x onerror=alert(1)>")
     expect(page.locator(".place")).to_have_text("1+<img src=x onerror=alert(1)>")
     assert page.locator("img").count() == 0
@@ -66,7 +66,7 @@ def test_what_is_typed_stays_text(page: Page) -> None:
         "() => Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_history_that_cannot_be_kept_does_no_harm(page: Page, damage: str) -> None:
+def test_a_damaged_or_forbidden_history_does_no_harm(page: Page, damage: str) -> None:
     page.add_init_script(f"({damage})()")
     page.reload()
     calculate(page, "12.5*3")
@@ -121,7 +121,7 @@ def test_a_failure_is_one_clear_line(
     expect(page.locator("#nodes .writing")).to_have_count(0)
 
 
-def test_checkpoints_that_cannot_be_listed_are_asked_for_again(page: Page) -> None:
+def test_a_failed_list_of_checkpoints_is_requested_again(page: Page) -> None:
     page.clock.install()
     page.route("**/v1/models", lambda route: route.fulfill(status=500), times=1)
     page.reload()
@@ -184,6 +184,6 @@ READ = """async (bytes, sizes) => {
 }"""
 
 
-def test_a_stream_is_read_however_it_is_cut(page: Page) -> None:
+def test_a_stream_is_read_in_pieces_of_any_size(page: Page) -> None:
     for found in page.evaluate(READ, list(STREAM.encode())):
         assert found == EVENTS

@@ -140,7 +140,7 @@ def cluster(tiny_folder: Path) -> Iterator[Cluster]:
         assert process.returncode == 0
 
 
-def test_it_answers_as_a_server_does(cluster: Cluster) -> None:
+def test_it_answers_like_a_single_server(cluster: Cluster) -> None:
     assert cluster.client.get("/readyz").json() == {"status": "ok", "model": "tiny"}
 
     answer = cluster.calculate("12.5*3")
@@ -163,14 +163,14 @@ def test_a_stream_arrives_in_pieces(cluster: Cluster) -> None:
     assert events[-1][1]["exact"] == "3"
 
 
-def test_it_listens_for_this_machine_alone(cluster: Cluster) -> None:
+def test_it_listens_only_on_this_machine(cluster: Cluster) -> None:
     connections = [c for process in cluster.processes() for c in process.net_connections("inet")]
     listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     assert listening
     assert listening <= LOOPBACK
 
 
-def test_every_replica_answers_also_the_one_that_replaces_another(cluster: Cluster) -> None:
+def test_every_replica_answers_and_a_killed_one_is_replaced(cluster: Cluster) -> None:
     def replicas_that_answered() -> int:
         answer = cluster.calculate("1+2")
         assert answer.status_code == 200, answer.text
@@ -194,7 +194,7 @@ def default_of(settings: Settings) -> str:
     return asyncio.run(ask())
 
 
-def test_a_replica_is_healthy_when_its_model_is_loaded(tiny_folder: Path) -> None:
+def test_a_replica_is_healthy_once_its_model_is_loaded(tiny_folder: Path) -> None:
     settings = Settings(checkpoint=str(tiny_folder), others=False, engine="torch")
     assert default_of(settings) == "tiny"
     with pytest.raises(CheckpointError, match="no checkpoint 'nowhere'"):

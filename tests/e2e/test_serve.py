@@ -1,4 +1,4 @@
-"""`calcgpt serve`: it starts, answers, writes its log and ends; what it cannot do is one line."""
+"""`calcgpt serve` starts, answers, logs and ends. An error is one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from serving import problem, server, wait_for
 from wire import ask, metric
 
 
-def test_it_answers_over_http_and_ends_when_told_to(tiny_folder: Path) -> None:
+def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
     with server(tiny_folder) as running:
         address = running.address
         assert httpx.get(f"{address}/healthz").status_code == 200

@@ -1,4 +1,4 @@
-"""Who may ask, and how often: API keys and the rate limit."""
+"""API keys and rate limits."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def locked(**options: Any) -> TestClient:
         {"X-API-Key": "wrong", "Authorization": f"Bearer {KEYS[0]}"},
     ],
 )
-def test_a_key_opens(headers: Any) -> None:
+def test_a_valid_key_is_accepted(headers: Any) -> None:
     assert locked().get("/v1/items/5", headers=headers).status_code == 200
 
 
@@ -110,23 +110,23 @@ def test_a_key_opens(headers: Any) -> None:
         {"Authorization": b"Bearer \x80"},
     ],
 )
-def test_anything_else_does_not(headers: Any) -> None:
+def test_anything_else_is_refused(headers: Any) -> None:
     response = locked().get("/v1/items/5", headers=headers)
     problem(response, 401, "unauthorized")
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
 @pytest.mark.parametrize("path", ["/v1/items/5", "/v1/nothing", "/v1/", "/%761/items/5"])
-def test_nothing_under_v1_is_open(path: str) -> None:
+def test_every_path_under_v1_needs_a_key(path: str) -> None:
     assert locked().get(path).status_code == 401
 
 
-def test_the_rest_is() -> None:
+def test_other_paths_need_no_key() -> None:
     assert locked().get("/healthz").status_code == 200
     assert locked().get("/nothing").status_code == 404
 
 
-def test_a_prefix_of_a_proxy_does_not_open() -> None:
+def test_the_prefix_of_a_proxy_does_not_bypass_the_key() -> None:
     ask = locked(root_path="/calculator")
     assert ask.get("/v1/items/5").status_code == 401
     assert ask.get("/calculator/v1/items/5").status_code == 401
@@ -158,7 +158,7 @@ def limited(rate: str, metrics: Metrics | None = None) -> TestClient:
     return TestClient(app)
 
 
-def test_what_is_above_the_rate_is_refused() -> None:
+def test_requests_above_the_rate_are_refused() -> None:
     metrics = Metrics()
     with limited("3/hour", metrics) as ask:
         assert [ask.get("/v1/items/5").status_code for _ in range(5)] == [200] * 3 + [429] * 2
@@ -169,12 +169,12 @@ def test_what_is_above_the_rate_is_refused() -> None:
     assert 'calcgpt_sheds_total{reason="rate"} 3.0' in metrics.render()[0].decode()
 
 
-def test_several_rates_hold_together() -> None:
+def test_several_rates_apply_together() -> None:
     with limited("100/minute; 2/day") as ask:
         assert [ask.get("/v1/items/5").status_code for _ in range(3)] == [200, 200, 429]
 
 
-def test_after_the_time_it_says_it_lets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_allowed_after_retry_after(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 3_600_015.0  # a quarter of a minute
     monkeypatch.setattr(time, "time", lambda: now)
 
@@ -205,13 +205,13 @@ def test_after_the_time_it_says_it_lets_through(monkeypatch: pytest.MonkeyPatch)
         ("one", "other", False),
     ],
 )
-def test_clients_are_told_apart_by_their_network(first: str, second: str, same: bool) -> None:
+def test_clients_are_distinguished_by_network(first: str, second: str, same: bool) -> None:
     app = RateLimit(routes(), Limiter("1/hour"), Metrics())
     statuses = [send(app, "/v1/items/5", host, []) for host in (first, second)]
     assert statuses == [200, 429 if same else 200]
 
 
-def test_who_has_a_key_is_that_client_wherever_it_is() -> None:
+def test_the_owner_of_a_key_is_one_client_at_any_address() -> None:
     app = ApiKeys(RateLimit(routes(), Limiter("1/hour"), Metrics()), KEYS)
 
     def status(key: str, host: str) -> int:
@@ -228,26 +228,26 @@ def test_without_keys_a_header_makes_no_new_client() -> None:
         assert ask.get("/v1/items/5", headers={"X-API-Key": "b"}).status_code == 429
 
 
-class Faulty(MemoryStorage):
-    """A storage that raises or, without a fault, hangs."""
+class FailingStorage(MemoryStorage):
+    """A storage that raises `error` or, if that is None, hangs."""
 
     STORAGE_SCHEME = ["async+faulty"]  # noqa: RUF012
-    fault: Exception | None = None
+    error: Exception | None = None
     n_asked = 0
 
     async def acquire_sliding_window_entry(self, *arguments: Any, **options: Any) -> bool:
-        Faulty.n_asked += 1
-        if self.fault:
-            raise self.fault
+        FailingStorage.n_asked += 1
+        if self.error:
+            raise self.error
         return await asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.parametrize("fault", [ConnectionError("async+redis://:password@host"), None])
-def test_a_storage_that_fails_refuses_nobody(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+@pytest.mark.parametrize("error", [ConnectionError("async+redis://:password@host"), None])
+def test_a_failing_storage_refuses_no_request(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
-    monkeypatch.setattr(Faulty, "fault", fault)
-    monkeypatch.setattr(Faulty, "n_asked", 0)
+    monkeypatch.setattr(FailingStorage, "error", error)
+    monkeypatch.setattr(FailingStorage, "n_asked", 0)
 
     def waits(limiter: Limiter, n: int) -> list[int]:
         async def run() -> list[int]:
@@ -259,13 +259,13 @@ def test_a_storage_that_fails_refuses_nobody(
     assert waits(limiter, 20) == [0] * 20
     assert len(caplog.records) == 1
     assert "password" not in caplog.text
-    n_asked = Faulty.n_asked
+    n_asked = FailingStorage.n_asked
     assert waits(limiter, 20) == [0] * 20
-    assert Faulty.n_asked == n_asked  # the storage is not used for a while
+    assert FailingStorage.n_asked == n_asked  # the storage is not used for a while
 
     impatient = Limiter("1/hour", "async+faulty://", timeout=0.01, retry_after=0)
     assert waits(impatient, 1) == waits(impatient, 1) == [0]
-    assert Faulty.n_asked == n_asked + 2  # and then used again
+    assert FailingStorage.n_asked == n_asked + 2  # and then used again
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_a_storage_that_fails_refuses_nobody(
         ("5/minute", "async+memory://[password"),
     ],
 )
-def test_what_cannot_be_counted_is_one_line(rate: str, storage: str) -> None:
+def test_an_invalid_rate_or_storage_is_one_line(rate: str, storage: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         Limiter(rate, storage)
     assert "\n" not in str(refusal.value)
@@ -300,7 +300,9 @@ VALUES = st.binary(max_size=40) | st.sampled_from(
     path=st.text(max_size=20).map(lambda tail: f"/v1/items/{tail}") | st.text(max_size=20),
     host=st.text(max_size=20) | st.ip_addresses().map(str),
 )
-def test_no_request_is_a_defect(headers: list[tuple[bytes, bytes]], path: str, host: str) -> None:
+def test_no_request_causes_an_internal_error(
+    headers: list[tuple[bytes, bytes]], path: str, host: str
+) -> None:
     app: ASGIApp = RateLimit(routes(), Limiter("1000/second"), Metrics())
     app = RequestLog(BodyLimit(ApiKeys(app, KEYS), 100), Metrics())
     assert send(app, path, host, headers) in (200, 307, 401, 404, 413)

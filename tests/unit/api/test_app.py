@@ -1,4 +1,4 @@
-"""What the service answers, and that whatever is wrong comes back as a problem document."""
+"""Responses of the calculator's endpoints; every error is a problem document."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    """Of a service with three models: one that is right, in steps; one that is right at once; one
-    that cannot add."""
+    """A client of a service with three models: one right in steps, one right at once, and one that
+    cannot add."""
     models = (
         calculator_model(right(7), digits=7, name="exact"),
         calculator_model(name="direct"),
@@ -128,7 +128,7 @@ def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
         ("1000*1000-1", "out-of-range", 0),
     ],
 )
-def test_what_cannot_be_taken_is_422_with_the_place(
+def test_an_invalid_expression_is_422_with_its_position(
     client: TestClient, expression: str, kind: str, position: int
 ) -> None:
     document = problem(ask(client, expression), 422, kind)
@@ -153,7 +153,7 @@ def test_what_cannot_be_taken_is_422_with_the_place(
         (b"expression=1+1", "JSON"),
     ],
 )
-def test_a_body_of_another_form_is_422_by_field(
+def test_an_invalid_body_is_422_and_names_the_field(
     client: TestClient, body: bytes, field: str
 ) -> None:
     response = client.post("/v1/calculate", content=body, headers=JSON)
@@ -172,7 +172,7 @@ def test_a_body_of_another_form_is_422_by_field(
     ],
     ids=["utf-8", "binary", "deep", "long-number", "surrogate", "surrogate-field"],
 )
-def test_a_hostile_body_is_the_clients_fault(client: TestClient, body: bytes) -> None:
+def test_a_hostile_body_is_a_client_error(client: TestClient, body: bytes) -> None:
     for path in ("/v1/calculate", "/v1/calculate/stream", "/v1/calculate/batch"):
         response = client.post(path, content=body, headers=JSON)
         assert response.status_code in (400, 422)
@@ -185,7 +185,7 @@ def test_a_body_that_is_too_large_is_413(client: TestClient) -> None:
     problem(response, 413, "too-large")
 
 
-def test_in_a_batch_one_bad_item_does_not_spoil_the_others(client: TestClient) -> None:
+def test_a_bad_item_of_a_batch_does_not_affect_the_others(client: TestClient) -> None:
     expressions = ["12.5+3", "1/0", "2*", "7-9"]
     response = client.post("/v1/calculate/batch", json={"expressions": expressions})
     assert response.status_code == 200
@@ -214,7 +214,7 @@ def test_a_batch_has_a_limit() -> None:
         problem(client.post("/v1/calculate/batch", json={"expressions": []}), 422)
 
 
-def test_a_stream_tells_what_happens_as_it_happens(client: TestClient) -> None:
+def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
     response = client.post("/v1/calculate/stream", json={"expression": "(1+2)*(3+4)"})
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -246,7 +246,7 @@ def test_a_stream_tells_what_happens_as_it_happens(client: TestClient) -> None:
     assert order[:4] in ([0, 1, 0, 1], [1, 0, 1, 0])
 
 
-def test_a_stream_of_what_cannot_be_taken_does_not_begin(client: TestClient) -> None:
+def test_a_stream_of_an_invalid_expression_does_not_begin(client: TestClient) -> None:
     response = client.post("/v1/calculate/stream", json={"expression": "1+"})
     problem(response, 422, "syntax")
 
@@ -289,7 +289,7 @@ def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
     ("method", "path", "allowed"),
     [("GET", "/v1/calculate", "POST"), ("POST", "/healthz", "GET"), ("DELETE", "/readyz", "GET")],
 )
-def test_a_wrong_method_is_405_and_says_which_is_right(
+def test_a_wrong_method_is_405_and_names_the_right_one(
     client: TestClient, method: str, path: str, allowed: str
 ) -> None:
     response = client.request(method, path)
@@ -311,7 +311,7 @@ def test_the_schema_describes_request_answer_and_problems(client: TestClient) ->
     assert ask(client, "1+1").json().keys() == described.keys()
 
 
-def test_keys_and_rates_are_asked_for_where_they_are_set() -> None:
+def test_keys_and_rate_limits_apply_when_set() -> None:
     with client_of(calculator_model(), api_keys="one,two", rate_limit="2/minute") as client:
         problem(ask(client, "1+1"), 401, "unauthorized")
         assert client.get("/readyz").status_code == 200
@@ -325,7 +325,7 @@ def test_keys_and_rates_are_asked_for_where_they_are_set() -> None:
             assert int(answers[-1].headers["retry-after"]) >= 1
 
 
-def test_what_it_does_is_counted() -> None:
+def test_metrics_count_requests_and_answers() -> None:
     models = (calculator_model(), calculator_model(wrong_at(Operation.ADD), name="wrong"))
     with client_of(*models) as client:
         ask(client, "(1+2)*3")

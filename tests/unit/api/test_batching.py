@@ -1,4 +1,4 @@
-"""Jobs share forward passes, wait their turn, and leave when nobody waits for them any more."""
+"""Jobs share forward passes, take turns, and leave when they are cancelled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text_of(done: Job) -> str:
 
 
 def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
-    """The result of `work` with a batcher of its own."""
+    """Returns the result of `work` with a new batcher."""
 
     async def main() -> T:
         batcher = Batcher(Metrics(), **settings)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
     return asyncio.run(main())
 
 
-def test_jobs_that_wait_together_share_every_pass() -> None:
+def test_jobs_that_wait_together_share_forward_passes() -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> list[Job]:
@@ -65,7 +65,7 @@ def test_jobs_that_wait_together_share_every_pass() -> None:
 
 
 @pytest.mark.parametrize("max_batch", [1, 2])
-def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
+def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> None:
@@ -76,7 +76,7 @@ def test_a_batch_has_at_most_so_many_rows(max_batch: int) -> None:
 
 
 @pytest.mark.parametrize(("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])])
-def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[str]) -> None:
+def test_groups_take_turns_up_to_their_limit(max_groups: int, order: list[str]) -> None:
     decoder = gated_decoder()
     finished: list[str] = []
 
@@ -96,7 +96,7 @@ def test_groups_take_turns_as_many_as_there_may_be(max_groups: int, order: list[
     assert finished == order
 
 
-def test_a_cancelled_job_gives_its_row_back() -> None:
+def test_a_cancelled_job_frees_its_row() -> None:
     decoder = gated_decoder()
 
     async def work(batcher: Batcher) -> None:
@@ -116,7 +116,7 @@ def test_a_cancelled_job_gives_its_row_back() -> None:
     assert decoder.batches[-10:] == [1] * 10
 
 
-def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
+def test_a_job_cancelled_while_it_waits_never_runs() -> None:
     decoder = gated_decoder()
 
     async def work(batcher: Batcher) -> None:
@@ -132,7 +132,7 @@ def test_a_job_cancelled_while_it_waits_is_never_asked() -> None:
     assert decoder.batches == [1] * 11
 
 
-def test_tokens_are_told_in_the_loop_as_they_come() -> None:
+def test_tokens_are_reported_in_the_event_loop() -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
     told: list[tuple[str, float]] = []
     threads: set[int] = set()
@@ -152,7 +152,7 @@ def test_tokens_are_told_in_the_loop_as_they_come() -> None:
     assert [probability for _, probability in told] == asked.completion.probabilities
 
 
-def test_a_failure_is_that_of_its_jobs_alone() -> None:
+def test_a_failure_affects_only_its_own_jobs() -> None:
     def completion(prompt: str) -> str:
         if "*" in prompt:
             raise RuntimeError("broken")
@@ -173,7 +173,7 @@ def test_a_failure_is_that_of_its_jobs_alone() -> None:
     run(work)
 
 
-def test_what_is_sampled_does_not_depend_on_its_company(tiny: Checkpoint) -> None:
+def test_samples_do_not_depend_on_other_jobs(tiny: Checkpoint) -> None:
     prompt, stop = tiny.tokenizer.encode(SUM).tolist(), int(tiny.tokenizer.encode("$")[0])
     sampling = Sampling(1.0, seed=7)
 
@@ -195,7 +195,7 @@ def test_what_is_sampled_does_not_depend_on_its_company(tiny: Checkpoint) -> Non
     ]  # fmt: skip
 
 
-def test_the_most_probable_tokens_are_kept_where_they_are_wanted(tiny: Checkpoint) -> None:
+def test_the_most_probable_tokens_are_kept_if_requested(tiny: Checkpoint) -> None:
     import torch
 
     prompt = tiny.tokenizer.encode(SUM).tolist()
@@ -213,7 +213,7 @@ def test_the_most_probable_tokens_are_kept_where_they_are_wanted(tiny: Checkpoin
         assert logprob == pytest.approx(float(logits_V[token]), abs=1e-5)
 
 
-def test_an_answer_ends_where_its_job_says(tiny: Checkpoint) -> None:
+def test_a_text_ends_where_its_job_says(tiny: Checkpoint) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
 
     async def work(batcher: Batcher) -> tuple[Job, Job]:

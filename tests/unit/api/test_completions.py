@@ -1,4 +1,4 @@
-"""/v1/completions: what a model writes, in OpenAI's shape."""
+"""/v1/completions: texts, log-probabilities, sampling and streams."""
 
 from __future__ import annotations
 
@@ -131,14 +131,14 @@ def test_logprobs_are_those_of_a_forward_pass(client: TestClient, tiny: Checkpoi
         assert written["choices"][0]["logprobs"] is None
 
 
-def test_no_alternatives_leave_the_token_itself(client: TestClient) -> None:
+def test_zero_alternatives_return_the_token_itself(client: TestClient) -> None:
     body = ask(client, prompt=PROMPT, temperature=0, max_tokens=3, echo=True, logprobs=0).json()
     found = body["choices"][0]["logprobs"]
     each = zip(found["tokens"][1:], found["token_logprobs"][1:], strict=True)
     assert found["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in each]
 
 
-def test_the_token_that_ends_a_text_is_no_part_of_it() -> None:
+def test_the_end_token_is_not_part_of_the_text() -> None:
     """It has its log-probability all the same: lm-eval takes the last token of an echo for the one
     that was written, and would otherwise miss one of the prompt."""
     notation = text_model("notation", arithmetic_tokenizer())
@@ -182,7 +182,7 @@ def test_stop_strings_end_a_text_before_them(
 
 @given(st.text(UNICODE, min_size=1, max_size=15), st.booleans())
 @settings(max_examples=60)
-def test_characters_of_several_tokens_come_whole(
+def test_characters_of_several_tokens_arrive_whole(
     client: TestClient, text: str, with_stop: bool
 ) -> None:
     tokenizer = pieces.checkpoint.tokenizer
@@ -202,7 +202,9 @@ def test_characters_of_several_tokens_come_whole(
 
 @given(requests())
 @settings(max_examples=80)
-def test_a_stream_adds_up_to_the_whole(client: TestClient, body: dict[str, Any]) -> None:
+def test_the_parts_of_a_stream_add_up_to_the_whole(
+    client: TestClient, body: dict[str, Any]
+) -> None:
     whole = ask(client, **body).json()
     options = {"include_usage": True}
     *events, last = streamed(ask(client, **body, stream=True, stream_options=options))
@@ -225,7 +227,7 @@ def test_prompts_come_in_four_forms(client: TestClient, tiny: Checkpoint) -> Non
     assert twice["usage"]["prompt_tokens"] == len("".join(both))
 
 
-def test_a_seed_gives_the_same_texts_whatever_else_is_done(client: TestClient) -> None:
+def test_a_seed_gives_the_same_texts_under_any_load(client: TestClient) -> None:
     body = {"prompt": PROMPT, "max_tokens": 30, "n": 4, "seed": 3}
     alone = texts(client, **body)
     assert len(set(alone)) == 4  # each choice has a seed of its own
@@ -239,18 +241,18 @@ def test_a_seed_gives_the_same_texts_whatever_else_is_done(client: TestClient) -
         assert all(other.result() for other in others)
 
 
-def test_without_a_seed_each_request_draws_one(client: TestClient) -> None:
+def test_without_a_seed_each_request_draws_its_own(client: TestClient) -> None:
     body = {"prompt": PROMPT, "max_tokens": 30}
     assert texts(client, **body) != texts(client, **body)
 
 
 @pytest.mark.parametrize("how", [{"top_k": 1}, {"top_p": 0}, {"temperature": 1e-5}])
-def test_what_leaves_one_token_is_greedy(client: TestClient, how: dict[str, Any]) -> None:
+def test_sampling_from_one_token_is_greedy(client: TestClient, how: dict[str, Any]) -> None:
     greedy = texts(client, prompt=PROMPT, temperature=0)
     assert texts(client, prompt=PROMPT, **how) == greedy
 
 
-def test_a_model_is_named_or_the_default(client: TestClient) -> None:
+def test_a_request_names_a_model_or_uses_the_default(client: TestClient) -> None:
     recite(letters, "abcabc")
     assert ask(client, prompt="1").json()["model"] == "tiny"
     assert texts(client, model="letters", prompt="a", max_tokens=5) == ["bcabc"]

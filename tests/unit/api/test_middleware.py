@@ -1,4 +1,4 @@
-"""What every request is told, and what is remembered of it: request log, security headers."""
+"""The request log and the security headers."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_a_plain_request_id_is_kept(logged: TestClient, given: str) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "", "x" * 65, "a b", "a\tb", "é", "<script>", "a/b"])
-def test_any_other_is_replaced(logged: TestClient, given: str | None) -> None:
+def test_any_other_request_id_is_replaced(logged: TestClient, given: str | None) -> None:
     headers = {} if given is None else {"X-Request-ID": given.encode("latin-1")}
     first, second = (logged.get("/v1/items/5", headers=headers) for _ in range(2))
     assert re.fullmatch("[0-9a-f]{32}", first.headers["X-Request-ID"])
     assert first.headers["X-Request-ID"] != second.headers["X-Request-ID"]
 
 
-def test_a_request_is_logged_when_it_has_ended(
+def test_a_request_is_logged_when_it_ends(
     logged: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     response = logged.get("/v1/items/5?key=private", headers={"X-Request-ID": "mine"})
@@ -131,7 +131,7 @@ def test_a_request_is_logged_when_it_has_ended(
     }
 
 
-def test_health_is_logged_for_those_who_look_for_it(
+def test_health_checks_are_logged_at_level_debug(
     logged: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     logged.get("/healthz")
@@ -157,7 +157,7 @@ def test_requests_are_counted_by_route(
     assert line in metrics.render()[0].decode()
 
 
-def test_a_defect_is_logged_once_and_not_told(
+def test_an_internal_error_is_logged_once_and_not_revealed(
     logged: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     response = logged.get("/v1/broken")
@@ -169,7 +169,7 @@ def test_a_defect_is_logged_once_and_not_told(
     assert access(caplog)["status"] == 500
 
 
-def test_a_stream_that_breaks_stays_broken(
+def test_a_stream_that_fails_ends_incomplete(
     logged: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     response = logged.get("/v1/broken-stream")
@@ -180,7 +180,7 @@ def test_a_stream_that_breaks_stays_broken(
 
 
 def run(app: ASGIApp, *received: Message, **scope: Any) -> list[Message]:
-    """What an application sends that receives these messages, then the client's going."""
+    """Returns what an application sends after it receives these messages and a disconnect."""
     messages = list(received)
     sent: list[Message] = []
 
@@ -205,7 +205,7 @@ def run(app: ASGIApp, *received: Message, **scope: Any) -> list[Message]:
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_client_that_goes_before_its_answer_is_499(
+def test_a_disconnect_before_the_response_is_499(
     metrics: Metrics, caplog: pytest.LogCaptureFixture, answers: bool
 ) -> None:
     async def app(scope: Scope, receive: Any, send: Any) -> None:
@@ -221,7 +221,7 @@ def test_a_client_that_goes_before_its_answer_is_499(
     assert metrics.requests.labels("other", "GET", "499")._value.get() == 1
 
 
-def test_a_client_that_goes_during_its_answer_is_marked(
+def test_a_disconnect_during_the_response_is_logged(
     metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def app(scope: Scope, receive: Any, send: Any) -> None:
@@ -235,7 +235,7 @@ def test_a_client_that_goes_during_its_answer_is_marked(
     assert (record["status"], record["disconnected"], record["bytes"]) == (200, True, 5)
 
 
-def test_a_client_that_goes_after_its_answer_is_not(
+def test_a_disconnect_after_the_response_is_not_logged(
     metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def app(scope: Scope, receive: Any, send: Any) -> None:
@@ -247,7 +247,7 @@ def test_a_client_that_goes_after_its_answer_is_not(
     assert "disconnected" not in access(caplog)
 
 
-def test_after_a_request_there_is_none(metrics: Metrics) -> None:
+def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
@@ -261,7 +261,7 @@ def test_after_a_request_there_is_none(metrics: Metrics) -> None:
     assert seen == ["mine", None]
 
 
-def test_an_application_that_says_nothing_is_a_defect(metrics: Metrics) -> None:
+def test_an_application_without_a_response_is_500(metrics: Metrics) -> None:
     async def app(scope: Scope, receive: Any, send: Any) -> None:
         pass
 
@@ -276,7 +276,7 @@ def careful() -> TestClient:
     return TestClient(app)
 
 
-def test_every_response_is_careful() -> None:
+def test_every_response_has_security_headers() -> None:
     ask = careful()
     cached = {"/v1/items/5": "no-store", "/v1/broken": "no-store"}
     cached |= dict.fromkeys(["/", "/docs", "/static/page.css"], "no-cache")
@@ -292,7 +292,7 @@ def test_every_response_is_careful() -> None:
         assert headers.get("Cache-Control") == cached.get(path)
 
 
-def test_what_a_route_says_itself_stands() -> None:
+def test_headers_of_a_route_are_kept() -> None:
     headers = careful().get("/v1/own").headers
     assert headers.get_list("Cache-Control") == ["max-age=5"]
     assert headers.get_list("Content-Security-Policy") == ["default-src 'none'"]

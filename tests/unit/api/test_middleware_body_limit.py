@@ -48,13 +48,13 @@ uvicorn.Server(config).run(sockets=[listener])
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the body, then waits until the client has gone."""
+    """Answers with the body, then waits for the disconnect."""
     await Response(await Request(scope, receive).body())(scope, receive, send)
     assert (await receive())["type"] == "http.disconnect"
 
 
 class Exchange:
-    """One request to the guard in front of `echo`: what it received, and what came of it."""
+    """One request to the middleware in front of `echo`, with what was received and sent."""
 
     def __init__(self, receive: Callable[[], Awaitable[Message]], announced: bytes | None) -> None:
         self.sent: list[Message] = []
@@ -108,7 +108,7 @@ def coming(*pieces: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]
     pieces=st.lists(st.binary(max_size=LIMIT), max_size=5),
     announces=st.booleans(),
 )
-def test_a_body_goes_through_unless_it_is_too_large(pieces: list[bytes], announces: bool) -> None:
+def test_a_body_passes_unless_it_is_too_large(pieces: list[bytes], announces: bool) -> None:
     body = b"".join(pieces)
     announced = str(len(body)).encode() if announces else None
     exchange = Exchange(coming(*pieces), announced).run()
@@ -121,11 +121,11 @@ def test_a_body_goes_through_unless_it_is_too_large(pieces: list[bytes], announc
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413)])
-def test_the_limit_is_the_largest_that_goes(size: int, status: int) -> None:
+def test_a_body_of_exactly_the_limit_passes(size: int, status: int) -> None:
     assert Exchange(coming(b"x" * size), None).run().status == status
 
 
-def test_what_announces_too_much_is_answered_before_it_comes() -> None:
+def test_a_large_content_length_is_refused_before_the_body() -> None:
     async def receive() -> Message:
         assert [message["type"] for message in exchange.sent] == [
             "http.response.start",
@@ -137,7 +137,7 @@ def test_what_announces_too_much_is_answered_before_it_comes() -> None:
     assert exchange.run().status == 413
 
 
-def test_a_client_that_never_stops_is_left() -> None:
+def test_an_endless_body_is_discarded_only_to_a_limit() -> None:
     async def receive() -> Message:
         return {"type": "http.request", "body": b"x" * 2**20, "more_body": True}
 
@@ -153,14 +153,14 @@ def test_a_client_that_goes_silent_is_not_waited_for() -> None:
     assert exchange.sent[-1]["more_body"] is False
 
 
-def test_a_body_that_does_not_come_is_408() -> None:
+def test_a_body_that_does_not_arrive_is_408() -> None:
     exchange = Exchange(coming(b"x", ends=False), b"5").run(seconds=0.01)
     assert exchange.status == 408
     assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-slow"
     assert (b"connection", b"close") in exchange.sent[0]["headers"]
 
 
-def test_who_goes_before_the_body_is_complete_is_not_answered() -> None:
+def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:
     pieces: list[Message] = [
         {"type": "http.request", "body": b"x", "more_body": True},
         {"type": "http.disconnect"},
@@ -236,7 +236,7 @@ def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
     "post",
     [by_http_client, by_http_client_in_chunks, by_urllib, by_httpx, by_httpx_in_chunks],
 )
-def test_a_client_of_a_huge_body_reads_why_it_is_refused(
+def test_a_client_with_a_huge_body_can_read_the_refusal(
     server: tuple[subprocess.Popen[str], int], post: Callable[[int], tuple[int, bytes]]
 ) -> None:
     status, body = post(server[1])
@@ -274,7 +274,7 @@ def test_the_next_request_is_answered(server: tuple[subprocess.Popen[str], int])
         assert client.post("/", content=b"5").content == b"5"
 
 
-def test_a_client_that_waits_for_permission_is_told_at_once(
+def test_a_client_that_expects_100_continue_is_refused_at_once(
     server: tuple[subprocess.Popen[str], int],
 ) -> None:
     with socket.create_connection(("127.0.0.1", server[1]), timeout=60) as client:

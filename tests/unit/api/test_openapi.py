@@ -1,4 +1,4 @@
-"""The OpenAPI document: its copy in the repository is in step, and it shows and explains all."""
+"""The OpenAPI document is complete, and its copy in the repository is current."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERA
 
 
 def contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """All bodies that go in and, where all is well, come out."""
+    """Returns the bodies of the request and of successful responses."""
     yield from operation.get("requestBody", {"content": {}})["content"].values()
     for status, response in operation["responses"].items():
         if status.startswith("2"):
@@ -33,7 +33,7 @@ def contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def examples(schema: dict[str, Any]) -> list[Any]:
-    """Those that a schema shows itself; those that can be put together from its members'."""
+    """Returns the examples of a schema, its own or made from those of its members."""
     if "$ref" in schema:
         return examples(SCHEMAS[schema["$ref"].rpartition("/")[2]])
     if "examples" in schema:
@@ -50,7 +50,7 @@ def examples(schema: dict[str, Any]) -> list[Any]:
     return [one for way in schema.get("anyOf", []) for one in examples(way)]
 
 
-def test_the_copy_in_the_repository_is_in_step() -> None:
+def test_the_copy_in_the_repository_is_current() -> None:
     assert json.loads(COPY.read_text("utf-8")) == json.loads(json.dumps(DOCUMENT)), (
         "docs/openapi.json is not what the service serves: `make openapi` renews it"
     )

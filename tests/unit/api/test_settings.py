@@ -1,4 +1,4 @@
-"""Settings come from flags and the environment, are checked, and keep their secrets."""
+"""Settings: flags, environment, validation and secrets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from api.settings import Settings, load_settings, options
 from calcgpt.errors import ConfigError
 
 
-def test_a_flag_wins_over_the_environment_and_that_over_the_default(
+def test_a_flag_precedes_the_environment_and_that_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert load_settings({}).port == 8000
@@ -39,7 +39,7 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
         {"others": False, "workers": 3, "cors_origins": "https://a.example", "deadline": 0.5},
     ],
 )
-def test_a_worker_gets_the_same_by_the_environment(
+def test_workers_get_the_same_settings_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]
 ) -> None:
     settings = load_settings(flags)

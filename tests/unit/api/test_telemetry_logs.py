@@ -1,4 +1,4 @@
-"""What the service logs: one record is one line, and its request is named."""
+"""The logs: one record is one line with the id of its request."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_record_is_one_json_object_with_its_extras() -> None:
 
 
 @pytest.mark.parametrize("format", ["json", "text"])
-def test_the_request_is_named_while_it_is_served(format: str) -> None:
+def test_records_have_the_id_of_the_current_request(format: str) -> None:
     with logging_to(io.StringIO(), format) as stream:
         token = telemetry.request_id.set("request-7")
         log.info("within")
@@ -97,7 +97,7 @@ def test_the_lines_of_a_traceback_are_indented_in_text() -> None:
 
 
 @given(st.text())
-def test_no_value_forges_a_record(value: str) -> None:
+def test_no_value_can_forge_a_record(value: str) -> None:
     with logging_to(io.StringIO(), "json") as stream:
         log.warning("got %s", value, extra={"value": value})
     assert stream.getvalue().count("\n") == 1
@@ -119,7 +119,7 @@ def test_auto_is_text_on_a_terminal(stream: io.StringIO, is_json: bool) -> None:
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
-def test_what_is_less_severe_is_left_out(level: str) -> None:
+def test_records_below_the_level_are_left_out(level: str) -> None:
     with logging_to(io.StringIO(), "json", level) as stream:
         for name in ("debug", "info", "warning", "error"):
             getattr(log, name)("hello")
@@ -141,7 +141,7 @@ def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
     assert own.stream.getvalue() == ""
 
 
-def test_to_configure_twice_is_to_configure_once() -> None:
+def test_configuring_twice_equals_configuring_once() -> None:
     with logging_to(io.StringIO(), "text") as stream:
         telemetry.configure("json")
         log.info("hello")

@@ -1,4 +1,4 @@
-"""Before the model is there, when it does not come, and when it fails."""
+"""The service while models load, if they cannot be loaded, and if they fail."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
     assert str(failure) == "the disk is gone"
 
 
-def test_a_defect_is_500_without_its_insides(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_internal_error_is_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     def broken(prompt: str) -> str:
         if "*" in prompt:
             raise RuntimeError("a secret of the machine room")
@@ -76,7 +76,7 @@ def test_a_defect_is_500_without_its_insides(caplog: pytest.LogCaptureFixture) -
     assert any(record.exc_info for record in caplog.records)  # the log has it
 
 
-def test_the_others_may_fail_to_load() -> None:
+def test_models_other_than_the_default_may_fail_to_load() -> None:
     """What is loaded goes on answering, and what is not is not waited for."""
     failures: list[Exception] = []
 

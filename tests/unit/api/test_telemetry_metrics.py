@@ -1,4 +1,4 @@
-"""What is counted, within one process and over several."""
+"""The metrics of one process and of several."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Shown:
         return value
 
 
-def test_everything_is_shown_under_its_name() -> None:
+def test_every_metric_has_its_name() -> None:
     metrics = Metrics()
     metrics.requests.labels("/v1/calculate", "POST", "200").inc()
     metrics.request_seconds.labels("/v1/calculate").observe(0.003)
@@ -68,7 +68,7 @@ def test_everything_is_shown_under_its_name() -> None:
     assert not [s.name for s in shown.samples if s.name.endswith("_created")]
 
 
-def test_reasons_that_have_not_come_up_are_zero() -> None:
+def test_reasons_start_at_zero() -> None:
     shown = Shown(Metrics().render()[0])
     for reason in ("full", "rate", "deadline", "disconnected"):
         assert shown("calcgpt_sheds_total", reason=reason) == 0
@@ -80,7 +80,7 @@ def test_applications_do_not_share_their_metrics() -> None:
     assert Shown(second.render()[0])("calcgpt_queue_depth") == 0
 
 
-def test_processes_show_the_sum_of_all(tmp_path: Path) -> None:
+def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
 
     def started(code: str) -> subprocess.Popen[bytes]:
@@ -122,7 +122,7 @@ async def _watch_while(metrics: Metrics, blocked: float) -> None:
         await watcher
 
 
-def test_a_blocked_event_loop_is_seen() -> None:
+def test_a_blocked_event_loop_is_measured() -> None:
     metrics = Metrics()
     asyncio.run(_watch_while(metrics, blocked=0.05))
     shown = Shown(metrics.render()[0])

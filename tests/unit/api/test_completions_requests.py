@@ -1,4 +1,4 @@
-"""/v1/completions: what is taken, what is refused, and what becomes of it when things go wrong."""
+"""/v1/completions: accepted and refused requests, and errors."""
 
 from __future__ import annotations
 
@@ -76,25 +76,27 @@ def test_null_is_the_default(client: TestClient) -> None:
         ({"messages": []}, "body.messages: "),
     ],
 )
-def test_what_it_cannot_do_is_refused(client: TestClient, body: dict[str, Any], says: str) -> None:
+def test_unsupported_options_are_refused(
+    client: TestClient, body: dict[str, Any], says: str
+) -> None:
     content = json.dumps({**({"prompt": "1"} if body else {}), **body})
     response = client.post("/v1/completions", content=content, headers=JSON)
     assert says in problem(response, 422, "invalid-request")["detail"]
 
 
-def test_members_without_meaning_here_are_taken(client: TestClient) -> None:
+def test_options_without_effect_are_accepted(client: TestClient) -> None:
     ignored = {"user": "me", "best_of": 1, "presence_penalty": 0, "frequency_penalty": 0.0}
     ignored |= {"logit_bias": {}, "suffix": "", "stream_options": {"include_obfuscation": False}}
     greedy = {"prompt": PROMPT, "temperature": 0}
     assert texts(client, **greedy, **ignored) == texts(client, **greedy)
 
 
-def test_choices_are_bounded(client: TestClient) -> None:
+def test_the_number_of_choices_is_limited(client: TestClient) -> None:
     detail = problem(ask(client, prompt=["1"] * 51, n=2), 422, "too-many-items")["detail"]
     assert detail == "102 choices; the limit is 100"
 
 
-def test_every_choice_takes_a_place() -> None:
+def test_every_choice_counts_as_an_expression() -> None:
     model = text_model("letters", text_tokenizer("abc"))
     model.decoder.gate.clear()
     with client_of(model, max_pending=3, max_items=3) as client, ThreadPoolExecutor(1) as pool:
@@ -120,7 +122,7 @@ def error_in(response: Response) -> dict[str, Any]:
     return error
 
 
-def test_a_deadline_ends_it() -> None:
+def test_the_deadline_ends_a_completion() -> None:
     model = text_model("letters", text_tokenizer("abc"))
     model.decoder.gate.clear()
     with client_of(model, deadline=0.05) as client:
@@ -134,7 +136,7 @@ def test_a_deadline_ends_it() -> None:
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
 
 
-def test_a_defect_says_nothing_of_its_insides() -> None:
+def test_an_internal_error_reveals_no_details() -> None:
     model = text_model("letters", text_tokenizer("abc"))
     model.decoder.fails_at = 3
     with client_of(model) as client:
@@ -160,7 +162,7 @@ NAMES = list(CompletionRequest.model_fields)
     requests(), st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=2), anything, max_size=3)
 )
 @settings(max_examples=150)
-def test_whatever_is_sent_is_no_defect(
+def test_no_request_causes_an_internal_error(
     client: TestClient, body: dict[str, Any], more: dict[str, Any]
 ) -> None:
     response = client.post("/v1/completions", content=json.dumps({**body, **more}), headers=JSON)
