@@ -128,24 +128,26 @@ def algorithm_name(space: Space) -> str:
     return algorithm or "optuna"
 
 
-def make_search(space: Space, known: Sequence[Trial], seed: int) -> Searcher:
-    """Returns the space's search algorithm, which proposes the known trials first, in order."""
+def make_search(space: Space, previous: Sequence[Trial], seed: int) -> Searcher:
+    """Returns the space's search algorithm, which proposes the previous trials first, in order."""
     name = algorithm_name(space)
     return (bohb if name == "bohb" else ALGORITHMS[name])(
         {name: axis.domain() for name, axis in space.space.items()},
         seed,
         metric=space.search.metric,
         mode=space.search.mode,
-        points_to_evaluate=[dict(trial.params.drawn) for trial in known],  # HyperOpt changes them
+        points_to_evaluate=[
+            dict(trial.params.drawn) for trial in previous
+        ],  # HyperOpt changes them
     )
 
 
-def search_seed(seed: int, n_known: int) -> int:
-    """Returns the seed of a search that starts with `n_known` trials.
+def search_seed(seed: int, n_previous: int) -> int:
+    """Returns the seed of a search that starts with `n_previous` trials.
 
     It depends on their number, so that a resumed search does not draw the same values again.
     """
-    return int(np.random.SeedSequence([seed, n_known]).generate_state(1)[0] >> 1)
+    return int(np.random.SeedSequence([seed, n_previous]).generate_state(1)[0] >> 1)
 
 
 class RecordedSearch(Searcher):
@@ -157,12 +159,12 @@ class RecordedSearch(Searcher):
         inner: Searcher,
         space: Space,
         folder: SweepFolder,
-        known: Sequence[Trial],
+        previous: Sequence[Trial],
         config_of: Callable[[Trial], dict[str, Any]],
     ) -> None:
         super().__init__(metric=space.search.metric, mode=space.search.mode)
         self._inner, self._space, self._folder = inner, space, folder
-        self._trials, self._config_of = list(known), config_of
+        self._trials, self._config_of = list(previous), config_of
         self._n_proposed = 0
         self._by_id: dict[str, Trial] = {}
         self._last_result: dict[str, dict[str, Any]] = {}
@@ -269,7 +271,7 @@ PAUSING = ("hyperband", "bohb")  # pause trials until others have caught up
 def run_search(
     space: Space,
     folder: SweepFolder,
-    known: Sequence[Trial],
+    previous: Sequence[Trial],
     data: Path | None,
     resources: Resources,
     *,
@@ -283,29 +285,30 @@ def run_search(
     cluster, and KeyboardInterrupt on SIGTERM as well as SIGINT.
     """
     scheduler = space.search.scheduler
-    for trial in known:
-        if trial.ending.status is Status.FAILED:
-            trial.reopen()
 
     def config_of(trial: Trial) -> dict[str, Any]:
-        config = TrialConfig(
-            folder=str(trial.path.resolve()),
-            recipe=space.trial_recipe(trial.params.values).model_dump(),
-            data=str(data.resolve()) if data else None,
-            metric=space.search.metric,
-            grace_steps=space.search.grace_steps,
-            threads=resources.cpus,
-            device="auto" if resources.gpus else "cpu",
-        )
-        return {**config}
+        return {
+            **TrialConfig(
+                folder=str(trial.path.resolve()),
+                recipe=space.trial_recipe(trial.params.values).model_dump(),
+                data=str(data.resolve()) if data else None,
+                metric=space.search.metric,
+                grace_steps=space.search.grace_steps,
+                threads=resources.cpus,
+                device="auto" if resources.gpus else "cpu",
+            )
+        }
 
-    algorithm = make_search(space, known, seed)
-    shutil.rmtree(folder.ray, ignore_errors=True)
+    algorithm = make_search(space, previous, seed)
     with cluster(resources, address), closing(Progress(space, show=progress)) as reporter:
+        for trial in previous:
+            if trial.ending.status is Status.FAILED:
+                trial.reopen()
+        shutil.rmtree(folder.ray, ignore_errors=True)
         tune.Tuner(
             tune.with_resources(run_trial, {"cpu": resources.cpus, "gpu": resources.gpus}),
             tune_config=tune.TuneConfig(
-                search_alg=RecordedSearch(algorithm, space, folder, known, config_of),
+                search_alg=RecordedSearch(algorithm, space, folder, previous, config_of),
                 scheduler=SCHEDULERS[scheduler](space),
                 num_samples=space.search.trials,
                 # On this machine alone, Ray has only as many CPUs as these trials need.

@@ -64,23 +64,30 @@ def sweep(
     identity = _identity(space, data)
     folder = SweepFolder(out)
     with locked(out, "making a sweep"):
-        known = folder.trials()
-        for trial in known:
+        previous = folder.trials()
+        for trial in previous:
             if trial.params.drawn.keys() != space.space.keys():
                 raise DataError(f"{trial.path / 'params.json'} does not belong to this sweep")
-        seed = search_seed(space.search.seed, len(known))
+        seed = search_seed(space.search.seed, len(previous))
         start = {
-            "known_trials": len(known),
+            "known_trials": len(previous),
             "search": algorithm,
             "search_seed": seed,
             "versions": _versions(),
         }
         folder.begin(identity, start)
-        requested = known[: space.search.trials]
+        requested = previous[: space.search.trials]
         finished = all(trial.ending.status.final for trial in requested)
         if len(requested) < space.search.trials or not finished:
             run_search(
-                space, folder, known, data, resources, address=address, seed=seed, progress=progress
+                space,
+                folder,
+                previous,
+                data,
+                resources,
+                address=address,
+                seed=seed,
+                progress=progress,
             )
         trials = ranked(folder.trials(), space)
         files = write_report(space, trials, out, algorithm)

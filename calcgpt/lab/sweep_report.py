@@ -93,7 +93,8 @@ def summary(space: Space, trials: Sequence[Ranked], algorithm: str) -> str:
             "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
             f"missing or do not work: proposed by {algorithm}, stopped early by HyperBand."
         )
-    return f"{len(trials)} trials: {ended}. {how}"
+    noun = "trial" if len(trials) == 1 else "trials"
+    return f"{len(trials)} {noun}: {ended}. {how}"
 
 
 def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> str:

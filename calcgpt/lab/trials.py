@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, Self, TypedDict
 
 from pydantic import BaseModel, ConfigDict
 
@@ -54,9 +54,6 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-F = TypeVar("F", bound=_File)
-
-
 class Params(_File):
     """`params.json`."""
 
@@ -86,7 +83,9 @@ class Trial:
     def ending(self) -> Ending:
         """How the trial ended, or that it is running."""
         path = self.path / "status.json"
-        return _read(path, Ending) if path.exists() else Ending(status=Status.RUNNING)
+        if not path.exists():
+            return Ending(status=Status.RUNNING)
+        return build(Ending, read_json(path), str(path))
 
     def end(self, status: Status, reason: str = "") -> None:
         """Writes how the trial ended."""
@@ -110,7 +109,8 @@ class Trial:
     @classmethod
     def load(cls, path: Path) -> Self:
         """Returns the trial in a folder; raises ConfigError or DataError if there is none."""
-        return cls(path, _read(path / "params.json", Params))
+        params = path / "params.json"
+        return cls(path, build(Params, read_json(params), str(params)))
 
 
 def _is_validation(row: Row) -> bool:
@@ -150,21 +150,17 @@ class SweepFolder:
         path = self.path / "sweep.json"
         starts: Any = []
         if path.exists():
-            known = read_json(path)
-            starts = known.pop("starts", None)
+            content = read_json(path)
+            starts = content.pop("starts", None)
             if not isinstance(starts, list):
                 raise DataError(f"{path} was not written by a sweep")
             requested = json.loads(json.dumps(identity))
-            for field, (value, known_value) in differences(requested, known).items():
+            for field, (value, old_value) in differences(requested, content).items():
                 raise ConfigError(
                     f"{self.path} holds another sweep: {field} is {value!r}, but it was started "
-                    f"with {known_value!r}"
+                    f"with {old_value!r}"
                 )
         write_json(path, {**identity, "starts": [*starts, start]})
-
-
-def _read(path: Path, kind: type[F]) -> F:
-    return build(kind, read_json(path), str(path))
 
 
 ROUND = "round"  # what schedulers count: validations, from 1
@@ -196,7 +192,7 @@ class TrialConfig(TypedDict):
 
 
 def run_trial(config: TrialConfig) -> None:
-    """Reports the known validations of a trial, then trains the rest of it, on a worker of Ray.
+    """Reports the validations that a trial has, then trains the rest of it, on a worker of Ray.
 
     Errors of the recipe or the data are written to the trial's folder. Other errors, such as those
     of a machine, reach Ray, which tries the trial again.
@@ -262,7 +258,7 @@ class RoundReporter:
             self.report(row)
 
     def report(self, row: Row) -> None:
-        """Reports a validation now, unless it is known or lies between two rounds."""
+        """Reports a validation now, unless it was reported or lies between two rounds."""
         from ray import tune
 
         number, remainder = divmod(row["step"], self._grace_steps)

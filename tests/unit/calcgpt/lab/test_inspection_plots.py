@@ -64,17 +64,17 @@ def maps(figure: Any) -> list[Any]:
 
 
 def test_a_layer_shows_the_weights_of_each_head_with_the_characters() -> None:
-    shown = inspection()
-    figure = draw_layer(shown, 1, range(3))
+    inspected = inspection()
+    figure = draw_layer(inspected, 1, range(3))
     for head, axes in enumerate(maps(figure)):
         image = axes.images[0].get_array()
-        weights = shown.maps.weights_LHSS[1, head].numpy()
+        weights = inspected.maps.weights_LHSS[1, head].numpy()
         past = np.tri(len(weights), dtype=bool)
         assert (np.ma.getmaskarray(image) == ~past).all()
         assert (image[past] == weights[past]).all()
         assert axes.images[0].get_clim() == (0, 1)
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-            assert [text.get_text() for text in labels] == shown.maps.labels
+            assert [text.get_text() for text in labels] == inspected.maps.labels
             assert {text.get_fontfamily()[0] for text in labels} == {"monospace"}
             colours = {text.get_text(): text.get_color() for text in labels}
             assert colours[INSERTED] != colours["1"]
@@ -94,8 +94,8 @@ def test_thin_lines_follow_each_equals_sign() -> None:
 
 @pytest.mark.parametrize(("n", "step"), [(36, 1), (120, 1), (190, 1), (900, 4)])
 def test_labels_are_thinned_only_if_they_could_not_be_read(n: int, step: int) -> None:
-    shown = inspection("$" * n, heads=2)
-    figure = draw_layer(shown, 0, range(2))
+    inspected = inspection("$" * n, heads=2)
+    figure = draw_layer(inspected, 0, range(2))
     axes = maps(figure)[0]
     assert axes.get_xticks().tolist() == list(range(0, n, step))
     # A label is at least ten pixels high, at 150 per inch.

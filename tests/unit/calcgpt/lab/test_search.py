@@ -33,9 +33,9 @@ def propose(
     result."""
     space = with_search(space, algorithm=algorithm)
     folder = SweepFolder(out)
-    known = folder.trials()
-    inner = make_search(space, known, search_seed(seed, len(known)))
-    search = RecordedSearch(inner, space, folder, known, lambda t: {"folder": str(t.path)})
+    previous = folder.trials()
+    inner = make_search(space, previous, search_seed(seed, len(previous)))
+    search = RecordedSearch(inner, space, folder, previous, lambda t: {"folder": str(t.path)})
     proposals = []
     for number in range(count):
         name = f"ray{number}"
