@@ -26,8 +26,8 @@ eval_batches = 1
 eval_problems = 0
 [search]
 scheduler = "none"
-trials = 3
-max_steps = 240
+trials = 4
+max_steps = 120
 grace_steps = 40
 [space."train.lr"]
 type = "loguniform"
@@ -87,8 +87,10 @@ def test_a_killed_sweep_continues_on_another_cluster(
     tmp_path: Path, data_folder: Path, ray_cluster: RayCluster
 ) -> None:
     out = tmp_path / "out"
-    process = start(ray_cluster, SPACE, out, data_folder, "--concurrent", "2")
-    wait_for(lambda: [*out.glob("trials/*/step-*")] or process.poll() is not None, seconds=240)
+    process = start(ray_cluster, SPACE, out, data_folder, "--concurrent", "1")
+    # Until one trial is completed and the next one has a checkpoint.
+    second = lambda: [*out.glob("trials/0001/step-*")]  # noqa: E731
+    wait_for(lambda: second() or process.poll() is not None, seconds=240)
     assert process.poll() is None, process.communicate()
     children = psutil.Process(process.pid).children(recursive=True)
     trainers = [child for child in children if "ray::ImplicitFunc" in child.name()]
@@ -100,18 +102,19 @@ def test_a_killed_sweep_continues_on_another_cluster(
         with suppress(psutil.NoSuchProcess):
             child.kill()  # parts of Ray that would notice after a minute
     started = {path: path.read_bytes() for path in out.glob("trials/*/params.json")}
-    assert started
+    assert len(started) in (2, 3)  # Ray may have prepared the next trial
     assert not (out / "report.md").exists()
 
-    done = {path: path.stat().st_mtime_ns for path in out.glob("trials/*/step-00000240")}
+    completed = {path: path.stat().st_mtime_ns for path in out.glob("trials/0000/step-*")}
+    assert "step-00000120" in {path.name for path in completed}
     address = ("--address", ray_cluster.address, "--quiet")
     code, text, err = finish(start(ray_cluster, SPACE, out, data_folder, *address))
     assert (code, err) == (0, "")
-    assert text.startswith("3 trials: 3 completed. Proposed by optuna, stopped early by none.\n")
+    assert text.startswith("4 trials: 4 completed. Proposed by optuna, stopped early by none.\n")
     for trial in out.glob("trials/*"):
-        assert validated_steps(trial) == [40, 80, 120, 160, 200, 240]
+        assert validated_steps(trial) == [40, 80, 120]
     assert all(path.read_bytes() == content for path, content in started.items())
-    assert all(path.stat().st_mtime_ns == mtime for path, mtime in done.items())
+    assert all(path.stat().st_mtime_ns == mtime for path, mtime in completed.items())
     assert not (out / "ray").exists()  # where Ray's pickles were
     starts = json.loads((out / "sweep.json").read_text())["starts"]
     assert [each["known_trials"] for each in starts] == [0, len(started)]
