@@ -35,7 +35,8 @@ from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
 from datagen.workers import end_with_parent
 
-DONE = "done"
+# How a job ends, if not with an error.
+DONE, INTERRUPTED = "done", "interrupted"
 DIED = "its process died (out of memory?)"
 _SPAWN = get_context("spawn")  # a forked process would inherit torch's threads
 
@@ -162,7 +163,7 @@ def run_jobs(
             processes.append(process)
         sender.close()  # the process has its own; the messages end with it
         outcome = DIED
-        with receiver, suppress(EOFError):
+        with receiver, suppress(EOFError, OSError):
             while True:
                 message = receiver.recv()
                 if isinstance(message, str):
@@ -170,6 +171,8 @@ def run_jobs(
                 else:
                     view.update(job, slot, *message)
         process.join()
+        if is_stopping:
+            return
         view.end(job, slot, outcome)
         outcomes[job.name] = outcome
         slots.put(slot)
@@ -202,7 +205,7 @@ def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> 
         job.run(device, lambda step, loss: send((step, loss)))
         send(DONE)
     except (Interrupted, KeyboardInterrupt):
-        sys.exit(130)
+        send(INTERRUPTED)
     except UserError as error:
         send(str(error))
     except OSError as error:
@@ -212,8 +215,8 @@ def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> 
 class Progress:
     """The progress of all jobs, on standard error.
 
-    A terminal shows a bar for all steps and one for each process. A line for each job that ends is
-    written in any case. The methods can be called from any thread.
+    A terminal shows a bar for all steps and one for each process, other files only a line for each
+    job that ends. Without `progress` there is nothing. The methods can be called from any thread.
     """
 
     def __init__(self, jobs: Sequence[Job], n_process: int, progress: bool) -> None:

@@ -159,6 +159,7 @@ def test_interrupted_and_continued_it_ends_with_the_same_weights(
         code, _, stderr = finish(process)
         assert code == (130 if signum == signal.SIGINT else -signum), stderr
         assert "Traceback" not in stderr
+        assert "died" not in stderr
         _, alive = psutil.wait_procs(workers, timeout=100)
         assert not alive
         # A run stops after the step that follows the signal.
