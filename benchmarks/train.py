@@ -1,11 +1,12 @@
-"""How fast a Llama is trained: CalcGPT's against that of transformers, under the same loop.
+"""Training speed of a Llama: CalcGPT's model against that of transformers, in the same loop.
 
     python -m benchmarks.train [--json FILE]
 
-Both have the same shape and weights, and the loop is CalcGPT's step: cross-entropy, backward,
-fused AdamW. Two shapes: the blog's, 8 layers of 96 and batches of 16 by 128 tokens, where products
-of matrices take the time, and `nano`, 2 layers of 32 and 16 by 64 tokens, where calls do. Their
-losses must agree before they are timed. They take turns, and the medians are compared.
+Both models have the same shape and weights. The loop is CalcGPT's step: cross-entropy, backward,
+fused AdamW. There are two shapes. With the blog's, 8 layers of 96 and batches of 16 by 128 tokens,
+matrix products take most of the time; with `nano`, 2 layers of 32 and 16 by 64 tokens, calls do.
+The models must agree in their losses before they are timed. They take turns, and the table compares
+the medians.
 """
 
 import sys
@@ -31,14 +32,14 @@ Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, 
 
 
 class Loop:
-    """Training steps on one batch; how the model is called is all that differs."""
+    """Training steps on one batch, with a function that calls the model."""
 
     def __init__(self, model: nn.Module, forward: Forward, batch: torch.Tensor) -> None:
         self.forward, self.batch = forward, batch
         [self.optimizer] = OPTIMIZERS["adamw"](model.train(), TrainConfig())
 
     def step(self) -> torch.Tensor:
-        """One step; its loss."""
+        """Does one step. Returns its loss."""
         logits_BTV = self.forward(self.batch[:, :-1])
         loss = F.cross_entropy(logits_BTV.flatten(0, 1), self.batch[:, 1:].flatten())
         loss.backward()  # type: ignore[no-untyped-call]
@@ -47,7 +48,7 @@ class Loop:
         return loss.detach()
 
     def rate(self) -> float:
-        """Tokens per second over a few steps."""
+        """Returns tokens per second over a few steps."""
         start = time.perf_counter()
         losses = [self.step() for _ in range(STEPS)]
         float(losses[-1])  # waits for the device
@@ -55,7 +56,7 @@ class Loop:
 
 
 def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
-    """CalcGPT's and the peer's, of the same weights; exits where their losses are not the same."""
+    """Returns loops of both models with the same weights. Exits if their losses differ."""
     torch.manual_seed(0)
     ours = build_model(config, VOCABULARY).to(device)
     _, hf_class = hf_class_of(config)
@@ -68,31 +69,31 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     }
     own, peers = ([float(loop.step()) for _ in range(3)] for loop in both.values())
     if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):
-        sys.exit(f"the losses are not the same: {own} and {peers}")
+        sys.exit(f"the losses differ: {own} and {peers}")
     return both
 
 
 def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, Any]:
-    """The figures of one shape."""
+    """Returns the results of one shape."""
     timed = {name: loop.rate for name, loop in loops(config, device).items()}
     parameters = sum(count(config, VOCABULARY).values())
     return {"parameters": parameters, **summary(alternate(timed, runs), PEER)}
 
 
 def main() -> None:
-    """Run the benchmark and print its tables."""
+    """Runs the benchmark and prints its tables."""
     options = parser("Time training against transformers.", runs=15)
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
 
-    figures = {}
+    results = {}
     for preset in ("llama", "nano"):
-        figures[preset] = compare(load_preset(preset), device, arguments.runs)
-        show(f"training, preset {preset}", figures[preset], "tokens")
+        results[preset] = compare(load_preset(preset), device, arguments.runs)
+        show(f"training, preset {preset}", results[preset], "tokens")
     used = environment(device, "transformers")
-    write(arguments.json, {"environment": used, "runs": arguments.runs, **figures})
+    write(arguments.json, {"environment": used, "runs": arguments.runs, **results})
 
 
 if __name__ == "__main__":

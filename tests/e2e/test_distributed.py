@@ -97,19 +97,19 @@ def program(data: Path, by_one: Path, out: Path) -> None:
         dist.barrier()
         train(recipe(name, how), data_of(name, data), out / "resumed" / case, resume=True,
               device="cpu", progress=False)  # fmt: skip
-    (out / f"process-{dist.get_rank()}.json").write_text(json.dumps(together(out)))
+    (out / f"process-{dist.get_rank()}.json").write_text(json.dumps(communicate(out)))
     dist.destroy_process_group()
 
 
-def together(out: Path) -> dict[str, object]:
-    """What this process sees of the other."""
+def communicate(out: Path) -> dict[str, object]:
+    """Returns the results of communication in this process."""
     said: dict[str, object] = {}
     with process_group() as group:
         assert isinstance(group, ProcessGroup)
         rank = group.rank
-        said["highest"] = group.all_reduce_max(15 * rank)
-        said["sum"] = group.all_reduce_sum(torch.tensor(1.5 + rank))
-        said["from main"] = group.broadcast(f"of {rank}")
+        said["all_reduce_max"] = group.all_reduce_max(15 * rank)
+        said["all_reduce_sum"] = group.all_reduce_sum(torch.tensor(1.5 + rank))
+        said["broadcast"] = group.broadcast(f"of {rank}")
         before = torch.get_rng_state()
         group.seed_step(7, 3)
         said["stream goes on"] = torch.equal(before, torch.get_rng_state())
@@ -225,7 +225,7 @@ def test_one_process_resumes_what_two_began(
     assert_same_metrics(copy, by_one / "everything", 1e-5)
 
 
-def test_two_processes_drop_unlike_things_and_the_same_again_on_resume(
+def test_each_process_has_its_own_dropout_and_the_same_on_resume(
     by_one: Path, by_two: Path
 ) -> None:
     whole, resumed = by_two / "ddp" / "dropout", by_two / "resumed" / "with dropout"
@@ -234,12 +234,12 @@ def test_two_processes_drop_unlike_things_and_the_same_again_on_resume(
     assert abs(first[0] - first[1]) > 1e-3
 
 
-def test_what_processes_do_together(by_two: Path) -> None:
+def test_processes_communicate(by_two: Path) -> None:
     main, other = (json.loads((by_two / f"process-{r}.json").read_text()) for r in range(2))
     for said in (main, other):
-        assert said["highest"] == 15
-        assert said["sum"] == 4.0
-        assert said["from main"] == "of 0"
+        assert said["all_reduce_max"] == 15
+        assert said["all_reduce_sum"] == 4.0
+        assert said["broadcast"] == "of 0"
     assert main["stream goes on"]
     assert not other["stream goes on"]
     assert other["first draw"] == other["first draw again"] != main["first draw"]
@@ -316,7 +316,7 @@ def test_control_c_at_torchrun_lets_the_run_be_saved(data_folder: Path, tmp_path
     Checkpoint.load(last)
 
 
-def test_where_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Path) -> None:
+def test_if_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Path) -> None:
     launcher, (_, second) = start_long_run(data_folder, tmp_path / "run")
     second.kill()
     code, output = finish(launcher)
@@ -325,7 +325,7 @@ def test_where_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path:
     assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
 
 
-def test_what_all_do_wrong_is_said_once(data_folder: Path, tmp_path: Path) -> None:
+def test_an_error_in_all_processes_is_printed_once(data_folder: Path, tmp_path: Path) -> None:
     code, output = finish(command(data_folder, tmp_path / "run", "--set", "train.batch_size=3"))
     assert code != 0
     assert said_by_us(output) == [

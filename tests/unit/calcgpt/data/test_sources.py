@@ -1,4 +1,4 @@
-"""What a run learns from, with files and without."""
+"""The data of a run, with files and without."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What can be known of several processes without starting any; tests/e2e starts them."""
+"""Parts of distributed training that need one process only; tests/e2e starts several."""
 
 import os
 
@@ -73,7 +73,7 @@ def test_each_process_and_step_has_random_numbers_of_its_own() -> None:
     assert torch.rand(()).item() == first[2, 1]
 
 
-def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+def test_a_batch_that_cannot_be_split_evenly_is_refused() -> None:
     config = TrainConfig(batch_size=12, grad_accum=2)
     SingleProcess().check_batch_size(config)
     Placed(0, 3).check_batch_size(config)
@@ -88,7 +88,7 @@ def test_a_gpu_is_not_shared() -> None:
         Placed(1, 2).device_name("cuda:1")
 
 
-def test_the_way_to_share_is_a_name_that_may_change_on_resume() -> None:
+def test_parallel_is_a_name_that_may_change_on_resume() -> None:
     assert [*PARALLEL] == ["ddp", "fsdp2"]
     assert load_recipe("nano").train.parallel == "ddp"
     with pytest.raises(ConfigError, match=r"unknown parallel 'zero'; valid names: ddp, fsdp2$"):
@@ -97,7 +97,7 @@ def test_the_way_to_share_is_a_name_that_may_change_on_resume() -> None:
 
 
 @pytest.mark.parametrize("value", ["two", "-1", "", "²"])
-def test_an_environment_that_makes_no_sense_is_named(
+def test_an_invalid_environment_variable_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", value)

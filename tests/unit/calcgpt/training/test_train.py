@@ -1,4 +1,4 @@
-"""Training in this process. What needs a real process to be killed is in tests/e2e."""
+"""Training in this process. tests/e2e has the tests that kill real processes."""
 
 import json
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> Non
     assert metrics["data_sha256"] == DataFolder.load(data).fingerprint
 
 
-def test_tensorboard_is_written_where_it_is_installed(data: Path, tmp_path: Path) -> None:
+def test_tensorboard_is_written_if_it_is_installed(data: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard", reason="the extra `lab` is not installed")
     run(data, tmp_path, "train.steps=5")
     [events] = (tmp_path / "tensorboard").iterdir()
@@ -142,7 +142,7 @@ def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:
     for _ in range(10):
         trainer.train_step()
     trainer.save({})
-    torch.manual_seed(999)  # what happens in between must not matter
+    torch.manual_seed(999)  # must have no effect on the resumed run
 
 
 def assert_same_state(ours: Path, theirs: Path) -> None:
@@ -204,7 +204,7 @@ def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path, wor
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors"])
-def test_resume_passes_over_a_damaged_checkpoint(
+def test_resume_skips_a_damaged_checkpoint(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str
 ) -> None:
     whole = run(data, tmp_path)
@@ -318,7 +318,7 @@ def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -
     assert RunFolder(tmp_path).checkpoints() == []
 
 
-def test_force_removes_nothing_where_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
+def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
     last = run(data, tmp_path)
     before = rows(tmp_path)
     with pytest.raises(DataError, match="does not fit in 10 tokens"):
@@ -327,7 +327,7 @@ def test_force_removes_nothing_where_the_new_run_cannot_begin(data: Path, tmp_pa
     assert rows(tmp_path) == before
 
 
-def test_a_run_killed_before_its_first_checkpoint_begins_anew(data: Path, tmp_path: Path) -> None:
+def test_a_run_killed_before_its_first_checkpoint_starts_again(data: Path, tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 3, "loss": 1.0}\n')
     run(data, tmp_path, resume=True)
     assert [row["step"] for row in rows(tmp_path) if "loss" in row] == [5, 10, 15, 20]
