@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from parity import naive
@@ -38,13 +37,13 @@ def test_every_name_has_its_naive_implementation(table: str) -> None:
 @every_variant
 def test_equals_the_naive_implementation(config: ModelConfig, compare: Callable[..., None]) -> None:
     model = build(config)
-    tokens = random_tokens(2, 18)
+    tokens = random_tokens(1, 18)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    expected = [naive.logits(weights, config, VOCAB, row.tolist()) for row in tokens]
+    expected = naive.logits(weights, config, VOCAB, tokens[0].tolist())[None]
     with torch.no_grad():
         actual = model(tokens)
     # Not closer than 1e-5: the tables of angles and slopes are float32.
-    compare(actual, torch.from_numpy(np.stack(expected)), f"naive implementation: {parts(config)}")
+    compare(actual, torch.from_numpy(expected), f"naive implementation: {parts(config)}")
 
 
 def parts(config: ModelConfig) -> str:
