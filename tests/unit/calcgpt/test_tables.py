@@ -51,7 +51,10 @@ def test_a_markdown_table_has_one_line_for_each_row(rows: list[list[str]]) -> No
 
 def test_numbers_and_names() -> None:
     assert [significant(x) for x in (0.0082364, 2.41234, 273.24, 1.0)] == [
-        "0.008236", "2.412", "273.2", "1.000"
-    ]  # fmt: skip
+        "0.008236",
+        "2.412",
+        "273.2",
+        "1.000",
+    ]
     assert duration(3723.4) == "1:02:03"
     assert printable("a\nb\x1b[") == "a?b?["

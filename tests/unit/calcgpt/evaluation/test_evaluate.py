@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from datagen_strategies import problems
@@ -14,11 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import Line, read_problems, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation import evaluate as module
-from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, evaluate, score
+from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, evaluate, mean_loss, score
 from calcgpt.inference.generate import Completion, Sampling
+from calcgpt.model.gpt import build_model
+from calcgpt.recipe import load_recipe
 from datagen.arithmetic import Problem
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, render
@@ -313,3 +317,26 @@ def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bo
 def digits(hundredths: int) -> int:
     """Returns the smallest number of digits whose power of ten is above the magnitude."""
     return next(d for d in range(20) if abs(hundredths) < 10**d)
+
+
+class TwoBatches(BatchSource):
+    """Rows with different numbers of targets."""
+
+    def batch(self, step: int, size: int) -> Batch:
+        inputs = torch.arange(size * 6).reshape(size, 6).remainder(21) + step % 2
+        targets = inputs.roll(-1, 1).clone()
+        targets[:, : 1 + step] = NO_LOSS
+        return inputs, targets
+
+
+def test_the_mean_loss_is_over_targets() -> None:
+    model = build_model(load_recipe("nano", ["model.dropout=0.5"]).model, 22)
+    losses = []
+    for step in range(2):
+        inputs, targets = TwoBatches().batch(step, 3)
+        log_p = model.eval()(inputs).detach().double().log_softmax(-1).numpy()
+        for row, column in np.argwhere(targets.numpy() != NO_LOSS):
+            losses.append(-log_p[row, column, targets[row, column]])
+    model.train()
+    assert mean_loss(model, TwoBatches(), 2, 3) == pytest.approx(np.mean(losses), abs=1e-6)
+    assert model.training

@@ -34,15 +34,25 @@ def a_score(suite: Suite, task: str, variant: str, seed: int, val_loss: float) -
         {"temperature": t, **scores(0.1 + t / 100), "by_operation": operations} for t in (0.0, 1.0)
     ]
     content = {
-        "task": task, "variant": variant, "seed": seed, "steps": 5000, "tokens": 10_240_000,
-        "seconds": 100.0, "tokens_per_s": 102_400.0, "parameters": 905_109,
-        "train_loss": val_loss - 0.1, "val_loss": val_loss,
-        "contexts": [{"block_size": 128, "val_loss": val_loss},
-                     {"block_size": 256, "val_loss": None if variant == "baseline" else 2.0}],
+        "task": task,
+        "variant": variant,
+        "seed": seed,
+        "steps": 5000,
+        "tokens": 10_240_000,
+        "seconds": 100.0,
+        "tokens_per_s": 102_400.0,
+        "parameters": 905_109,
+        "train_loss": val_loss - 0.1,
+        "val_loss": val_loss,
+        "contexts": [
+            {"block_size": 128, "val_loss": val_loss},
+            {"block_size": 256, "val_loss": None if variant == "baseline" else 2.0},
+        ],
         "answers": answers if task == "arithmetic" else [],
-        "scoring": suite.score.model_dump(), "data_sha256": "0",
+        "scoring": suite.score.model_dump(),
+        "data_sha256": "0",
         "recipe": suite.recipe_of(task, variant, seed, ()).model_dump(),
-    }  # fmt: skip
+    }
     return build(Score, content, "score")
 
 
@@ -105,11 +115,13 @@ def test_the_table_has_measured_and_published_numbers(suite: Suite, scores: list
     arithmetic, text = summarise(suite, scores)
     report = report_text(suite, [arithmetic], [])
     cells = row(report, "baseline")
-    assert cells[:6] == [
-        "baseline", "3", "905,109", "1.5000 ± 0.1000", "1.6000 ± 0.1000", ""
-    ]  # fmt: skip
-    assert cells[7:11] == ["0.6000 ± 0.0000", "0.1000 ± 0.0000", "0.6000 ± 0.0000",
-                           "0.1100 ± 0.0000"]  # fmt: skip
+    assert cells[:6] == ["baseline", "3", "905,109", "1.5000 ± 0.1000", "1.6000 ± 0.1000", ""]
+    assert cells[7:11] == [
+        "0.6000 ± 0.0000",
+        "0.1000 ± 0.0000",
+        "0.6000 ± 0.0000",
+        "0.1100 ± 0.0000",
+    ]
     assert cells[11:] == ["0.5000 ± 0.0000", "0.2500 ± 0.0000", "102,400"]
     assert row(report, "rope")[4:6] == ["1.3000", "-0.2000"]
     lines = report.splitlines()
@@ -152,8 +164,9 @@ def test_the_report_is_written_with_the_values_of_every_seed(
 def test_all_variants_of_a_plot_have_different_styles() -> None:
     for name in ("positions", "feedforward", "attention"):
         suite = load_suite(name)
-        scores = [a_score(suite, "arithmetic", v, 42, 1.0) for t, v in suite.pairs()
-                  if t == "arithmetic"]  # fmt: skip
+        scores = [
+            a_score(suite, "arithmetic", v, 42, 1.0) for t, v in suite.pairs() if t == "arithmetic"
+        ]
         [task] = summarise(suite, scores)
         styles = [tuple(variant.style.values()) for variant in task.variants]
         assert len(set(styles)) == len(styles) == len(suite.variants)

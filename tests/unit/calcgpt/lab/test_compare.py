@@ -31,15 +31,33 @@ from calcgpt.training.run_folder import RunFolder
 
 ROWS: list[dict[str, Any]] = [
     {"step": 10, "tokens": 1_000, "seconds": 2.0, "loss": 3.0, "tokens_per_s": 500.0, "lr": 0.1},
-    {"step": 10, "val_loss": 2.0, "val_char_accuracy": 0.5, "val_exact_match": 0.25,
-     "val_exact_match+": 0.5, "val_exact_match*": 0.0},
+    {
+        "step": 10,
+        "val_loss": 2.0,
+        "val_char_accuracy": 0.5,
+        "val_exact_match": 0.25,
+        "val_exact_match+": 0.5,
+        "val_exact_match*": 0.0,
+    },
     {"step": 20, "tokens": 2_000, "seconds": 5.0, "loss": 2.5, "tokens_per_s": 333.3, "lr": 0.1},
-    {"step": 20, "val_loss": 1.5, "val_char_accuracy": 0.625, "val_exact_match": 0.25,
-     "val_exact_match+": 0.375, "val_exact_match*": 0.125},
+    {
+        "step": 20,
+        "val_loss": 1.5,
+        "val_char_accuracy": 0.625,
+        "val_exact_match": 0.25,
+        "val_exact_match+": 0.375,
+        "val_exact_match*": 0.125,
+    },
     {"step": 30, "tokens": 3_000, "seconds": 3723.4, "loss": 2.0, "tokens_per_s": 200.0, "lr": 0.1},
-    {"step": 30, "val_loss": 1.0, "val_char_accuracy": 0.75, "val_exact_match": 0.125,
-     "val_exact_match+": 0.25, "val_exact_match*": 0.0},
-]  # fmt: skip
+    {
+        "step": 30,
+        "val_loss": 1.0,
+        "val_char_accuracy": 0.75,
+        "val_exact_match": 0.125,
+        "val_exact_match+": 0.25,
+        "val_exact_match*": 0.0,
+    },
+]
 
 
 @pytest.fixture
@@ -52,9 +70,12 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         (folder / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         if overrides:
             record_start(
-                RunFolder(folder), load_recipe("nano", overrides), data_sha256="abc",
-                device=torch.device("cpu"), step=0,
-            )  # fmt: skip
+                RunFolder(folder),
+                load_recipe("nano", overrides),
+                data_sha256="abc",
+                device=torch.device("cpu"),
+                step=0,
+            )
         return folder
 
     return run
@@ -110,9 +131,12 @@ def test_parameters_and_recipe_come_from_a_checkpoint(
 def test_the_recipe_comes_from_the_last_start(make: Callable[..., Path]) -> None:
     folder = make("mine", "train.steps=100")
     record_start(
-        RunFolder(folder), load_recipe("nano", ("train.steps=300",)), data_sha256="abc",
-        device=torch.device("cpu"), step=100,
-    )  # fmt: skip
+        RunFolder(folder),
+        load_recipe("nano", ("train.steps=300",)),
+        data_sha256="abc",
+        device=torch.device("cpu"),
+        step=100,
+    )
     [run] = read_runs([folder])
     assert run.fields is not None
     assert run.fields["train.steps"] == 300

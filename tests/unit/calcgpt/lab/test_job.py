@@ -1,13 +1,11 @@
-"""The score of a run, computed a second time by hand."""
+"""The score of a run: its losses, longer contexts and answers."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate, mean_loss
@@ -18,30 +16,6 @@ from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
 from datagen.splits import Split
-
-
-class TwoBatches(BatchSource):
-    """Rows with different numbers of targets."""
-
-    def batch(self, step: int, size: int) -> Batch:
-        inputs = torch.arange(size * 6).reshape(size, 6).remainder(21) + step % 2
-        targets = inputs.roll(-1, 1).clone()
-        targets[:, : 1 + step] = NO_LOSS
-        return inputs, targets
-
-
-def test_the_mean_loss_is_over_targets() -> None:
-    model = build_model(load_recipe("nano", ["model.dropout=0.5"]).model, 22)
-    losses = []
-    for step in range(2):
-        inputs, targets = TwoBatches().batch(step, 3)
-        log_p = model.eval()(inputs).detach().double().log_softmax(-1).numpy()
-        for row, column in np.argwhere(targets.numpy() != NO_LOSS):
-            losses.append(-log_p[row, column, targets[row, column]])
-    model.train()
-    assert mean_loss(model, TwoBatches(), 2, 3) == pytest.approx(np.mean(losses), abs=1e-6)
-    assert model.training
-
 
 # Those with weights for each position or each distance.
 FIXED_LENGTH = {"learned", "learned+rope", "integrated", "integrated-per-head", "t5"}
