@@ -66,9 +66,7 @@ class BatchRequest(Input):
     """Several expressions to calculate."""
 
     expressions: list[str] = Field(
-        min_length=1,
-        description="the service limits how many (`max_items`)",
-        examples=[["12.5+3", "1/0"]],
+        min_length=1, description="at most `max_items`, a setting", examples=[["12.5+3", "1/0"]]
     )
     model: str | None = MODEL
     on_wrong: OnWrong = ON_WRONG
@@ -103,10 +101,7 @@ class Problem(BaseModel):
 class BatchItem(BaseModel):
     """The result of one expression: a calculation or a problem."""
 
-    status: int = Field(
-        description="the status that /v1/calculate would return for this expression",
-        examples=[200],
-    )
+    status: int = Field(description="the status as of /v1/calculate", examples=[200])
     calculation: CalculateResponse | None = None
     problem: Problem | None = None
 
@@ -315,16 +310,10 @@ class CompletionRequest(Input):
         1, ge=0, le=2, description="below 0.0001, the most probable token is always taken"
     )
     top_p: float = Field(
-        1,
-        ge=0,
-        le=1,
-        description="sample from the most probable tokens whose probabilities add up to this",
+        1, ge=0, le=1, description="sample from the most probable tokens that add up to this"
     )
     top_k: int | None = Field(
-        None,
-        ge=1,
-        description="sample from this many of the most probable tokens (OpenAI's API has no such "
-        "option)",
+        None, ge=1, description="sample from this many of the most probable tokens (not OpenAI's)"
     )
     seed: int | None = Field(
         None, description="the same seed gives the same samples; null draws a new one"
@@ -333,10 +322,7 @@ class CompletionRequest(Input):
     stop: Stop = Field([], description="strings that end the text; they are not part of it")
     echo: bool = Field(False, description="begin the text with the prompt")
     logprobs: int | None = Field(
-        None,
-        ge=0,
-        le=5,
-        description="return log-probabilities, and those of this many alternatives",
+        None, ge=0, le=5, description="return log-probabilities, with this many alternatives"
     )
     stream: bool = Field(False, description="send the text while it is written")
     stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
