@@ -1,12 +1,12 @@
-"""How fast problems are answered: CalcGPT against `generate` of transformers.
+"""Problems answered per second: CalcGPT against `generate` of transformers.
 
     python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--preset NAME] [--json FILE]
 
-The same weights, greedy decoding with a key/value cache, the prompts of a file of problems, one at
-a time and 256 at a time. CalcGPT decodes by torch and, on the CPU, by onnxruntime as well. A
-checkpoint stops at `$`; a preset has random weights, the blog's size, and writes as many characters
-as an answer has. All must write the same before they are timed. They take turns, and the medians
-are compared.
+All decode the same prompts with the same weights, greedily and with a key/value cache, one at a
+time and 256 at a time. CalcGPT decodes with torch and, on the CPU, also with onnxruntime. A
+checkpoint stops at `$`; a preset has random weights and the blog's size, and writes as many
+characters as an answer has. All must write the same before they are timed. They take turns, and
+medians are compared.
 """
 
 import sys
@@ -36,7 +36,7 @@ Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was c
 
 
 def by_calcgpt(model: Decoder, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
-    """Through CalcGPT's own decoding; an id that no token has never stops it."""
+    """Decodes with CalcGPT. Without a `stop`, an id that no token has stands in for it."""
     never = -1
     completions = generate(model, prompts_BP, never if stop is None else stop, ANSWER)
     return [completion.ids for completion in completions]
@@ -44,7 +44,7 @@ def by_calcgpt(model: Decoder, stop: int | None, prompts_BP: torch.Tensor) -> An
 
 @torch.inference_mode()
 def by_transformers(model: PreTrainedModel, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
-    """Through `generate` of transformers, what follows the first `$` cut off."""
+    """Decodes with `generate` of transformers, and cuts off what follows the first `$`."""
     mask_BP = torch.ones_like(prompts_BP)
     written = model.generate(
         prompts_BP, attention_mask=mask_BP, max_new_tokens=ANSWER, do_sample=False
@@ -56,12 +56,12 @@ def by_transformers(model: PreTrainedModel, stop: int | None, prompts_BP: torch.
 
 
 def contestants(model: LanguageModel, stop: int | None, device: torch.device) -> dict[str, Answer]:
-    """Every way to decode with these weights."""
+    """Returns every way to decode with these weights."""
     _, hf_class = hf_class_of(model.config)
-    theirs = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
+    hf_model = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
     ways: dict[str, Answer] = {
         "calcgpt, torch": partial(by_calcgpt, model.to(device), stop),
-        PEER: partial(by_transformers, theirs.to(device), stop),
+        PEER: partial(by_transformers, hf_model.to(device), stop),
     }
     if device.type == "cpu":
         ways["calcgpt, onnxruntime"] = partial(
@@ -71,7 +71,7 @@ def contestants(model: LanguageModel, stop: int | None, device: torch.device) ->
 
 
 def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
-    """Problems answered per second."""
+    """Returns the number of problems answered per second."""
     start = time.perf_counter()
     for first in range(0, len(prompts_NP), batch):
         answer(prompts_NP[first : first + batch])
@@ -81,12 +81,12 @@ def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
 def compare(
     model: LanguageModel, stop: int | None, prompts_NP: torch.Tensor, runs: int
 ) -> dict[str, Any]:
-    """The figures of one model, by batch size."""
+    """Returns the figures of one model by batch size."""
     ways = contestants(model, stop, prompts_NP.device)
     first = prompts_NP[:256]
     expected = ways[PEER](first)
     for name, answer in ways.items():
-        if answer(first) != expected:  # and whatever is imported, or compiled, at first use, is
+        if answer(first) != expected:  # also the first use, which imports and compiles
             sys.exit(f"{name} does not write what {PEER} writes")
     figures = {}
     for batch, problems in ((1, 64), (256, 1_024)):
@@ -99,13 +99,15 @@ def compare(
 
 
 def main() -> None:
-    """Run the benchmark and print its tables."""
+    """Runs the benchmark and prints its tables."""
     options = parser("Time decoding against transformers.", runs=9)
     options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
     options.add_argument(
         "--checkpoint", default="blog", help="one that transformers has a class for"
     )
-    options.add_argument("--preset", default="llama", help="likewise; its weights are random")
+    options.add_argument(
+        "--preset", default="llama", help="another such model, with random weights"
+    )
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -127,9 +129,9 @@ def main() -> None:
         ),
         f"preset {arguments.preset}": compare(preset, None, prompts_NP, arguments.runs),
     }
-    for model, of in figures.items():
+    for model, batches in figures.items():
         if model.startswith(("checkpoint", "preset")):
-            for batch, compared in of.items():
+            for batch, compared in batches.items():
                 show(f"{model}, {batch}", compared, "problems")
     write(arguments.json, figures)
 

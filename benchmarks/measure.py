@@ -1,4 +1,4 @@
-"""What the benchmarks that compare share: alternating runs, medians, the machine they ran on."""
+"""Alternating runs, medians and the description of the machine, for benchmarks that compare."""
 
 import argparse
 import json
@@ -17,17 +17,20 @@ from calcgpt.tables import text_table
 
 
 def parser(description: str, runs: int) -> argparse.ArgumentParser:
-    """The options that all of them have; `runs` is the default."""
+    """Returns a parser with the options that all benchmarks share. `runs` is a default."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--runs", type=int, default=runs)
     options.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options.add_argument("--json", type=Path, help="write the figures to this file, too")
+    options.add_argument("--json", type=Path, help="also write the figures to this file")
     return options
 
 
 def alternate(contestants: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
-    """Rates of each contestant, which measures itself, in `runs` rounds after one to warm up. All
-    take their turn in every round, so that what else the machine does falls on all of them."""
+    """Returns the rates of each contestant, a function that measures itself, in `runs` rounds.
+
+    A round to warm up comes first. Every contestant has its turn in every round, so that other
+    load of the machine affects all of them.
+    """
     rates: dict[str, list[float]] = {name: [] for name in contestants}
     for round_ in range(runs + 1):
         for name, measure in contestants.items():
@@ -38,17 +41,19 @@ def alternate(contestants: Mapping[str, Callable[[], float]], runs: int) -> dict
 
 
 def summary(rates: dict[str, list[float]], peer: str) -> dict[str, Any]:
-    """Medians, their ratios to the peer's, and every run."""
-    medians = {name: statistics.median(of) for name, of in rates.items()}
+    """Returns the medians, their ratios to that of `peer`, and every run."""
+    medians = {name: statistics.median(runs) for name, runs in rates.items()}
     return {
         "median_per_second": {name: round(median, 1) for name, median in medians.items()},
         "ratio": {name: round(median / medians[peer], 2) for name, median in medians.items()},
-        "runs_per_second": {name: [round(rate, 1) for rate in of] for name, of in rates.items()},
+        "runs_per_second": {
+            name: [round(rate, 1) for rate in runs] for name, runs in rates.items()
+        },
     }
 
 
 def environment(device: torch.device, *packages: str) -> dict[str, Any]:
-    """What the figures depend on."""
+    """Returns the hardware and the versions that the figures depend on."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -60,7 +65,7 @@ def environment(device: torch.device, *packages: str) -> dict[str, Any]:
 
 
 def show(title: str, compared: dict[str, Any], unit: str) -> None:
-    """Print one comparison."""
+    """Prints one comparison."""
     print(f"{title}:")
     rows = []
     for name, median in compared["median_per_second"].items():
@@ -69,6 +74,6 @@ def show(title: str, compared: dict[str, Any], unit: str) -> None:
 
 
 def write(path: Path | None, figures: dict[str, Any]) -> None:
-    """The figures as JSON, if they are asked for."""
+    """Writes the figures as JSON, unless `path` is None."""
     if path:
         path.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

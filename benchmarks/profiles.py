@@ -1,11 +1,11 @@
-"""Where the time goes, in CalcGPT and in transformers, and how fast products of matrices are.
+"""Where CalcGPT and transformers spend their time, and how fast matrix products are.
 
     python -m benchmarks.profiles [--json FILE]
 
-How long it takes to answer 256 problems with the blog's model, and to train a Llama of its size for
-a step, and how much of that are products of matrices and attention; and products of the sizes that
-occur there by MKL, which torch takes by itself, and by oneDNN, which `calcgpt.model.layers` takes.
-On one thread.
+Measures the time to answer 256 problems with the blog's model and to train a Llama of its size for
+one step, and the parts of it spent on matrix products and attention. Then measures products of the
+sizes that occur there, with MKL, torch's default, and with oneDNN, which `calcgpt.model.layers`
+uses. Everything runs on one thread.
 """
 
 import statistics
@@ -32,9 +32,10 @@ SIZES = ((6_400, 96, 288), (6_400, 96, 384), (6_400, 384, 96), (256, 96, 384), (
 
 
 def milliseconds(work: Callable[[], object], runs: int) -> dict[str, float]:
-    """Of one run, after one to warm up: all of it, and, by the profiler, products and attention.
+    """Returns the time of one run, and the parts spent on products and attention.
 
-    The rest is not given: the profiler itself, and memory it makes torch ask for, are in it.
+    A run to warm up comes first. The remaining time is not reported: it would include the profiler
+    itself and the memory that it allocates.
     """
     work()
     seconds = []
@@ -56,7 +57,7 @@ def milliseconds(work: Callable[[], object], runs: int) -> dict[str, float]:
 
 
 def gflops(product: Callable[[], object], operations: int, runs: int) -> float:
-    """Median of a product's rate, in 10^9 operations a second."""
+    """Returns the median rate of a product in 10^9 operations per second."""
     seconds = []
     for _ in range(runs + 3):
         start = time.perf_counter()
@@ -67,7 +68,7 @@ def gflops(product: Callable[[], object], operations: int, runs: int) -> float:
 
 @torch.inference_mode()
 def product_rates(runs: int) -> dict[str, dict[str, float]]:
-    """Rows x in x out -> the rates of both libraries."""
+    """Returns the rates of both libraries by size: rows x inputs x outputs."""
     rates = {}
     for rows, n_in, n_out in SIZES:
         x, weight = torch.randn(rows, n_in), torch.randn(n_out, n_in)
@@ -81,7 +82,7 @@ def product_rates(runs: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Run the profiles and print them."""
+    """Runs the profiles and prints them."""
     options = parser("Profile decoding and training.", runs=15)
     options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
     arguments = options.parse_args()
@@ -98,7 +99,7 @@ def main() -> None:
         "answering 256 problems, ms": {
             name: milliseconds(partial(answer, torch.tensor(prompts)), arguments.runs)
             for name, answer in ways.items()
-            if "onnxruntime" not in name  # which torch's profiler does not see into
+            if "onnxruntime" not in name  # torch's profiler cannot measure it
         },
         "a training step, ms": {
             name: milliseconds(loop.step, arguments.runs) for name, loop in steps.items()

@@ -1,4 +1,5 @@
-"""`calcgpt export`: what others read answers as we do, and is there whole or not at all."""
+"""`calcgpt export`: other libraries give the same answers; a folder is written whole or not at
+all."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ print(json.dumps(answers))
 """
 
 
-def test_transformers_alone_answers_as_we_do(run_cli: Callable[..., Any], tmp_path: Path) -> None:
+def test_transformers_alone_gives_the_same_answers(
+    run_cli: Callable[..., Any], tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     assert run_cli("datagen", data, "--train=400", "--val=20", "--test=100", "--quiet").code == 0
     lines = read_problems(data / "test.txt")
@@ -114,7 +117,7 @@ def exported(run_cli: Callable[..., Any], small_folder: Path, tmp_path: Path) ->
     return out
 
 
-def test_an_export_holds_what_it_takes_to_use_it(exported: Path) -> None:
+def test_the_files_of_an_export(exported: Path) -> None:
     assert {file.name for file in exported.iterdir()} == {
         "config.json",
         "generation_config.json",
@@ -135,7 +138,7 @@ def refused(outcome: Any, reason: str) -> None:
     assert reason in line
 
 
-def test_what_is_there_is_replaced_only_when_asked(
+def test_an_export_is_replaced_only_by_force(
     run_cli: Callable[..., Any], small_folder: Path, exported: Path
 ) -> None:
     (exported / "README.md").write_text("old")
@@ -148,7 +151,7 @@ def test_what_is_there_is_replaced_only_when_asked(
     assert {name for name in after if after[name] != before[name]} == {str(exported / "README.md")}
 
 
-def test_a_folder_of_something_else_is_left_alone(
+def test_a_folder_that_is_not_an_export_is_left_alone(
     run_cli: Callable[..., Any], small_folder: Path, tiny_copy: Path
 ) -> None:
     before = files(tiny_copy.parent)
@@ -157,7 +160,7 @@ def test_a_folder_of_something_else_is_left_alone(
     assert files(tiny_copy.parent) == before
 
 
-def test_a_model_that_no_class_computes_is_refused(
+def test_a_model_without_a_class_in_transformers_is_refused(
     run_cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     steps = REPOSITORY / "checkpoints" / "steps"
@@ -182,7 +185,7 @@ def test_a_target_has_to_be_named(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_transformers_it_says_what_to_install(
+def test_without_transformers_the_error_names_the_extra(
     run_cli: Callable[..., Any],
     small_folder: Path,
     tmp_path: Path,
@@ -194,7 +197,7 @@ def test_without_transformers_it_says_what_to_install(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_what_was_there(small_folder: Path, exported: Path) -> None:
+def test_a_full_disk_leaves_the_old_export(small_folder: Path, exported: Path) -> None:
     """A limit on the size of files, within the weights, stands for the disk: the same error, after
     a partial write."""
     before = files(exported.parent)
@@ -222,11 +225,11 @@ def test_nothing_is_fetched(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
-    monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: asked.append(args))
-    monkeypatch.setattr("socket.socket.connect", lambda *args: asked.append(args))
+    connections = []
+    monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: connections.append(args))
+    monkeypatch.setattr("socket.socket.connect", lambda *args: connections.append(args))
     assert run_cli("export", small_folder, "--to", "hf", tmp_path / "out").code == 0
-    assert asked == []
+    assert connections == []
 
 
 def test_the_command_line_starts_without_the_libraries_of_exports() -> None:

@@ -1,4 +1,4 @@
-"""The shipped checkpoints are what their files say."""
+"""The shipped checkpoints agree with their recipes, metrics and model cards."""
 
 import shlex
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_one_command_retrains_it(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_it_is_small_and_holds_no_training_state(folder: Path) -> None:
+def test_it_is_small_and_without_training_state(folder: Path) -> None:
     names = {"README.md", "config.json", "metrics.json", "model.safetensors", "tokenizer.json"}
     assert {file.name for file in folder.iterdir()} == names
     assert Checkpoint.load(folder).model.n_parameters() == load_metrics(folder)["parameters"]
@@ -42,20 +42,20 @@ def test_it_is_small_and_holds_no_training_state(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_its_card_says_what_its_metrics_say(folder: Path) -> None:
+def test_its_card_shows_its_metrics(folder: Path) -> None:
     recipe, metrics = Checkpoint.load(folder).recipe, load_metrics(folder)
     card = (folder / "README.md").read_text("utf-8")
     assert card == model_card(folder.name, recipe, metrics)
 
 
-def test_the_best_scores_what_it_is_said_to_score(test_file: Path) -> None:
+def test_the_best_has_the_scores_in_its_metrics(test_file: Path) -> None:
     folder = best(ROOT)
     recorded = load_metrics(folder)["test"]
     assert sha256(test_file) == recorded["file_sha256"]
     checkpoint = Checkpoint.load(folder)
     lines = read_problems(test_file, N_RESCORED)
     scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines).scores
-    # Of a part; and another processor may sum in another order, so that near ties fall otherwise.
+    # These are some of the problems, and another processor may round differently.
     assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)
     assert scores.char_accuracy == pytest.approx(recorded["char_accuracy"], abs=0.003)
 

@@ -1,4 +1,4 @@
-"""Checkpoints come back as they were saved, or are refused by the name of the file."""
+"""Checkpoints load as they were saved; damaged ones are refused with the name of the file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def refusal(folder: Path) -> str:
-    """The one line with which a checkpoint is refused."""
+    """Returns the one-line error of a checkpoint that is refused."""
     with pytest.raises(CheckpointError) as caught:
         Checkpoint.load(folder)
     message = str(caught.value)
@@ -58,7 +58,7 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def claim_config_hash(folder: Path) -> None:
-    """Let `config.json` say that it is as it should be."""
+    """Updates the hash of `config.json` in itself."""
     table = json.loads((folder / CONFIG).read_text())
     hashes = table.pop("sha256", None)
     if isinstance(hashes, dict):
@@ -68,7 +68,7 @@ def claim_config_hash(folder: Path) -> None:
 
 
 def claim_hash(folder: Path, name: str) -> None:
-    """Make config.json vouch for a file as it is now."""
+    """Updates the hash of a file in `config.json`."""
     digest = sha256(folder / name)
     edit_json(folder / CONFIG, lambda table: table["sha256"].update({name: digest}))
 
@@ -83,7 +83,7 @@ def claim_hash(folder: Path, name: str) -> None:
     ],
     ids=["baseline", "tied", "rope-swiglu-mqa", "none-qk-norm"],
 )
-def test_a_checkpoint_comes_back_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) -> None:
+def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) -> None:
     saved = make(**fields)
     saved.save(tmp_path / "saved")
     loaded = Checkpoint.load(tmp_path / "saved")
@@ -118,7 +118,7 @@ def test_a_folder_holds_the_five_files_and_others_may_open_it(tiny_folder: Path)
     assert (tiny_folder / CARD).read_text().startswith("# tiny\n")
 
 
-def test_extra_tensors_come_back(tmp_path: Path) -> None:
+def test_extra_tensors_can_be_loaded(tmp_path: Path) -> None:
     extra = {"a": torch.arange(3), "b": torch.rand(2, 2).T}
     make().save(tmp_path / "saved", extra={"training.safetensors": extra})
     loaded = load_tensors(tmp_path / "saved", "training.safetensors")
@@ -150,16 +150,16 @@ def test_a_file_with_other_content_is_named(tiny_copy: Path, name: str, data: by
 
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_a_folder_in_the_place_of_a_file_is_named(tiny_copy: Path, name: str) -> None:
+def test_a_folder_instead_of_a_file_is_named(tiny_copy: Path, name: str) -> None:
     (tiny_copy / name).unlink()
     (tiny_copy / name).mkdir()
     assert str(tiny_copy / name) in refusal(tiny_copy)
 
 
-@pytest.mark.parametrize("place", [0, 8, 200, 5000, -1])
-def test_one_flipped_bit_in_the_weights_is_found(tiny_copy: Path, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 8, 200, 5000, -1])
+def test_one_flipped_bit_in_the_weights_is_found(tiny_copy: Path, position: int) -> None:
     data = bytearray((tiny_copy / WEIGHTS).read_bytes())
-    data[place] ^= 1
+    data[position] ^= 1
     (tiny_copy / WEIGHTS).write_bytes(data)
     assert str(tiny_copy / WEIGHTS) in refusal(tiny_copy)
 
@@ -209,7 +209,7 @@ def test_weights_that_do_not_fit_the_config_are_refused_by_tensor(
         (lambda table: table.update(weights="x"), "unknown field 'weights'"),
     ],
 )
-def test_a_config_that_is_none_is_refused_with_the_reason(
+def test_an_invalid_config_is_refused_with_the_reason(
     tiny_copy: Path, change: Callable[[dict[str, Any]], Any], reason: str
 ) -> None:
     edit_json(tiny_copy / CONFIG, change)
@@ -265,14 +265,14 @@ def test_the_model_card_is_not_needed(tiny_copy: Path) -> None:
 
 @st.composite
 def damages(draw: st.DrawFn) -> Callable[[bytes], bytes]:
-    """Ways in which bytes are lost, changed or added."""
-    place = draw(st.floats(0, 1, exclude_max=True))
+    """Functions that remove, change or add bytes."""
+    position = draw(st.floats(0, 1, exclude_max=True))
     byte = bytes([draw(st.integers(0, 255))])
     end = draw(st.sampled_from(["change", "remove", "insert", "cut", "replace"]))
     other = draw(st.binary(max_size=50))
 
     def damage(data: bytes) -> bytes:
-        at = int(place * len(data))
+        at = int(position * len(data))
         return {
             "change": data[:at] + byte + data[at + 1 :],
             "remove": data[:at] + data[at + 1 :],
@@ -307,7 +307,7 @@ def test_random_damage_never_ends_in_another_error(
     except CheckpointError as error:
         message = str(error)
     else:
-        # What the hashes vouch for is as it was; the rest may say something else.
+        # Files with a hash are unchanged; the others may have any valid content.
         assert name in (CONFIG, METRICS, CARD) or damaged == whole[name]
         message = f"loaded {loaded.name}"
     assert message
@@ -315,7 +315,7 @@ def test_random_damage_never_ends_in_another_error(
 
 
 class Malice:
-    """What runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""Pictures show what the files say; files that say nothing sensible are refused in one line."""
+"""Plots show the content of files; invalid files are refused in one line."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def lines(axes: Any) -> dict[str, list[list[float]]]:
     return {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
 
 
-def test_validation_stands_at_the_tokens_of_the_training_row_before_it(run_file: Path) -> None:
+def test_validation_is_drawn_at_the_tokens_of_the_training_row_before_it(run_file: Path) -> None:
     loss, exact = draw_curves(read_curves(run_file), "mine").axes
     assert lines(loss) == {
         "training": [[1.0, 2.0], [2.5, 1.5]],
@@ -107,7 +107,7 @@ def test_a_run_on_text_has_a_loss_and_nothing_else(run_file: Path) -> None:
     assert lines(loss).keys() == {"training", "validation"}
 
 
-def test_the_reliability_diagram_shows_each_bin_that_holds_something(record_file: Path) -> None:
+def test_the_reliability_diagram_shows_each_bin_with_problems(record_file: Path) -> None:
     upper, lower = draw_reliability(read_record(record_file)).axes
     [points] = upper.containers
     assert points.lines[0].get_xydata().tolist() == [[0.25, 0.5], [0.9, 1.0]]
@@ -122,13 +122,13 @@ def test_the_reliability_diagram_shows_each_bin_that_holds_something(record_file
     assert "0.1250" in upper.get_title()
 
 
-def test_an_interval_is_where_the_share_is_as_far_away_as_chance_goes() -> None:
+def test_the_bounds_of_an_interval_solve_wilsons_equation() -> None:
     for share, n in ((0.0, 5), (0.3, 10), (0.5, 4), (1.0, 1500)):
-        for bound in wilson_interval(share, n):  # Wilson's equation, of which both are the roots
+        for bound in wilson_interval(share, n):
             assert (share - bound) ** 2 == pytest.approx(1.96**2 * bound * (1 - bound) / n)
 
 
-def test_a_map_shows_shares_and_counts_and_leaves_blank_what_was_not_asked(
+def test_a_heat_map_shows_shares_and_counts_and_leaves_cells_without_problems_blank(
     record_file: Path,
 ) -> None:
     plus, over, bar = draw_operand_lengths(read_record(record_file)).axes
@@ -146,7 +146,9 @@ def test_a_map_shows_shares_and_counts_and_leaves_blank_what_was_not_asked(
     assert "exact match" in bar.get_ylabel()
 
 
-def test_faults_are_stacked_by_operation_the_most_frequent_on_top(record_file: Path) -> None:
+def test_first_errors_are_stacked_by_operation_with_the_most_frequent_on_top(
+    record_file: Path,
+) -> None:
     [axes] = draw_first_errors(read_record(record_file)).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["product row", "sign"]
     stacks = {
@@ -159,15 +161,13 @@ def test_faults_are_stacked_by_operation_the_most_frequent_on_top(record_file: P
 
 
 @pytest.mark.parametrize("faults", [{}, {"+": {}}, {"+": {"sign": 0}}])
-def test_where_no_answer_is_wrong_the_picture_says_so(
-    record_file: Path, faults: dict[str, Any]
-) -> None:
+def test_without_wrong_answers_the_plot_says_so(record_file: Path, faults: dict[str, Any]) -> None:
     record_file.write_text(json.dumps({**RECORD, "first_faults": faults}))
     [axes] = draw_first_errors(read_record(record_file)).axes
     assert [text.get_text() for text in axes.texts] == ["no wrong answers"]
 
 
-def test_the_command_writes_every_picture(
+def test_the_command_writes_every_plot(
     run_cli: Callable[..., Any], run_file: Path, record_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "pictures"
@@ -180,7 +180,7 @@ def test_the_command_writes_every_picture(
     assert run_cli("plot", out, record_file).code == 0  # again, over the old
 
 
-def test_a_model_without_steps_has_no_picture_of_them(record_file: Path) -> None:
+def test_a_model_without_steps_has_no_plot_of_first_errors(record_file: Path) -> None:
     record_file.write_text(json.dumps({k: v for k, v in RECORD.items() if k != "first_faults"}))
     assert draw(record_file).keys() == {"scores-reliability", "scores-lengths"}
 
@@ -194,7 +194,7 @@ def test_a_real_record_can_be_drawn(
 
 
 def changed(path: str, value: Any) -> str:
-    """RECORD as JSON, with one value in it replaced."""
+    """Returns RECORD as JSON, with one value replaced."""
     record = copy.deepcopy(RECORD)
     *keys, last = path.split(".")
     part: Any = record
@@ -287,7 +287,7 @@ def test_without_matplotlib_one_line_names_the_extra(
     assert ended.err == "error: plots need matplotlib: pip install 'calcgpt[lab]'\n"
 
 
-def test_a_picture_appears_whole_or_not_at_all(
+def test_a_plot_is_written_whole_or_not_at_all(
     run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""Which folder a name means, and which is the best."""
+"""`resolve` finds the folder of a reference, `best` the best checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIG, METRICS = "config.json", "metrics.json"
 
 
 def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1) -> Path:
-    """What `best` looks at of a checkpoint."""
+    """A folder with the files of a checkpoint that `best` reads."""
     folder = root / name
     folder.mkdir(parents=True)
     (folder / CONFIG).write_text("{}")
@@ -42,13 +42,13 @@ def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     assert best(tmp_path) == tmp_path / "a"
 
 
-def test_of_equals_the_best_has_fewer_parameters_then_the_first_name(tmp_path: Path) -> None:
+def test_ties_go_to_fewer_parameters_then_to_the_first_name(tmp_path: Path) -> None:
     for name, parameters in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):
         entry(tmp_path, name, 0.5, parameters)
     assert best(tmp_path) == tmp_path / "b"
 
 
-def test_of_equals_with_as_many_parameters_the_best_has_the_lower_loss(tmp_path: Path) -> None:
+def test_ties_with_equal_parameters_go_to_the_lower_loss(tmp_path: Path) -> None:
     for name, loss in (("a", 0.3), ("b", 0.1), ("c", 0.2), ("d", None)):
         file = entry(tmp_path, name, 1.0) / METRICS
         metrics = json.loads(file.read_text())
@@ -58,7 +58,7 @@ def test_of_equals_with_as_many_parameters_the_best_has_the_lower_loss(tmp_path:
     assert best(tmp_path) == tmp_path / "e"
 
 
-def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> None:
+def test_a_checkpoint_without_validation_comes_last(tmp_path: Path) -> None:
     entry(tmp_path, "a", None)
     entry(tmp_path, "b", 0.0, 10**9)
     assert best(tmp_path) == tmp_path / "b"
@@ -77,7 +77,7 @@ def test_a_checkpoint_that_was_never_validated_comes_last(tmp_path: Path) -> Non
         '{"validation": {"exact_match": 1}}',
     ],
 )
-def test_damaged_metrics_are_passed_over_with_a_warning(
+def test_damaged_metrics_are_skipped_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
 ) -> None:
     (entry(tmp_path, "a", 1.0) / METRICS).write_text(damage)
@@ -111,7 +111,7 @@ def test_a_reference_is_a_folder_a_name_or_best(tmp_path: Path) -> None:
     assert resolve(str(elsewhere), root) == elsewhere
 
 
-def test_a_folder_of_checkpoints_means_its_best(tmp_path: Path) -> None:
+def test_a_folder_of_checkpoints_resolves_to_its_best(tmp_path: Path) -> None:
     run = tmp_path / "run"
     entry(run, "step-00000100", 0.3)
     expected = entry(run, "step-00000200", 0.6)
@@ -120,7 +120,7 @@ def test_a_folder_of_checkpoints_means_its_best(tmp_path: Path) -> None:
     assert resolve("run", tmp_path) == expected
 
 
-def test_an_unknown_reference_lists_the_names_there_are(tmp_path: Path) -> None:
+def test_an_unknown_reference_lists_the_valid_names(tmp_path: Path) -> None:
     entry(tmp_path, "blog", 0.1)
     entry(tmp_path, "answer", 0.1)
     with pytest.raises(CheckpointError) as caught:
@@ -129,7 +129,7 @@ def test_an_unknown_reference_lists_the_names_there_are(tmp_path: Path) -> None:
     assert str(caught.value).endswith("answer, blog")
 
 
-def test_a_root_beside_the_current_folder_is_found(
+def test_the_default_root_is_in_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry(tmp_path / "checkpoints", "mine", 0.1)

@@ -312,17 +312,17 @@ def test_eval_shows_confidence_and_faults_and_writes_the_record(
 
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("kind", ["folder", "file"])
-def test_publishing_leaves_alone_what_is_no_checkpoint(
+def test_publishing_replaces_nothing_but_a_checkpoint(
     tiny: Checkpoint, data_folder: Path, tmp_path: Path, kind: str, force: bool
 ) -> None:
     out = tmp_path / "mine"
     if kind == "folder":
         out.mkdir()
-    kept = out / "work.txt" if kind == "folder" else out
-    kept.write_text("of a year")
+    precious = out / "work.txt" if kind == "folder" else out
+    precious.write_text("of a year")
     with pytest.raises(CheckpointError, match=r"mine exists and has no config\.json"):
         publish(tiny, data_folder, out, force, progress=False)
-    assert kept.read_text() == "of a year"
+    assert precious.read_text() == "of a year"
 
 
 def test_publishing_over_a_checkpoint_needs_force(

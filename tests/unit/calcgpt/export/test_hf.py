@@ -107,7 +107,7 @@ class TestTheBiasOfTheHead:
             parameter.data += torch.randn_like(parameter)
         return dict(model.state_dict())
 
-    def test_is_taken_over_by_the_last_norm(self) -> None:
+    def test_is_added_to_the_bias_of_the_last_norm(self) -> None:
         ours = self.weights()
         x = torch.randn(5, 24).double()
         expected = (x + ours["norm.bias"]) @ ours["head.weight"].T + ours["head.bias"]
@@ -186,7 +186,7 @@ class TestTokenizers:
             loaded = load(tokenizer)
             assert (loaded.eos_token, loaded.pad_token) == (None, None)
 
-    def test_one_of_another_kind_is_refused(self) -> None:
+    def test_another_class_of_tokenizer_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="no equivalent of object"):
             hf_tokenizer(object())
 
@@ -205,11 +205,11 @@ class TestTheFolder:
         config = self.read(tmp_path / "out", "config.json")
         assert config["bos_token_id"] is None
 
-    def test_names_the_base_of_the_rotations_for_older_versions(self, tmp_path: Path) -> None:
+    def test_has_rope_theta_for_older_versions(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(preset="llama", rope_base=500.0), tmp_path / "out", False)
         assert self.read(tmp_path / "out", "config.json")["rope_theta"] == 500.0
 
-    def test_its_card_tells_how_to_use_it(self, tmp_path: Path) -> None:
+    def test_its_card_shows_how_to_use_it(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         card = (tmp_path / "out" / "README.md").read_text("utf-8")
         assert card.startswith("---\nlibrary_name: transformers\n")
@@ -219,7 +219,7 @@ class TestTheFolder:
         code = card.partition("```python\n")[2].partition("```")[0]
         compile(code, "README.md", "exec")
 
-    def test_its_card_asks_no_problem_of_a_model_of_text(self, tmp_path: Path) -> None:
+    def test_the_card_of_a_model_of_text_has_no_problem_in_it(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(text_tokenizer(TEXT)), tmp_path / "out", False)
         card = (tmp_path / "out" / "README.md").read_text("utf-8")
         assert "tokenizer('\\n', " in card
@@ -230,7 +230,7 @@ class TestTheFolder:
         EXPORTERS["hf"](checkpoint(block_size=block_size), tmp_path / "out", False)
 
     @pytest.mark.parametrize("preset", ["gpt2", "llama", "mpt"])
-    def test_with_other_weights_than_ours_does_not_appear(
+    def test_with_wrong_weights_is_not_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preset: str
     ) -> None:
         broken = checkpoint(preset=preset)
@@ -243,7 +243,7 @@ class TestTheFolder:
             EXPORTERS["hf"](broken, tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []
 
-    def test_with_another_vocabulary_than_ours_does_not_appear(
+    def test_with_a_wrong_tokenizer_is_not_written(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         vocabulary = arithmetic_tokenizer().vocabulary
@@ -259,7 +259,7 @@ class TestTheFolder:
                 EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []
 
-    def test_that_cannot_be_written_does_not_appear(
+    def test_is_not_written_if_the_disk_is_full(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*args: Any) -> None:

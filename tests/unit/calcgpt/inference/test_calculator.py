@@ -1,4 +1,4 @@
-"""A tree of operations becomes questions to a model; its answers are never embellished."""
+"""Expressions become questions to a model; its answers are reported as they are."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def test_every_right_answer_is_read_back(problem: Problem) -> None:
 
 
 @given(expressions())
-def test_a_model_that_is_right_gives_the_value_by_fractions(exact: Calculator, typed: str) -> None:
+def test_a_perfect_model_gives_the_value_by_fractions(exact: Calculator, typed: str) -> None:
     expected, error = outcome(value_of, typed, 10)
-    found, refusal = outcome(exact.calculate, typed)
+    calculation, refusal = outcome(exact.calculate, typed)
     if error:
         assert refusal
         assert (
@@ -85,25 +85,29 @@ def test_a_model_that_is_right_gives_the_value_by_fractions(exact: Calculator, t
         )
         assert 0 <= refusal.position < refusal.end <= len(typed)
     else:
-        assert found.verified
-        assert found.result == found.exact == str(expected)
-        assert found.expression == show(parse(typed))
+        assert calculation.verified
+        assert calculation.result == calculation.exact == str(expected)
+        assert calculation.expression == show(parse(typed))
 
 
 def outcome(function: Any, *arguments: Any) -> tuple[Any, Any]:
-    """What a function returns, and what it raises."""
+    """Returns the result of a function and its error; one of them is None."""
     try:
         return function(*arguments), None
     except (ExpressionError, ZeroDivisionError, OverflowError) as error:
         return None, error
 
 
-def test_every_node_has_its_evidence(exact_steps: Calculator) -> None:
-    found = exact_steps.calculate("2 × (12.5 + 3)")
-    assert (found.expression, found.result, found.exact) == ("2*(12.5+3)", "31.0", "31.0")
-    assert found.verified
-    assert found.model == "fake"
-    first, second = found.nodes
+def test_every_node_has_its_problem_prompt_work_and_position(exact_steps: Calculator) -> None:
+    calculation = exact_steps.calculate("2 × (12.5 + 3)")
+    assert (calculation.expression, calculation.result, calculation.exact) == (
+        "2*(12.5+3)",
+        "31.0",
+        "31.0",
+    )
+    assert calculation.verified
+    assert calculation.model == "fake"
+    first, second = calculation.nodes
     assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
     assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31.0")
     assert first.prompt == "$(00000012.5+0000000003)="
@@ -115,8 +119,8 @@ def test_every_node_has_its_evidence(exact_steps: Calculator) -> None:
     assert first.agrees
     assert first.confidence
     assert 0.99 < first.confidence.whole < 1
-    assert found.confidence.weakest_step == min(
-        node.confidence.weakest_step for node in found.nodes if node.confidence
+    assert calculation.confidence.weakest_step == min(
+        node.confidence.weakest_step for node in calculation.nodes if node.confidence
     )
 
 
@@ -134,9 +138,9 @@ def test_nodes_of_one_level_are_one_batch() -> None:
     assert decoder.batches == [1, *[3] * 11, *[1] * 22]
 
 
-def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> None:
-    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)*3")
-    first, second = found.nodes
+def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
+    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)*3")
+    first, second = calculation.nodes
     assert (first.result, first.exact, first.agrees) == ("42", "3", False)
     assert (second.problem, second.result, second.exact, second.agrees) == (
         "42*3",
@@ -144,54 +148,54 @@ def test_a_wrong_answer_is_given_as_it_is_and_goes_into_the_next_question() -> N
         "126",
         True,
     )
-    assert (found.result, found.exact, found.verified) == ("126", "9", False)
-    assert found.errors == ["wrong: 1+2 is 3"]
+    assert (calculation.result, calculation.exact, calculation.verified) == ("126", "9", False)
+    assert calculation.errors == ["wrong: 1+2 is 3"]
 
 
 def test_two_errors_that_cancel_are_not_verified() -> None:
-    found = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(40+3)+(42-42)")
-    assert not found.verified
+    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(40+3)+(42-42)")
+    assert not calculation.verified
 
 
 @pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "==="])
-def test_garbage_is_no_answer_and_what_needs_it_is_not_asked(output: str) -> None:
+def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(output: str) -> None:
     def completion(prompt: str) -> str:
         return output if "*" in prompt else right(None)(prompt)
 
-    found = calculator(completion).calculate("1-12.5*3")
-    product, difference = found.nodes
+    calculation = calculator(completion).calculate("1-12.5*3")
+    product, difference = calculation.nodes
     assert product.output
     assert product.output.startswith(output.split("$")[0])
     assert (product.result, product.exact, product.agrees) == (None, "37.5", False)
     assert (difference.problem, difference.prompt, difference.output) == (None, None, None)
     assert (difference.result, difference.exact, difference.confidence) == (None, None, None)
-    assert (found.result, found.exact, found.verified) == (None, "-36.5", False)
-    assert found.confidence == NOT_CONFIDENT
-    assert found.errors == [
+    assert (calculation.result, calculation.exact, calculation.verified) == (None, "-36.5", False)
+    assert calculation.confidence == NOT_CONFIDENT
+    assert calculation.errors == [
         "wrong: 12.5*3 is 37.5",
         "not asked, because an operand is missing: 1-12.5*3",
     ]
 
 
 @pytest.mark.parametrize("output", ["nan0000000$", "99999999999$"], ids=["nan", "too-long"])
-def test_an_intermediate_result_that_cannot_be_asked_about_stops_there(output: str) -> None:
-    """By exact arithmetic all is well: so the model is wrong, not what was typed."""
+def test_an_intermediate_result_outside_the_domain_is_not_asked_about(output: str) -> None:
+    """Exact arithmetic stays inside the domain: the model is wrong, not the expression."""
 
     def completion(prompt: str) -> str:
         return output if "*" in prompt else right(None)(prompt)
 
-    found = calculator(completion).calculate("2*3+1")
-    assert [node.problem for node in found.nodes] == ["2*3", None]
-    assert (found.result, found.exact, found.verified) == (None, "7", False)
+    calculation = calculator(completion).calculate("2*3+1")
+    assert [node.problem for node in calculation.nodes] == ["2*3", None]
+    assert (calculation.result, calculation.exact, calculation.verified) == (None, "7", False)
 
 
-def test_the_answer_has_the_form_of_the_exact_one_to_be_verified() -> None:
-    found = calculator(lambda prompt: "0.50000000$").calculate("2+3")  # right in value only
-    assert (found.result, found.exact, found.verified) == ("5.0", "5", False)
+def test_an_answer_of_the_right_value_in_another_form_is_not_verified() -> None:
+    calculation = calculator(lambda prompt: "0.50000000$").calculate("2+3")  # right in value only
+    assert (calculation.result, calculation.exact, calculation.verified) == ("5.0", "5", False)
 
 
 @pytest.mark.parametrize(
-    ("typed", "kind", "place"),
+    ("typed", "kind", "part"),
     [
         ("1/0", ExpressionErrorKind.DIVISION_BY_ZERO, "0"),
         ("1/0.00", ExpressionErrorKind.DIVISION_BY_ZERO, "0.00"),
@@ -203,24 +207,24 @@ def test_the_answer_has_the_form_of_the_exact_one_to_be_verified() -> None:
         ("1+ 100000*100000", ExpressionErrorKind.OUT_OF_RANGE, "100000*100000"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_its_place(
-    exact: Calculator, typed: str, kind: ExpressionErrorKind, place: str
+def test_operands_outside_the_domain_and_divisions_by_zero_are_refused(
+    exact: Calculator, typed: str, kind: ExpressionErrorKind, part: str
 ) -> None:
     with pytest.raises(ExpressionError) as caught:
         exact.begin(typed)
     assert caught.value.kind == kind
-    assert place in typed[caught.value.position : caught.value.end]
-    assert caught.value.position == typed.index(place)
+    assert part in typed[caught.value.position : caught.value.end]
+    assert caught.value.position == typed.index(part)
 
 
 def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> None:
-    found = exact.calculate("9999999999*9999999999")
-    assert found.result == "99999999980000000001"
-    assert found.verified
+    calculation = exact.calculate("9999999999*9999999999")
+    assert calculation.result == "99999999980000000001"
+    assert calculation.verified
 
 
 @given(numbers)
-def test_a_domain_knows_what_its_notation_holds(number: object) -> None:
+def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
     from datagen.arithmetic import Number
     from datagen.notation import number_text
 
@@ -252,7 +256,9 @@ def test_a_real_model_answers_the_same_each_time(tiny: Checkpoint) -> None:
 
 @settings(max_examples=25)
 @given(st.lists(st.sampled_from(["1+2", "3*4", "10/4", "7-9"]), min_size=2, max_size=4))
-def test_an_answer_does_not_depend_on_its_company(tiny: Checkpoint, parts: list[str]) -> None:
+def test_an_answer_does_not_depend_on_the_rest_of_its_batch(
+    tiny: Checkpoint, parts: list[str]
+) -> None:
     real = Calculator(tiny)
     try:
         together = real.calculate("+".join(f"({part})" for part in parts))
@@ -264,7 +270,7 @@ def test_an_answer_does_not_depend_on_its_company(tiny: Checkpoint, parts: list[
             assert node.output == alone[node.expression]
 
 
-def test_the_three_numbers_by_hand() -> None:
+def test_the_three_confidences_by_hand() -> None:
     written, probabilities = "x1=5.0$", [0.5, 0.25, 0.8, 0.5, 1.0, 1.0, 0.5]
     assert confidence(written, probabilities) == Confidence(
         answer=0.25, weakest_step=0.25, whole=0.5 * 0.25 * 0.8 * 0.5 * 0.5
@@ -299,7 +305,9 @@ def test_an_output_without_an_end_has_no_confidence(output: str) -> None:
 
 
 @given(st.text("x0=", max_size=30), st.data())
-def test_no_part_is_less_probable_than_the_whole(work: str, data: st.DataObject) -> None:
+def test_neither_answer_nor_step_is_less_probable_than_the_whole(
+    work: str, data: st.DataObject
+) -> None:
     output = work + "$"
     probabilities = data.draw(st.lists(st.floats(0, 1), min_size=len(output), max_size=len(output)))
     result = confidence(output, probabilities)

@@ -1,3 +1,5 @@
+"""Decoding with a cache equals decoding without; sampling follows its distribution."""
+
 import pytest
 import torch
 
@@ -18,8 +20,8 @@ def model() -> GPT:
     return GPT(config, VOCAB).eval()
 
 
-def one_by_one(model: GPT, prompt: list[int], stop: int, limit: int) -> list[int]:
-    """Greedy decoding of one row without a cache."""
+def uncached(model: GPT, prompt: list[int], stop: int, limit: int) -> list[int]:
+    """Decodes one row greedily, without a cache."""
     tokens = list(prompt)
     while len(tokens) - len(prompt) < limit:
         with torch.no_grad():
@@ -31,10 +33,10 @@ def one_by_one(model: GPT, prompt: list[int], stop: int, limit: int) -> list[int
 
 def test_greedy_batches_equal_single_uncached_decoding(model: GPT) -> None:
     prompts = torch.randint(VOCAB, (32, 6), generator=torch.Generator().manual_seed(1))
-    greedy = [one_by_one(model, row, 0, 12) for row in prompts.tolist()]
-    # A stop token that some rows write early and others never: rows leave the batch at odd times.
+    greedy = [uncached(model, row, 0, 12) for row in prompts.tolist()]
+    # A stop token that some rows write early and others never: rows end at unlike times.
     stop = max(range(VOCAB), key=lambda t: len({row.index(t) for row in greedy if t in row}))
-    expected = [one_by_one(model, row, stop, 12) for row in prompts.tolist()]
+    expected = [uncached(model, row, stop, 12) for row in prompts.tolist()]
     assert len({len(row) for row in expected}) > 2
     assert [row.ids for row in generate(model, prompts, stop, 12)] == expected
 
@@ -53,30 +55,31 @@ def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
     model: GPT, sampling: Sampling
 ) -> None:
     prompts = torch.randint(VOCAB, (16, 6), generator=torch.Generator().manual_seed(2))
-    written = generate(model, prompts, 0, 12, sampling)
+    completions = generate(model, prompts, 0, 12, sampling)
     if sampling.temperature:
-        assert len({len(row.ids) for row in written}) > 2  # rows leave the batch at odd times
-    for prompt, row in zip(prompts.tolist(), written, strict=True):
+        assert (
+            len({len(row.ids) for row in completions}) > 2
+        )  # rows leave the batch at different steps
+    for prompt, row in zip(prompts.tolist(), completions, strict=True):
         with torch.no_grad():
             probs_TV = model(torch.tensor([prompt + row.ids]))[0].softmax(dim=-1)
         expected = [float(probs_TV[5 + t, token]) for t, token in enumerate(row.ids)]
         assert row.probabilities == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_context_bounds_the_output(model: GPT) -> None:
+def test_the_output_ends_when_the_context_is_full(model: GPT) -> None:
     [row] = generate(model, torch.zeros(1, 20, dtype=torch.long), stop_token=VOCAB + 1)
-    assert (
-        len(row.ids) == len(row.probabilities) == 24 - 20 + 1
-    )  # the last token is written, never read
+    # One more than the context has room for: the last token is never read.
+    assert len(row.ids) == len(row.probabilities) == 24 - 20 + 1
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (2, 24)])
-def test_edges_of_batch_and_context(model: GPT, shape: tuple[int, int]) -> None:
+def test_an_empty_batch_and_a_nearly_full_context(model: GPT, shape: tuple[int, int]) -> None:
     rows = generate(model, torch.zeros(shape, dtype=torch.long), stop_token=VOCAB + 1)
     assert [len(row.ids) for row in rows] == [1] * shape[0]
 
 
-def test_a_full_context_leaves_nothing_to_write(model: GPT) -> None:
+def test_a_prompt_longer_than_the_context_gets_no_output(model: GPT) -> None:
     rows = generate(model, torch.zeros((2, 25), dtype=torch.long), stop_token=0)
     assert [(row.ids, row.probabilities) for row in rows] == [([], []), ([], [])]
 
@@ -129,7 +132,7 @@ def test_tokens_are_drawn_with_their_probabilities(
         {"top_k": 0},
     ],
 )
-def test_nonsensical_sampling_is_refused(bad: dict[str, float]) -> None:
+def test_invalid_sampling_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="must be"):
         Sampling(**bad)  # type: ignore[arg-type]
 
