@@ -1,10 +1,10 @@
-"""How fast data sets are made: `datagen` on one process against a plain Python loop.
+"""Speed of data sets: `datagen` in one process against a plain Python loop.
 
     python -m benchmarks.datagen [--problems N] [--json FILE]
 
-Both make a whole data set in one process: they draw problems of the blog's distribution, give each
-to its split, work out exact answers, write the lines to files, and keep count and check sums. The
-loop does it one problem at a time, with the package's own functions for single problems. Their runs
+Both make a whole data set in one process: they draw problems of the blog's distribution, find the
+split and the exact answer of each, write the lines to files, and compute counts and hashes. The
+loop does it one problem at a time, with the package's functions for single problems. The runs
 alternate, and the medians are compared.
 """
 
@@ -32,7 +32,7 @@ OPERATIONS = list(Operation)
 
 
 def draw_operand(rng: random.Random) -> Number:
-    """One operand of the blog's distribution."""
+    """Returns an operand of the blog's distribution."""
     hundredths = 100 * rng.randint(1, 1000)
     if rng.random() >= 0.4:
         return Number(hundredths, point=False)
@@ -40,7 +40,7 @@ def draw_operand(rng: random.Random) -> Number:
 
 
 class PlainFile:
-    """One split's file, written a line at a time, with what a manifest says about it."""
+    """The file of a split, written line by line, with the entries of its manifest."""
 
     def __init__(self, path: Path, problems: int) -> None:
         self.file = path.open("wb")
@@ -49,7 +49,7 @@ class PlainFile:
         self.digest = hashlib.sha256()
 
     def append(self, problem: Problem) -> None:
-        """Write a problem's line."""
+        """Writes the line of a problem."""
         line = f"{render(problem)}\n".encode()
         self.file.write(line)
         self.digest.update(line)
@@ -57,14 +57,14 @@ class PlainFile:
         self.missing -= 1
 
     def close(self) -> None:
-        """Leave the file on the disk."""
+        """Writes the file to the disk."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
 
 
 def plain_loop(out: Path, plan: DatasetPlan) -> None:
-    """Make a data set one problem at a time, each draw going to whichever split it belongs to."""
+    """Makes a data set one problem at a time."""
     out.mkdir()
     rng = random.Random(plan.seed)
     files = {split: PlainFile(out / f"{split}.txt", n) for split, n in plan.counts.items()}
@@ -84,12 +84,12 @@ def plain_loop(out: Path, plan: DatasetPlan) -> None:
 
 
 def vectorised(out: Path, plan: DatasetPlan) -> None:
-    """Make the data set as the package does."""
+    """Makes the data set as the package does."""
     generate(out, plan, workers=1, progress=False)
 
 
 def rate(make: Callable[[Path, DatasetPlan], None], problems: int) -> float:
-    """Problems per second of making a data set with that many, 1 in 3,000 for val and for test."""
+    """Returns problems per second for a data set of this size, including val and test."""
     held_out = max(1, problems // 3_000)
     plan = DatasetPlan(problems - 2 * held_out, held_out, held_out, seed=0)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +99,7 @@ def rate(make: Callable[[Path, DatasetPlan], None], problems: int) -> float:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells."""
+    """Returns the name of the processor, as far as the system knows it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -109,20 +109,20 @@ def processor() -> str:
 
 
 def main() -> None:
-    """Run the benchmark and print its table."""
+    """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description="Time datagen against a plain Python loop.")
     parser.add_argument("--problems", type=int, default=3_000_000, help="for datagen")
     parser.add_argument("--plain-problems", type=int, default=50_000, help="for the plain loop")
     parser.add_argument("--runs", type=int, default=25)
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
 
-    rate(vectorised, 100_000), rate(plain_loop, 1_000)  # nothing is timed while it is imported
+    rate(vectorised, 100_000), rate(plain_loop, 1_000)  # imports are not timed
     fast, plain = [], []
     for _ in range(arguments.runs):
         fast.append(rate(vectorised, arguments.problems))
         plain.append(rate(plain_loop, arguments.plain_problems))
-    figures = {
+    results = {
         "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -135,20 +135,20 @@ def main() -> None:
         "datagen_runs_per_second": [round(value) for value in fast],
         "plain_runs_per_second": [round(value) for value in plain],
     }
-    print(f"{figures['processor']}, Python {figures['python']}, NumPy {figures['numpy']}")
+    print(f"{results['processor']}, Python {results['python']}, NumPy {results['numpy']}")
     print(f"medians of {arguments.runs} runs each, written to disk, one process:")
     print(
         text_table(
             [],
             [
-                ["datagen", f"{figures['datagen_per_second']:,} problems/s"],
-                ["plain loop", f"{figures['plain_per_second']:,} problems/s"],
-                ["ratio", str(figures["ratio"])],
+                ["datagen", f"{results['datagen_per_second']:,} problems/s"],
+                ["plain loop", f"{results['plain_per_second']:,} problems/s"],
+                ["ratio", str(results["ratio"])],
             ],
         )
     )
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""How fast lines with worked steps are made, on one process.
+"""Speed of lines with worked steps, in one process.
 
     python -m benchmarks.steps [--problems N] [--json FILE]
 
-The same problems of the blog's distribution, with W = 7, are rendered by `vectorised_steps` and by
-a plain loop over `steps.render`, which must come to the same bytes. Whole data sets with
-`--format steps` are made on disk besides, with the draws, the splits and the check sums. The runs
-alternate, and the medians are compared.
+`vectorised_steps` and a plain loop over `steps.render` render the same problems of the blog's
+distribution, with W = 7, and must give the same bytes. The third line is the speed of whole data
+sets of the format `steps` on the disk. The runs alternate, and the medians are compared.
 """
 
 import argparse
@@ -32,56 +31,58 @@ from datagen.vectorised_steps import render_lines
 
 
 def draw(problems: int) -> list[ProblemArray]:
-    """Problems of the blog's distribution, in the pieces in which a data set is made."""
+    """Returns problems of the blog's distribution, in batches like those of a data set."""
     blocks = range(-(-problems // BATCH_SIZE))
     left = problems - BATCH_SIZE * (len(blocks) - 1)
     counts = [BATCH_SIZE] * (len(blocks) - 1) + [left]
-    draws = distribution("blog")
+    draw_batches = distribution("blog")
     return [
-        piece
+        batch
         for block, count in zip(blocks, counts, strict=True)
-        for piece in draws(bit_generator(0, 0, block), count)
+        for batch in draw_batches(bit_generator(0, 0, block), count)
     ]
 
 
-def vectorised(pieces: list[ProblemArray]) -> bytes:
-    """Render all at once, as the package does."""
-    return b"".join(render_lines(piece, DEFAULT_DIGITS) for piece in pieces)
+def vectorised(batches: list[ProblemArray]) -> bytes:
+    """Renders whole batches, as the package does."""
+    return b"".join(render_lines(batch, DEFAULT_DIGITS) for batch in batches)
 
 
-def plain_loop(pieces: list[ProblemArray]) -> bytes:
-    """Render one problem at a time; that the columns become problems first is timed, too."""
+def plain_loop(batches: list[ProblemArray]) -> bytes:
+    """Renders one problem at a time. The time includes converting the columns to problems."""
     lines = [
         f"{steps.render(problem, DEFAULT_DIGITS)}\n"
-        for piece in pieces
-        for problem in piece.to_problems()
+        for batch in batches
+        for problem in batch.to_problems()
     ]
     return "".join(lines).encode()
 
 
-def render_rate(render: Callable[[list[ProblemArray]], bytes], pieces: list[ProblemArray]) -> float:
-    """Problems rendered per second."""
+def render_rate(
+    render: Callable[[list[ProblemArray]], bytes], batches: list[ProblemArray]
+) -> float:
+    """Returns the problems rendered per second."""
     start = time.perf_counter()
-    render(pieces)
-    return sum(map(len, pieces)) / (time.perf_counter() - start)
+    render(batches)
+    return sum(map(len, batches)) / (time.perf_counter() - start)
 
 
 def data_set(out: Path, plan: DatasetPlan) -> None:
-    """Make the data set of a plan, but with steps."""
+    """Makes the data set of a plan, with steps."""
     generate(out, replace(plan, format="steps"), workers=1, progress=False)
 
 
 def main() -> None:
-    """Run the benchmark and print its table."""
+    """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description="Time the making of lines with worked steps.")
     parser.add_argument("--problems", type=int, default=300_000, help="rendered, and a data set")
     parser.add_argument("--plain-problems", type=int, default=5_000, help="for the plain loop")
     parser.add_argument("--runs", type=int, default=15)
-    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
 
     few, many = draw(arguments.plain_problems), draw(arguments.problems)
-    if vectorised(few) != plain_loop(few):  # and nothing is timed while it is imported
+    if vectorised(few) != plain_loop(few):  # imports are not timed
         sys.exit("the renderers do not agree")
     rate(data_set, 10_000)
     rendered, plain, written = [], [], []
@@ -89,7 +90,7 @@ def main() -> None:
         rendered.append(render_rate(vectorised, many))
         plain.append(render_rate(plain_loop, few))
         written.append(rate(data_set, arguments.problems))
-    figures = {
+    results = {
         "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -105,21 +106,21 @@ def main() -> None:
         "plain_runs_per_second": [round(value) for value in plain],
         "data_set_runs_per_second": [round(value) for value in written],
     }
-    print(f"{figures['processor']}, Python {figures['python']}, NumPy {figures['numpy']}")
+    print(f"{results['processor']}, Python {results['python']}, NumPy {results['numpy']}")
     print(f"medians of {arguments.runs} runs each, W = {DEFAULT_DIGITS}, one process:")
     print(
         text_table(
             [],
             [
-                ["render_lines", f"{figures['rendered_per_second']:,} problems/s"],
-                ["plain loop", f"{figures['plain_per_second']:,} problems/s"],
-                ["ratio", str(figures["ratio"])],
-                ["data sets, on the disk", f"{figures['data_set_per_second']:,} problems/s"],
+                ["render_lines", f"{results['rendered_per_second']:,} problems/s"],
+                ["plain loop", f"{results['plain_per_second']:,} problems/s"],
+                ["ratio", str(results["ratio"])],
+                ["data sets, on the disk", f"{results['data_set_per_second']:,} problems/s"],
             ],
         )
     )
     if arguments.json:
-        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,8 @@ def load(model: type[Model], path: Path, description: str) -> Model:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         location = ".".join(map(str, first["loc"]))
-        raise DataError(f"{path}: not {description}: {location}: {first['msg']}") from None
+        reason = first["msg"].removeprefix("Value error, ")
+        raise DataError(f"{path}: not {description}: {location}: {reason}") from None
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 

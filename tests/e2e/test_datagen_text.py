@@ -1,4 +1,4 @@
-"""Texts from the network: a server that tells the truth, and one that does not."""
+"""Texts from the network, from servers that behave and that misbehave."""
 
 import hashlib
 import time
@@ -18,13 +18,13 @@ SHA256 = hashlib.sha256(TEXT).hexdigest()
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers by the path that is asked for."""
+    """Answers by the path of the request."""
 
     protocol_version = "HTTP/1.1"
-    asked: ClassVar[list[str]] = []
+    requested: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requested.append(self.path)
         name = self.path.split("?")[0].strip("/").partition(".")[0].partition("/")[0]
         self.close_connection = True
         getattr(self, f"send_{name}", lambda: self.send_error(404))()
@@ -104,7 +104,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    """Says nothing of clients that go away."""
+    """Ignores clients that disconnect."""
 
     daemon_threads = True
 
@@ -114,8 +114,8 @@ class Server(ThreadingHTTPServer):
 
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The server's; what it is asked for is in `Handler.asked`."""
-    Handler.asked.clear()
+    """The URL of the server. `Handler.requested` holds the paths of the requests."""
+    Handler.requested.clear()
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with Server(("127.0.0.1", 0), Handler) as server:
@@ -137,17 +137,17 @@ Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize("path", ["good.txt", "unannounced", "chunked", "moved"])
-def test_it_is_fetched_once(run_cli: Run, tmp_path: Path, address: str, path: str) -> None:
+def test_a_text_is_downloaded_once(run_cli: Run, tmp_path: Path, address: str, path: str) -> None:
     command = ("datagen", "text", tmp_path / "out", "--source", f"{address}/{path}")
     first = run_cli(*command)
     assert first.code == 0, first.err
     assert text_of(tmp_path / "out") == TEXT
     assert SHA256 in first.out  # to be pinned
-    asked = len(Handler.asked)
+    n_requests = len(Handler.requested)
     again = run_cli(*command)
     assert (again.code, again.out) == (0, first.out)
     assert "already complete" in again.err
-    assert len(Handler.asked) == asked
+    assert len(Handler.requested) == n_requests
     assert run_cli(*command, "--sha256", SHA256).code == 0
 
 
@@ -186,7 +186,7 @@ def test_the_folder_is_named_after_the_source(
         ("not a path", "control characters"),
     ],
 )
-def test_what_a_server_does_wrong_is_one_line(
+def test_a_server_that_misbehaves_is_one_line(
     tmp_path: Path, address: str, path: str, complaint: str
 ) -> None:
     limits = Limits(max_bytes=1_000_000, silence=1.0, total=1.0)
@@ -198,7 +198,7 @@ def test_what_a_server_does_wrong_is_one_line(
     assert files(out) == []
 
 
-def test_the_command_shows_what_a_server_does_wrong(
+def test_the_command_shows_the_error_of_a_server(
     run_cli: Run, tmp_path: Path, address: str
 ) -> None:
     ended = run_cli("datagen", "text", tmp_path / "out", "--source", f"{address}/absent")
@@ -206,7 +206,7 @@ def test_the_command_shows_what_a_server_does_wrong(
     assert ended.err == f"error: cannot fetch {address}/absent: HTTP Error 404: Not Found\n"
 
 
-def test_a_wrong_sum_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -> None:
+def test_a_wrong_hash_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -> None:
     command = ("datagen", "text", tmp_path / "out", "--source", f"{address}/good", "--quiet")
     ended = run_cli(*command, "--sha256", "0" * 64)
     assert ended.code == 2
@@ -214,7 +214,7 @@ def test_a_wrong_sum_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -
     assert "0" * 64 in ended.err
     assert files(tmp_path / "out") == []
     assert run_cli(*command, "--sha256", SHA256).code == 0
-    other = run_cli(*command, "--sha256", "0" * 64)  # though what is there came from that address
+    other = run_cli(*command, "--sha256", "0" * 64)  # though the present text is from that URL
     assert other.code == 2
     assert text_of(tmp_path / "out") == TEXT
 
@@ -225,7 +225,7 @@ def test_a_wrong_sum_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) -
      "ftp://127.0.0.1/x", "file:///etc/hostname", "http:///x", "http://me:secret@127.0.0.1/x",
      "http://127.0.0.1:port/x", f"http://{'a' * 64}.invalid/x", "http://127.0.0.1/ø"],
 )  # fmt: skip
-def test_what_is_no_address(run_cli: Run, tmp_path: Path, source: str) -> None:
+def test_a_source_that_is_no_url(run_cli: Run, tmp_path: Path, source: str) -> None:
     ended = run_cli("datagen", "text", tmp_path / "out", "--source", source, "--quiet")
     assert ended.code == 2
     (line,) = ended.err.splitlines()
@@ -234,7 +234,7 @@ def test_what_is_no_address(run_cli: Run, tmp_path: Path, source: str) -> None:
     assert not (tmp_path / "out" / "source.json").exists()
 
 
-def test_problems_are_meant_where_nothing_else_is_named(
+def test_problems_is_the_default_subcommand(
     run_cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -3,6 +3,8 @@
 import hashlib
 import io
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -45,22 +47,24 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
         split: [parse(line) for line in (large / f"{split}.txt").read_text().splitlines()]
         for split in Split
     }
-    assert {split: len(found) for split, found in problems.items()} == {
+    assert {split: len(some) for split, some in problems.items()} == {
         Split.TRAIN: 196_700,
         Split.VAL: 2_000,
         Split.TEST: 2_000,
     }
 
-    def asked(problem: Problem) -> tuple[object, ...]:
-        """What a problem asks, however it is written."""
+    def question(problem: Problem) -> tuple[object, ...]:
+        """What a problem asks, independent of how it is written."""
         operands = [problem.a.hundredths, problem.b.hundredths]
         return problem.op, *(sorted(operands) if problem.op in "+*" else operands)
 
-    training = {asked(problem) for problem in problems[Split.TRAIN]}
-    held_out = [asked(problem) for split in ("val", "test") for problem in problems[Split(split)]]
+    training = {question(problem) for problem in problems[Split.TRAIN]}
+    held_out = [
+        question(problem) for split in ("val", "test") for problem in problems[Split(split)]
+    ]
     assert len(set(held_out)) == len(held_out) == 4_000
     assert not training & set(held_out)
-    # Nor with any other seed, since a problem's side depends on the problem alone.
+    # Nor with any other seed, because the split depends on the problem alone.
     assert all(split_of(problem) == split for split, some in problems.items() for problem in some)
 
 
@@ -90,7 +94,7 @@ def test_the_bytes_depend_on_the_plan_alone(
 
 
 def test_pinned_bytes(tmp_path: Path) -> None:
-    # Whatever changes these bytes must raise `plan.GENERATOR`.
+    # A change of these bytes must raise `plan.GENERATOR`.
     manifest = make(tmp_path)
     assert [manifest.files[split].sha256[:16] for split in Split] == [
         "4b7b9370be4fd2fa",
@@ -184,7 +188,7 @@ def _other_seed(folder: Path) -> None:
         (_other_seed, "holds a different data set"),
     ],
 )
-def test_anything_else_is_left_as_it_is_unless_forced(
+def test_another_or_damaged_data_set_is_not_changed_unless_forced(
     tmp_path: Path, change: object, complaint: str
 ) -> None:
     make(tmp_path)
@@ -200,7 +204,7 @@ def test_anything_else_is_left_as_it_is_unless_forced(
     assert contents(tmp_path) == good | {"notes.md": b"mine"}
 
 
-def test_the_beginning_of_another_data_set_is_left_as_it_is(
+def test_the_beginning_of_another_data_set_is_not_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7))
@@ -235,7 +239,7 @@ def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
     out = tmp_path / "out"
     _interrupt(out, monkeypatch, SMALL)
     (out / name).write_bytes(b"rubbish")
-    if name == "train.txt.partial":  # more than the journal vouches for is cut off
+    if name == "train.txt.partial":  # what the journal does not know of is cut off
         make(out)
     else:
         with pytest.raises(DataError, match=name):
@@ -244,7 +248,7 @@ def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
     assert contents(out) == contents(tmp_path / "good")
 
 
-def test_a_partial_file_that_has_lost_data_is_begun_anew(
+def test_a_partial_file_that_has_lost_data_is_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = DatasetPlan(train=BLOCK + 1, val=1, test=1, seed=0)
@@ -272,11 +276,11 @@ def test_a_partial_file_that_has_lost_data_is_begun_anew(
     assert contents(out) == good
 
 
-def test_a_forced_run_takes_the_manifest_away_first(
+def test_a_forced_run_removes_the_manifest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path)
-    # Interrupted, it leaves nothing that vouches for files that are not there.
+    # After an interruption no manifest describes files that are missing.
     _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7), force=True)
     with pytest.raises(DataError, match="No such file"):
         load_manifest(tmp_path)
@@ -320,7 +324,7 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("format", "indirect"),
     ],
 )
-def test_nonsense_in_a_plan_is_refused(field: str, value: object) -> None:
+def test_a_plan_refuses_values_that_are_not_allowed(field: str, value: object) -> None:
     fields = {"train": 1, "val": 1, "test": 1, "seed": 0, field: value}
     with pytest.raises(DataError, match=field) as caught:
         DatasetPlan(**fields)  # type: ignore[arg-type]
@@ -328,7 +332,7 @@ def test_nonsense_in_a_plan_is_refused(field: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("options", [{"workers": 0}, {"workers": 10_000}, {"shard_size": 0}])
-def test_nonsense_options_are_refused_before_anything_is_written(
+def test_options_that_are_not_allowed_are_refused_before_anything_is_written(
     tmp_path: Path, options: dict[str, int]
 ) -> None:
     (name,) = options
@@ -388,6 +392,52 @@ def test_an_incomplete_manifest(tmp_path: Path, key: str) -> None:
     path.write_text(json.dumps(entries))
     with pytest.raises(DataError, match=f"manifest.json: not a manifest: .*{key}"):
         load_manifest(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("seed", "7", "not a manifest: seed: Input should be a valid integer"),
+        ("seed", -1, "seed must be an integer from 0"),
+        (
+            "counts",
+            {"train": 300, "val": 40},
+            "not a manifest: counts: test is missing",
+        ),
+        ("sha256", {"train": 1, "val": "", "test": ""}, "not a manifest: sha256.train: "),
+        ("distribution", "bolg", "unknown distribution 'bolg'"),
+    ],
+)
+def test_a_wrong_entry_in_a_manifest(tmp_path: Path, key: str, value: object, reason: str) -> None:
+    make(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    with pytest.raises(DataError) as caught:
+        load_manifest(tmp_path)
+    assert str(caught.value).startswith(f"{path}: {reason}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("record", [1, {"problems": "40"}, {"problems": 40, "lines": 40}])
+def test_a_wrong_record_in_a_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: object
+) -> None:
+    _interrupt(tmp_path, monkeypatch, SMALL)
+    path = tmp_path / "journal.json"
+    content = json.loads(path.read_text())
+    content["files"]["val"] = record
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"journal.json: not a journal: files.val") as caught:
+        make(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plan_needs_numpy_alone() -> None:
+    """A Ray cluster's machines compute blocks, and may have nothing else."""
+    others = "pydantic", "filelock", "tqdm", "ray"
+    program = f"import sys, datagen.plan; sys.exit(str(sys.modules.keys() & set({others})))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == "set()\n"
 
 
 def test_distributions_are_found_by_name() -> None:

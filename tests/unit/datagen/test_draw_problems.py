@@ -1,4 +1,4 @@
-"""What holds for every distribution, and the blog's."""
+"""Properties of every distribution, and of the blog's."""
 
 import hashlib
 from fractions import Fraction
@@ -36,7 +36,7 @@ def draw(name: str, count: int) -> ProblemArray:
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_each_problem_comes_out_of_its_own_words(name: str) -> None:
+def test_each_problem_depends_on_its_own_words(name: str) -> None:
     words = bit_generator(0, 0, 0).random_raw(200 * DISTRIBUTIONS[name].words).reshape(-1, 200)
     problems = DISTRIBUTIONS[name].problems
     alone = [problems(words[:, i : i + 1]).to_problems()[0] for i in range(200)]
@@ -56,7 +56,7 @@ def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> N
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_every_distribution_is_rendered_as_one_by_one(name: str) -> None:
+def test_lines_of_every_distribution_are_those_of_the_scalar_renderer(name: str) -> None:
     bits = bit_generator(2, 0, 0)
     lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, 100_000))).splitlines()
     assert len(lines) == 100_000
@@ -85,7 +85,7 @@ PINNED = {
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_pinned_bytes(name: str) -> None:
-    # Whatever changes these bytes must raise `plan.GENERATOR`.
+    # A change of these bytes must raise `plan.GENERATOR`.
     assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
 
 
@@ -126,7 +126,7 @@ def test_scaled_operands_are_an_integer_times_a_uniform_factor(sample: ProblemAr
         assert abs((scaled <= 100 * x).mean() - probability) < 0.01
 
 
-def test_the_words_of_a_problem_say_all_about_it() -> None:
+def test_a_problem_depends_on_its_words_alone() -> None:
     never, always = 2**31 - 1, 0
     a_integer, a_factor, b_integer, b_factor = 123_456_789, 987_654_321, 2**32 - 1, 2**32 - 1
     for a_choice, b_choice in ((never, never), (always, never), (never, always)):
@@ -167,6 +167,6 @@ def test_batches_do_not_change_the_problems() -> None:
     assert [p for batch in batches for p in batch.to_problems()] == whole.to_problems()
 
 
-def test_an_unknown_distribution_is_refused_with_those_there_are() -> None:
+def test_the_error_of_an_unknown_distribution_lists_the_names() -> None:
     with pytest.raises(DataError, match=r"unknown distribution 'bolg': choose one of .*blog"):
         distributions.distribution("bolg")

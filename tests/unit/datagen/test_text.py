@@ -1,4 +1,4 @@
-"""Texts to train on, from files; tests/e2e has those from the network."""
+"""Texts to train on, from files; tests/e2e downloads them."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ def refusal(*args: object, **options: object) -> str:
     return message
 
 
-def test_it_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: str) -> None:
+def test_a_text_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: str) -> None:
     record = prepare_text(tmp_path / "out", source)
     files = contents(tmp_path / "out")
     assert sorted(files) == ["source.json", "train.txt", "val.txt"]
@@ -47,11 +47,15 @@ def test_it_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: str) -
     assert len(files["train.txt"].decode()) == 9 * n_characters // 10
     for part in (Split.TRAIN, Split.VAL):
         data = files[f"{part}.txt"]
-        held = record.files[part]
-        assert (held.characters, held.bytes) == (len(data.decode()), len(data))
-        assert held.sha256 == hashlib.sha256(data).hexdigest()
-    noted = json.loads(files["source.json"])
-    assert (noted["source"], noted["sha256"], noted["bytes"]) == (source, SHA256, len(CONTENT))
+        entry = record.files[part]
+        assert (entry.characters, entry.bytes) == (len(data.decode()), len(data))
+        assert entry.sha256 == hashlib.sha256(data).hexdigest()
+    content = json.loads(files["source.json"])
+    assert (content["source"], content["sha256"], content["bytes"]) == (
+        source,
+        SHA256,
+        len(CONTENT),
+    )
     assert TextRecord.load(tmp_path / "out") == record
 
 
@@ -71,7 +75,7 @@ def test_the_share_is_exact(
     assert (folder / "out" / "val.txt").read_bytes().decode() == text[n_train:]
 
 
-def test_what_is_there_is_left_alone(
+def test_a_finished_text_is_not_changed(
     tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -80,7 +84,7 @@ def test_what_is_there_is_left_alone(
     assert prepare_text(out, source) == record
     assert capsys.readouterr().err == f"{out} is already complete\n"
     Path(source).unlink()
-    assert prepare_text(out, source, sha256=SHA256) == record  # it is known without the source
+    assert prepare_text(out, source, sha256=SHA256) == record  # the source is not needed
     assert {path: path.stat().st_mtime_ns for path in times} == times
 
 
@@ -123,7 +127,7 @@ def test_a_beginning_is_completed(tmp_path: Path, source: str, left: list[str]) 
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"files": {"train": 1, "val": {}}}'])
-def test_a_damaged_record_is_written_anew(tmp_path: Path, source: str, damage: str) -> None:
+def test_a_damaged_record_is_written_again(tmp_path: Path, source: str, damage: str) -> None:
     out = tmp_path / "out"
     prepare_text(out, source)
     good = contents(out)
@@ -135,7 +139,7 @@ def test_a_damaged_record_is_written_anew(tmp_path: Path, source: str, damage: s
 def test_a_forced_text_never_stands_beside_another(
     tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it is stopped, the parts that are there belong together."""
+    """After an interruption at any point, the files belong together."""
     other = tmp_path / "other.txt"
     other.write_bytes(b"x" * 100)
     ordinary = text_module.write_bytes
@@ -190,17 +194,17 @@ def test_a_manifest_alone_is_a_data_set_of_problems(tmp_path: Path, source: str)
         ("text".encode("utf-16"), "not UTF-8 text: byte 0"),
     ],
 )
-def test_what_is_no_text(tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_a_source_that_is_not_text(tmp_path: Path, content: bytes, complaint: str) -> None:
     (tmp_path / "a").write_bytes(content)
     assert complaint in refusal(tmp_path / "out", str(tmp_path / "a"))
     assert not contents(tmp_path / "out")
 
 
-def test_a_wrong_sum_keeps_nothing(tmp_path: Path, source: str) -> None:
-    wanted = "0" * 64
-    message = refusal(tmp_path / "out", source, sha256=wanted)
+def test_a_wrong_hash_keeps_nothing(tmp_path: Path, source: str) -> None:
+    expected = "0" * 64
+    message = refusal(tmp_path / "out", source, sha256=expected)
     assert SHA256 in message
-    assert wanted in message
+    assert expected in message
     assert not contents(tmp_path / "out")
 
 
@@ -210,19 +214,19 @@ def test_a_large_file(tmp_path: Path, source: str) -> None:
     assert "larger than" in refusal(tmp_path / "other", source, limits=limits)
 
 
-def test_what_cannot_be_read(tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "out", str(tmp_path / "absent"))
     assert "Is a directory" in refusal(tmp_path / "out", str(tmp_path))
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, float("nan"), float("inf")])
-def test_no_share(tmp_path: Path, source: str, share: float) -> None:
+def test_a_share_that_is_not_allowed(tmp_path: Path, source: str, share: float) -> None:
     assert "between 0 and 1" in refusal(tmp_path / "out", source, val_share=share)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("sha256", ["", "abc", "g" * 64, "0" * 65, "0" * 63 + "\n"])
-def test_no_sum(tmp_path: Path, source: str, sha256: str) -> None:
+def test_a_hash_that_is_not_one(tmp_path: Path, source: str, sha256: str) -> None:
     assert "64 hexadecimal digits" in refusal(tmp_path / "out", source, sha256=sha256)
 
 
