@@ -77,6 +77,13 @@ def test_worked_steps_carry_loss_from_the_first_equals_sign() -> None:
     assert decode(targets[targets != NO_LOSS]) == "11=2$"
 
 
+@pytest.mark.parametrize("text", [TEXT.encode(), TEXT[:-1], TEXT.replace("\n", "\r\n")])
+def test_bytes_and_all_line_ends_give_the_same_batches(text: str | bytes) -> None:
+    ours = ProblemBatches(text, TOKENIZER, CONFIG, 64).batch(0, 10)
+    theirs = ProblemBatches(TEXT, TOKENIZER, CONFIG, 64).batch(0, 10)
+    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
 @given(size=st.integers(1, 23), steps=st.integers(1, 9))
 def test_each_epoch_is_every_problem_once_in_a_new_order(size: int, steps: int) -> None:
     source = ProblemBatches(TEXT, TOKENIZER, CONFIG, block_size=64)

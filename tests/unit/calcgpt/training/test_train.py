@@ -217,6 +217,21 @@ def test_resume_skips_a_damaged_checkpoint(
     assert_same(weights(resumed), expected)
 
 
+def test_a_resumed_run_loads_each_file_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(data, tmp_path)
+    loaded: list[Path] = []
+
+    def load(path: Path) -> dict[str, torch.Tensor]:
+        loaded.append(path)
+        return load_file(path)
+
+    monkeypatch.setattr("calcgpt.checkpoint.load_file", load)
+    run(data, tmp_path, "train.steps=25", resume=True)
+    assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
+
+
 def test_resume_cuts_the_metrics_after_the_checkpoint(data: Path, tmp_path: Path) -> None:
     last = run(data, tmp_path)
     before = rows(tmp_path)
