@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+import schemathesis.specs.openapi.schemas  # now: Python 3.11 cannot parse modules in two threads
 from fake_decoder import calculator_model, right, wrong_at
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
