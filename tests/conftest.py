@@ -24,7 +24,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime thems
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from parity_report import ParityReport
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ KINDS = {
 
 # The same examples everywhere: a failure on one machine is a failure on all.
 settings.register_profile("calcgpt", deadline=None, derandomize=True)
+settings.register_profile(  # for `make mutants`, which asks only whether a test fails
+    "mutants", settings.get_profile("calcgpt"), phases=[Phase.explicit, Phase.generate]
+)
 settings.load_profile("calcgpt")
 
 
