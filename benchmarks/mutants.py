@@ -36,6 +36,7 @@ from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
 
 MUTMUT = Path(sys.executable).parent / "mutmut"
+UNTRIED = "not checked"
 SURVIVED = ("survived", "no tests")  # all else, as a timeout or a crash, was noticed
 WORK = Path("mutants")  # where mutmut works
 
@@ -148,6 +149,8 @@ def run(mutants: list[Mutant]) -> None:
 
 def summary(sample: list[Mutant]) -> dict[str, int]:
     states = [mutant.status() for mutant in sample]
+    if untried := states.count(UNTRIED):
+        raise SystemExit(f"{untried} mutants were not tried: --resume goes on")
     survived = sum(state in SURVIVED for state in states)
     return {
         "sampled": len(states),
@@ -181,7 +184,7 @@ def main() -> None:
     found = subjects()
     sample = draw(found, chosen.mutants, chosen.seed)
     for mutants in sample.values():
-        if pending := [mutant for mutant in mutants if mutant.status() == "not checked"]:
+        if pending := [mutant for mutant in mutants if mutant.status() == UNTRIED]:
             run(pending)
 
     rows = {name: {"mutants": len(found[name])} | summary(sample[name]) for name in found}
