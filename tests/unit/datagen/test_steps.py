@@ -82,6 +82,26 @@ def test_the_steps_are_accepted_and_end_in_the_exact_answer(case: tuple[int, Pro
     assert set(work) <= set(STEPS_ALPHABET)
 
 
+OPERANDS = "LAYOUT OPERAND LAYOUT OPERAND "
+ROWS_OF = {
+    Operation.ADD: "LAYOUT SIGN SUM ",
+    Operation.SUB: "LAYOUT SIGN SUM ",
+    Operation.MUL: "(LAYOUT PRODUCT )*",
+    Operation.DIV: "(LAYOUT SIGN QUOTIENT REMAINDER )*(ROUNDING )?",
+}
+RESULT = "LAYOUT ROUNDING SIGN LAYOUT "
+
+
+@given(digits_and_problem)
+def test_a_step_is_of_the_kind_that_its_place_says(case: tuple[int, Problem]) -> None:
+    digits, problem = case
+    kinds = "".join(f"{step.kind.name} " for step in work_steps(problem, digits))
+    if answer(problem) is None:
+        assert kinds == OPERANDS + "LAYOUT "
+    else:
+        assert re.fullmatch(OPERANDS + ROWS_OF[problem.op] + RESULT, kinds)
+
+
 @given(digits_and_problem)
 def test_a_line_is_the_direct_one_with_the_work_between(case: tuple[int, Problem]) -> None:
     digits, problem = case
