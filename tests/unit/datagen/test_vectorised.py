@@ -11,6 +11,9 @@ from datagen.errors import NotationError
 from datagen.notation import render
 from datagen.vectorised import render_lines
 
+# A NumPy warning, such as an overflow, means other bytes on another machine.
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
 
 def expected(batch: list[Problem]) -> bytes:
     return "".join(f"{render(problem)}\n" for problem in batch).encode()

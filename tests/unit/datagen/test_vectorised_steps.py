@@ -12,6 +12,9 @@ from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import DataError, NotationError
 
+# A NumPy warning, such as an overflow, means other bytes on another machine.
+pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
+
 batches = st.integers(3, 9).flatmap(
     lambda digits: st.tuples(st.just(digits), st.lists(problems_of(digits), max_size=12))
 )
