@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
 def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
     entries = json.loads((large / "manifest.json").read_text())
     assert (entries["seed"], entries["distribution"], entries["format"]) == (3, "blog", "direct")
-    assert entries["package_version"]
+    assert entries["package_version"] == version("calcgpt")
     for split in Split:
         data = (large / f"{split}.txt").read_bytes()
         lines = data.decode("ascii").splitlines()
@@ -326,7 +327,7 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_plan_refuses_values_that_are_not_allowed(field: str, value: object) -> None:
     fields = {"train": 1, "val": 1, "test": 1, "seed": 0, field: value}
-    with pytest.raises(DataError, match=field) as caught:
+    with pytest.raises(DataError, match=rf"\b{field}\b") as caught:
         DatasetPlan(**fields)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 

@@ -156,3 +156,9 @@ def test_a_folder_that_cannot_be_replaced_is_put_back(
         (staging / "new").write_text("new")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
     assert (target / "old").read_text() == "old"
+
+
+def test_json_is_written_for_people_to_read(tmp_path: Path) -> None:
+    write_json(tmp_path / "file.json", {"text": "a·b", "rows": [1, 2]})
+    expected = '{\n  "text": "a·b",\n  "rows": [\n    1,\n    2\n  ]\n}\n'
+    assert (tmp_path / "file.json").read_text("utf-8") == expected
