@@ -330,6 +330,27 @@ def test_a_post_norm_model_has_no_final_norm() -> None:
     assert (x.var(-1, correction=0) - 1).abs().max() < 1e-3
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("norm", list(NORMS))
+def test_float64_stays_float64_in_a_norm(norm: str) -> None:
+    layer = NORMS[norm](24, False).double()
+    x = torch.randn(50, 24, dtype=torch.float64)
+    centred = x - x.mean(-1, keepdim=True) if norm == "layernorm" else x
+    expected = centred / (centred.square().mean(-1, keepdim=True) + layer.eps).sqrt()
+    torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("position", ["shaw", "integrated", "integrated-per-head"])
+def test_position_vectors_of_the_scores_start_small(position: str) -> None:
+    """They are drawn like GPT-2's weights, with every `init`."""
+    torch.manual_seed(0)
+    model = build_model(small(position=position, n_embd=96, max_distance=100), VOCAB)
+    assert isinstance(model, GPT)
+    [table] = model.positions.parameters()
+    assert table.std().item() == pytest.approx(0.02, rel=0.1)
+    assert abs(table.mean().item()) < 0.002
+
+
 def test_gpt2_initialisation_has_the_numbers_of_the_paper() -> None:
     torch.manual_seed(0)
     shape = {"n_layer": 8, "n_embd": 192, "n_head": 4, "block_size": 64}

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
+from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import SIZES, count, formulas, sizes
+from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset
 
 VOCAB = 21
@@ -50,6 +52,14 @@ def test_the_formulas_are_the_counts(config: ModelConfig) -> None:
     for part, formula in formulas(config).items():
         assert {symbol.name for symbol in formula.free_symbols} <= set(numbers)
         assert formula.subs(numbers) == count(config, VOCAB)[part], part
+
+
+@pytest.mark.parametrize("attention", ATTENTIONS)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_only_parameters_are_stored(position: str, attention: str) -> None:
+    # Tables that follow from the config, such as angles, could only contradict it.
+    model = build_model(ModelConfig(n_layer=1, position=position, attention=attention), VOCAB)
+    assert model.state_dict().keys() == dict(model.named_parameters()).keys()
 
 
 def test_the_formulas_of_the_blogs_baseline() -> None:
