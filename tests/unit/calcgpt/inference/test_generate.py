@@ -1,7 +1,12 @@
 """Decoding with a cache equals decoding without; sampling follows its distribution."""
 
+from itertools import takewhile
+from typing import Any
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
@@ -65,6 +70,30 @@ def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
             probs_TV = model(torch.tensor([prompt + row.ids]))[0].softmax(dim=-1)
         expected = [float(probs_TV[5 + t, token]) for t, token in enumerate(row.ids)]
         assert row.probabilities == pytest.approx(expected, rel=1e-4)
+
+
+class Counting:
+    """A model that counts the tokens it reads."""
+
+    def __init__(self, model: GPT) -> None:
+        self.model, self.config, self.new_cache = model, model.config, model.new_cache
+        self.n_read = 0
+
+    def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+        self.n_read += tokens_BT.numel()
+        return self.model(tokens_BT, cache, last_only)
+
+
+@given(
+    st.integers(1, 6).flatmap(lambda n: st.lists(st.text("01", min_size=n, max_size=n), min_size=1))
+)
+def test_a_shared_prefix_is_read_once(model: GPT, prompts: list[str]) -> None:
+    counting = Counting(model)
+    generate(counting, torch.tensor([list(map(int, row)) for row in prompts]), VOCAB, 1)
+    length = len(prompts[0])
+    alike = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=True))
+    shared = min(len(list(alike)), length - 1)  # each row reads its own last token
+    assert counting.n_read == shared + len(prompts) * (length - shared)
 
 
 def test_the_output_ends_when_the_context_is_full(model: GPT) -> None:
