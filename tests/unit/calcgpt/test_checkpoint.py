@@ -235,6 +235,24 @@ def test_a_config_that_was_edited_is_refused(
     assert refusal(tiny_copy) == f"{tiny_copy / CONFIG}: content differs from its own SHA-256"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.update({key: table.pop(key) for key in sorted(table, reverse=True)}),
+        lambda table: table.pop("calcgpt_version"),
+    ],
+    ids=["in another order", "of no version"],
+)
+def test_a_config_that_says_the_same_is_the_same(
+    tiny_copy: Path, change: Callable[[dict[str, Any]], Any]
+) -> None:
+    before = Checkpoint.load(tiny_copy).recipe
+    edit_json(tiny_copy / CONFIG, change)
+    if "calcgpt_version" not in (tiny_copy / CONFIG).read_text():
+        claim_config_hash(tiny_copy)
+    assert Checkpoint.load(tiny_copy).recipe == before
+
+
 @pytest.mark.parametrize("n_embd", [10_000, 10**23])
 def test_a_size_beyond_the_weights_is_refused_before_it_is_allocated(
     tiny_copy: Path, n_embd: int

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from calcgpt.checkpoint import best, resolve
+import calcgpt
+from calcgpt.checkpoint import best, default_root, resolve
 from calcgpt.errors import CheckpointError
 
 CONFIG, METRICS = "config.json", "metrics.json"
@@ -135,3 +136,10 @@ def test_the_default_root_is_in_the_working_directory(
     entry(tmp_path / "checkpoints", "mine", 0.1)
     monkeypatch.chdir(tmp_path)
     assert resolve("mine") == Path("checkpoints/mine")
+
+
+def test_elsewhere_the_shipped_checkpoints_are_the_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert default_root() == Path(calcgpt.__file__).parents[1] / "checkpoints"
