@@ -375,6 +375,17 @@ def test_what_is_not_understood_is_refused_with_its_place(
     assert str(error).isprintable()
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("5%2", "'%' is not an operation; valid are + - * / (position 1)"),
+        ("1+2=3", "nothing may follow the = (position 4)"),
+    ],
+)
+def test_the_refusal_is_all_that_is_said(typed: str, message: str) -> None:
+    assert str(read(typed)) == message
+
+
 def test_up_to_its_limits_an_expression_is_read() -> None:
     assert parse("(" * 198 + "1+1" + ")" * 198 + "=").depth == 1  # 400 characters
     assert bare(parse("-" * 397 + "1+1").left) == Number(-100, False)
