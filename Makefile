@@ -17,10 +17,10 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What the tests are worth: the share of small changes to the code that they catch. An hour of one
-# core; MUTANTS=--resume goes on after an interruption.
+# Measures the tests: the share of small changes to the code that they catch. Takes about an hour of
+# one core; `make mutants MUTANTS=--resume` continues after an interruption.
 mutants: .venv/mutants.stamp
-	$(BIN)/python benchmarks/mutants.py --json docs/results/mutants.json $(MUTANTS)
+	$(BIN)/python -m benchmarks.mutants --json docs/results/mutants.json $(MUTANTS)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,6 +1,6 @@
 """What the tests are worth: of many small changes to the code, the share that they catch.
 
-    python benchmarks/mutants.py [--mutants N] [--seed N] [--json FILE] [--resume]
+    python -m benchmarks.mutants [--mutants N] [--seed N] [--json FILE] [--resume]
 
 mutmut makes the changes and runs, against each, the tests that call the changed function.
 `[tool.mutmut]` in `pyproject.toml` says which files are changed (`only_mutate`, whose patterns are
@@ -140,9 +140,9 @@ def draw(found: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, list[Mu
     }
 
 
-def run(mutants: list[Mutant]) -> None:
+def run(mutants: list[Mutant], processes: int) -> None:
     names = [mutant.name for mutant in mutants]
-    command = [str(MUTMUT), "run", "--max-children", "1", *names]
+    command = [str(MUTMUT), "run", "--max-children", str(processes), *names]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}  # before it forks
     subprocess.run(command, env=environment, check=True, stdout=sys.stderr)
 
@@ -174,6 +174,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--mutants", type=int, default=320, help="how many to try")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--processes", type=int, default=1, help="mutants to try at a time")
     options.add_argument("--json", type=Path, help="write the results to this file, too")
     options.add_argument("--resume", action="store_true", help="keep the results so far")
     chosen = options.parse_args()
@@ -185,7 +186,7 @@ def main() -> None:
     sample = draw(found, chosen.mutants, chosen.seed)
     for mutants in sample.values():
         if pending := [mutant for mutant in mutants if mutant.status() == UNTRIED]:
-            run(pending)
+            run(pending, chosen.processes)
 
     rows = {name: {"mutants": len(found[name])} | summary(sample[name]) for name in found}
     tried = [mutant for mutants in sample.values() for mutant in mutants]
