@@ -10,7 +10,7 @@ serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
 
 test: lint
-	$(BIN)/pytest -q -n 2
+	$(BIN)/pytest -q -n 2 --dist worksteal  # neighbours share a worker, and so its fixtures
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
