@@ -1,22 +1,27 @@
-"""The command `calcgpt`, but the runs of `ablate` pause at a step until a signal arrives.
+"""The command `calcgpt`, but training pauses at a step until a signal arrives.
 
-    PAUSE_STEP=20 PAUSE_FOLDER=FOLDER python tests/pausing.py ablate ...
+    PAUSE_STEP=20 PAUSE_FOLDER=FOLDER python tests/pausing.py train ...
 
-A test can interrupt an ablation at a known point with it, however slow the machine is. Each run
-that pauses creates a file in FOLDER, named by its process id. It pauses after the training row of
-that step. The processes of the runs import this file, as the main module of their parent.
+A test can interrupt `train` and the runs of `ablate` at a known point with it, however slow the
+machine is. Each run that pauses creates a file in FOLDER, named by its process id. It pauses after
+the training row of that step. The processes of `ablate` import this file, as the main module of
+their parent.
 """
+
+from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
-import calcgpt.lab.job as job
-from calcgpt.cli import cli
+import calcgpt.training.trackers as trackers
 
 
-class PausingTracker(job.ProgressTracker):
+class PausingFile(trackers.MetricsFile):
     """Pauses at PAUSE_STEP."""
 
     def write(self, row: dict[str, Any]) -> None:
@@ -30,7 +35,33 @@ class PausingTracker(job.ProgressTracker):
         os.read(reader, 1)
 
 
-job.ProgressTracker = PausingTracker  # type: ignore[misc]
+def start_pausing(step: int, folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+    """Starts `calcgpt ARGUMENTS`. Its runs pause at `step`, and create files in `folder` then."""
+    folder.mkdir()
+    return subprocess.Popen(
+        [sys.executable, __file__, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PAUSE_STEP": str(step), "PAUSE_FOLDER": str(folder)},
+        start_new_session=True,
+    )
+
+
+def wait_until_paused(process: subprocess.Popen[str], folder: Path, count: int = 1) -> list[int]:
+    """Waits until `count` runs pause. Returns the ids of their processes."""
+    deadline = time.monotonic() + 200
+    while len(files := list(folder.iterdir())) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return [int(file.name) for file in files]
+
+
+if __name__ in ("__main__", "__mp_main__"):
+    trackers.MetricsFile = PausingFile  # type: ignore[misc]
 
 if __name__ == "__main__":
+    from calcgpt.cli import cli
+
     cli()

@@ -7,17 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from pausing import start_pausing, wait_until_paused
 
 from datagen.files import locked
 
-ROOT = Path(__file__).parents[2]
 SUITE = """
 recipe = "nano"
 seeds = [1, 2]
@@ -42,46 +41,23 @@ model = { position = "learned" }
 
 
 def ablate(suite: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
-    return start([sys.executable, "-m", "calcgpt"], suite, out, *flags)
-
-
-def ablate_and_pause(
-    step: int, folder: Path, suite: Path, out: Path, *flags: str
-) -> subprocess.Popen[str]:
-    """Its runs pause at `step`, and create files in `folder` then; see tests/pausing.py."""
-    folder.mkdir()
-    command = [sys.executable, str(ROOT / "tests" / "pausing.py")]
-    return start(command, suite, out, *flags, PAUSE_STEP=str(step), PAUSE_FOLDER=str(folder))
-
-
-def start(
-    command: list[str], suite: Path, out: Path, *flags: str, **variables: str
-) -> subprocess.Popen[str]:
-    arguments = ["ablate", "--suite", str(suite), "--out", str(out), "--device", "cpu", *flags]
     return subprocess.Popen(
-        [*command, *arguments],
+        [sys.executable, "-m", "calcgpt", *command(suite, out, *flags)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **variables},
         start_new_session=True,
     )
+
+
+def command(suite: Path, out: Path, *flags: str) -> tuple[str, ...]:
+    return ("ablate", "--suite", str(suite), "--out", str(out), "--device", "cpu", *flags)
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Waits for the process and its children, which hold its pipes open."""
     stdout, stderr = process.communicate(timeout=200)
     return process.returncode, stdout, stderr
-
-
-def paused(process: subprocess.Popen[str], folder: Path, count: int) -> list[psutil.Process]:
-    """Waits until `count` runs pause; returns their processes."""
-    deadline = time.monotonic() + 200
-    while len(files := list(folder.iterdir())) < count:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return [psutil.Process(int(file.name)) for file in files]
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +129,8 @@ def test_interrupted_and_continued_it_ends_with_the_same_weights(
     out, flags = tmp_path / "out", ("--jobs", "2", "--only", "sums/rope")
     for step, signum in ((20, signal.SIGKILL), (30, signal.SIGTERM), (50, signal.SIGINT)):
         folder = tmp_path / signum.name
-        process = ablate_and_pause(step, folder, suite, out, *flags)
-        workers = paused(process, folder, count=2)
+        process = start_pausing(step, folder, *command(suite, out, *flags))
+        workers = [psutil.Process(pid) for pid in wait_until_paused(process, folder, count=2)]
         process.send_signal(signum)
         code, _, stderr = finish(process)
         assert code == (130 if signum == signal.SIGINT else -signum), stderr
@@ -183,9 +159,9 @@ def test_runs_that_fail_or_are_killed_stop_no_other(tmp_path: Path) -> None:
         train = { log_interval = 7 }  # it alone has a row at step 7
     """
     suite.write_text(tables + variants, "utf-8")
-    process = ablate_and_pause(7, tmp_path / "paused", suite, out, "--jobs", "2")
-    [worker] = paused(process, tmp_path / "paused", count=1)
-    worker.kill()
+    process = start_pausing(7, tmp_path / "paused", *command(suite, out, "--jobs", "2"))
+    [worker] = wait_until_paused(process, tmp_path / "paused")
+    os.kill(worker, signal.SIGKILL)
     code, _, stderr = finish(process)
     assert code == 2
     assert "sums killed seed 1: its process died (out of memory?)" in stderr

@@ -1,80 +1,48 @@
-"""Training processes that are really killed."""
+"""Training processes that are really killed and interrupted: the result is the uninterrupted run.
+
+The interrupted processes are real. Where only the result matters, training runs in this process.
+"""
+
+from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import pytest
 import torch
+from pausing import start_pausing, wait_until_paused
 from safetensors.torch import load_file
 
-from datagen.dataset import DatasetPlan, generate
-
-STEPS = 600
-
-
-Flags = list[str]
-
-FRESH = ["--set", "data.format=direct", "--set", "data.mixture.blog=1"]
+STEPS = 60
+FRESH = ("--set", "data.format=direct", "--set", "data.mixture.blog=1")
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Flags:
-    folder = tmp_path_factory.mktemp("data")
-    generate(folder, DatasetPlan(train=2000, val=50, test=50, seed=1), progress=False)
-    return ["--data", str(folder)]
-
-
-def start(data: Flags, out: Path, *flags: str) -> "subprocess.Popen[str]":
-    command = [
-        sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", *data,
+def command(data: tuple[str, ...], out: Path, *flags: str) -> tuple[str, ...]:
+    """Returns the arguments of `calcgpt`. Checkpoints are 10 steps apart, training rows 5."""
+    return (
+        "train", "--recipe", "nano", *data,
         "--out", str(out), "--threads", "1", "--quiet", "--device", "cpu",
-        "--set", f"train.steps={STEPS}", "--set", "train.checkpoint_interval=100",
-        "--set", "train.eval_interval=300", "--set", "train.eval_problems=20",
-        "--set", "train.eval_batches=1", "--set", "model.dropout=0.1", *flags,
-    ]  # fmt: skip
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        "--set", f"train.steps={STEPS}", "--set", "train.checkpoint_interval=10",
+        "--set", "train.log_interval=5", "--set", "train.eval_interval=30",
+        "--set", "train.eval_problems=20", "--set", "train.eval_batches=1",
+        "--set", "model.dropout=0.1", *flags,
+    )  # fmt: skip
 
 
-def finish(process: "subprocess.Popen[str]") -> tuple[int, str]:
+def interrupt(signum: signal.Signals, step: int, arguments: tuple[str, ...], folder: Path) -> str:
+    """Runs a command in a process that gets a signal after `step`. Returns its standard error."""
+    process = start_pausing(step, folder, *arguments)
+    wait_until_paused(process, folder)
+    process.send_signal(signum)
     _, stderr = process.communicate(timeout=120)
-    return process.returncode, stderr
+    assert process.returncode == (-signum if signum == signal.SIGKILL else 128 + signum)
+    return stderr
 
 
-def wait_for_step(process: "subprocess.Popen[str]", out: Path, step: int) -> None:
-    """Until the checkpoint of `step` stands under its final name."""
-    deadline = time.monotonic() + 60
-    while not list(out.glob(f"step-{step:08d}")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
-def finish_uninterrupted(data: Flags, out: Path) -> Path:
-    assert finish(start(data, out)) == (0, "")
-    return out
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(files: Flags, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finish_uninterrupted(files, tmp_path_factory.mktemp("files") / "run")
-
-
-@pytest.fixture(scope="module")
-def uninterrupted_fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finish_uninterrupted(FRESH, tmp_path_factory.mktemp("fresh") / "run")
-
-
-def assert_same_run(a: Path, b: Path) -> None:
-    for name in ("model.safetensors", "training.safetensors"):
-        ours, theirs = (load_file(run / f"step-{STEPS:08d}" / name) for run in (a, b))
-        assert ours.keys() == theirs.keys()
-        for key in ours:
-            assert torch.equal(ours[key], theirs[key]), key
+def stopped_after(step: int) -> str:
+    return f"stopped after step {step}, which is saved; --resume continues\n"
 
 
 def steps(run: Path) -> list[int]:
@@ -82,37 +50,37 @@ def steps(run: Path) -> list[int]:
     return [json.loads(line)["step"] for line in lines]
 
 
-def test_a_killed_and_resumed_run_is_bit_for_bit_the_uninterrupted_run(
-    files: Flags, uninterrupted: Path, tmp_path: Path
+def assert_same_run(run: Path, uninterrupted: Path, saved_at: int) -> None:
+    """Compares all tensors and rows. The step at which the run was saved has a row of its own."""
+    for name in ("model.safetensors", "training.safetensors"):
+        a, b = (load_file(folder / f"step-{STEPS:08d}" / name) for folder in (run, uninterrupted))
+        assert a.keys() == b.keys()
+        for key in a:
+            assert torch.equal(a[key], b[key]), key
+    assert steps(run) == sorted([*steps(uninterrupted), saved_at])
+
+
+def test_a_killed_and_interrupted_run_on_files_is_bit_for_bit_the_uninterrupted_run(
+    data_folder: Path, tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
-    out = tmp_path / "run"
-    process = start(files, out)
-    wait_for_step(process, out, 200)
-    process.kill()
-    assert finish(process)[0] == -signal.SIGKILL
-    assert finish(start(files, out, "--resume")) == (0, "")
-    assert_same_run(out, uninterrupted)
-    assert steps(out) == steps(uninterrupted)
+    data, out, uninterrupted = ("--data", str(data_folder)), tmp_path / "run", tmp_path / "whole"
+    interrupt(signal.SIGKILL, 25, command(data, out), tmp_path / "killed")
+    assert steps(out)[-1] == 25
+    assert max(out.glob("step-*")).name == "step-00000020"
+    resumed = command(data, out, "--resume")
+    stderr = interrupt(signal.SIGINT, 35, resumed, tmp_path / "interrupted")
+    assert stderr == stopped_after(36)
+    assert run_cli(*resumed)[::2] == (0, "")
+    assert run_cli(*command(data, uninterrupted))[::2] == (0, "")
+    assert_same_run(out, uninterrupted, saved_at=36)
 
 
-def assert_saved_on(signum: signal.Signals, data: Flags, out: Path, uninterrupted: Path) -> None:
-    process = start(data, out)
-    wait_for_step(process, out, 200)
-    os.kill(process.pid, signum)
-    code, stderr = finish(process)
-    assert code == 128 + signum
-    last = int(sorted(out.glob("step-*"))[-1].name[5:])
-    assert stderr == f"stopped after step {last}, which is saved; --resume continues\n"
-    assert finish(start(data, out, "--resume")) == (0, "")
-    assert_same_run(out, uninterrupted)
-    # The step at which the run was saved has a row too.
-    whole = steps(uninterrupted)
-    assert steps(out) == sorted(whole if last in whole else [*whole, last])
-
-
-def test_sigint_saves_a_run_on_files(files: Flags, uninterrupted: Path, tmp_path: Path) -> None:
-    assert_saved_on(signal.SIGINT, files, tmp_path / "run", uninterrupted)
-
-
-def test_sigterm_saves_a_run_without_files(uninterrupted_fresh: Path, tmp_path: Path) -> None:
-    assert_saved_on(signal.SIGTERM, FRESH, tmp_path / "run", uninterrupted_fresh)
+def test_a_terminated_run_without_files_is_bit_for_bit_the_uninterrupted_run(
+    tmp_path: Path, run_cli: Callable[..., Any]
+) -> None:
+    out, uninterrupted = tmp_path / "run", tmp_path / "whole"
+    stderr = interrupt(signal.SIGTERM, 25, command(FRESH, out), tmp_path / "terminated")
+    assert stderr == stopped_after(26)
+    assert run_cli(*command(FRESH, out, "--resume"))[::2] == (0, "")
+    assert run_cli(*command(FRESH, uninterrupted))[::2] == (0, "")
+    assert_same_run(out, uninterrupted, saved_at=26)
