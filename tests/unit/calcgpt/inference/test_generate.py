@@ -73,13 +73,14 @@ def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
 
 
 class Counting:
-    """A model that counts the tokens it reads."""
+    """A model that counts the tokens it reads. Of their logits only the last are of use."""
 
     def __init__(self, model: GPT) -> None:
         self.model, self.config, self.new_cache = model, model.config, model.new_cache
         self.n_read = 0
 
     def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+        assert last_only
         self.n_read += tokens_BT.numel()
         return self.model(tokens_BT, cache, last_only)
 
@@ -87,13 +88,18 @@ class Counting:
 @given(
     st.integers(1, 6).flatmap(lambda n: st.lists(st.text("01", min_size=n, max_size=n), min_size=1))
 )
-def test_a_shared_prefix_is_read_once(model: GPT, prompts: list[str]) -> None:
+def test_a_shared_prefix_is_read_once(model: GPT, texts: list[str]) -> None:
+    prompts = [[int(character) for character in text] for text in texts]
     counting = Counting(model)
-    generate(counting, torch.tensor([list(map(int, row)) for row in prompts]), VOCAB, 1)
+    written = generate(counting, torch.tensor(prompts), VOCAB, 1)
     length = len(prompts[0])
     alike = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=True))
     shared = min(len(list(alike)), length - 1)  # each row reads its own last token
     assert counting.n_read == shared + len(prompts) * (length - shared)
+    with torch.no_grad():  # and all take it into account
+        expected_B = model(torch.tensor(prompts))[:, -1].softmax(dim=-1).amax(dim=-1)
+    actual = [row.probabilities[0] for row in written]
+    assert actual == pytest.approx(expected_B.tolist(), rel=1e-4)
 
 
 def test_the_output_ends_when_the_context_is_full(model: GPT) -> None:
