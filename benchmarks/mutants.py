@@ -184,12 +184,11 @@ def main() -> None:
         shutil.rmtree(WORK, ignore_errors=True)
     found = subjects()
     sample = draw(found, chosen.mutants, chosen.seed)
-    for mutants in sample.values():
-        if pending := [mutant for mutant in mutants if mutant.status() == UNTRIED]:
-            run(pending, chosen.processes)
+    tried = [mutant for mutants in sample.values() for mutant in mutants]
+    if pending := [mutant for mutant in tried if mutant.status() == UNTRIED]:
+        run(pending, chosen.processes)
 
     rows = {name: {"mutants": len(found[name])} | summary(sample[name]) for name in found}
-    tried = [mutant for mutants in sample.values() for mutant in mutants]
     rows["all"] = {"mutants": sum(map(len, found.values()))} | summary(tried)
     survivors = [mutant.describe() for mutant in tried if mutant.status() in SURVIVED]
     survivors.sort(key=lambda survivor: (survivor["file"], survivor["line"]))
