@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,17 +105,9 @@ def test_the_report_has_every_run(complete: Path) -> None:
     assert len(list((complete / "plots").glob("*.png"))) == 4
 
 
-def test_finished_runs_are_not_repeated_and_seeds_are_added(
+def test_runs_of_other_settings_are_refused(
     complete: Path, suite: Path, run_cli: Callable[..., Any]
 ) -> None:
-    before = {f: f.stat().st_mtime_ns for f in complete.glob("runs/*/*/*/*") if f.name != ".lock"}
-    code, _, stderr = finish(
-        ablate(suite, complete, "--seed", "3", "--seed", "1", "--only", "sums/rope")
-    )
-    assert code == 0, stderr
-    assert {f: f.stat().st_mtime_ns for f in before} == before
-    seeds = {name: variant["seeds"] for name, variant in reported(complete).items()}
-    assert seeds == {"rope": [1, 2, 3], "learned": [1, 2]}
     outcome = run_cli("ablate", "--suite", suite, "--out", complete, "--set", "train.steps=20")
     assert outcome.code == 2
     assert outcome.err.startswith("error: ")
@@ -125,8 +118,15 @@ def test_finished_runs_are_not_repeated_and_seeds_are_added(
 def test_interrupted_and_continued_it_ends_with_the_same_weights(
     suite: Path, complete: Path, tmp_path: Path
 ) -> None:
-    """It is killed, terminated and interrupted by Ctrl-C, and continued each time."""
-    out, flags = tmp_path / "out", ("--jobs", "2", "--only", "sums/rope")
+    """It is killed, terminated and interrupted by Ctrl-C, and continued each time.
+
+    One run is there already and is not repeated, one is compared, and one has a new seed.
+    """
+    out = tmp_path / "out"
+    shutil.copytree(complete, out)
+    shutil.rmtree(out / "runs/sums/rope/seed-2")
+    flags = ("--jobs", "2", "--only", "sums/rope", "--seed", "3", "--seed", "1", "--seed", "2")
+    before = {f: f.stat().st_mtime_ns for f in out.glob("runs/*/*/*/*") if f.name != ".lock"}
     for step, signum in ((20, signal.SIGKILL), (30, signal.SIGTERM), (50, signal.SIGINT)):
         folder = tmp_path / signum.name
         process = start_pausing(step, folder, *command(suite, out, *flags))
@@ -140,12 +140,15 @@ def test_interrupted_and_continued_it_ends_with_the_same_weights(
         assert not alive
         # A run stops after the step that follows the signal.
         assert len(list(out.glob(f"runs/*/*/*/step-{step + 1:08d}"))) == 2
-        assert not scores(out)
+        assert len(scores(out)) == 3
     code, _, stderr = finish(ablate(suite, out, *flags))
     assert code == 0, stderr
     continued, uninterrupted = weights(out), weights(complete)
-    assert len(continued) == 2
-    assert continued == {name: uninterrupted[name] for name in continued}
+    assert len(continued) == 5
+    assert continued | uninterrupted == continued
+    assert {f: f.stat().st_mtime_ns for f in before} == before
+    seeds = {name: variant["seeds"] for name, variant in reported(out).items()}
+    assert seeds == {"rope": [1, 2, 3], "learned": [1, 2]}
 
 
 def test_runs_that_fail_or_are_killed_stop_no_other(tmp_path: Path) -> None:
