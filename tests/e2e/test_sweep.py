@@ -26,7 +26,7 @@ eval_batches = 1
 eval_problems = 0
 [search]
 scheduler = "none"
-trials = 4
+trials = 3
 max_steps = 120
 grace_steps = 40
 [space."train.lr"]
@@ -110,7 +110,7 @@ def test_a_killed_sweep_continues_on_another_cluster(
     address = ("--address", ray_cluster.address, "--quiet")
     code, text, err = finish(start(ray_cluster, SPACE, out, data_folder, *address))
     assert (code, err) == (0, "")
-    assert text.startswith("4 trials: 4 completed. Proposed by optuna, stopped early by none.\n")
+    assert text.startswith("3 trials: 3 completed. Proposed by optuna, stopped early by none.\n")
     for trial in out.glob("trials/*"):
         assert validated_steps(trial) == [40, 80, 120]
     assert all(path.read_bytes() == content for path, content in started.items())
