@@ -221,10 +221,20 @@ def test_a_wrong_hash_keeps_nothing(run_cli: Run, tmp_path: Path, address: str) 
 
 @pytest.mark.parametrize(
     "source",
-    ["http://127.0.0.1:1/x", "https://127.0.0.1:1/x", "http://a.invalid/x", "http://[::1/x",
-     "ftp://127.0.0.1/x", "file:///etc/hostname", "http:///x", "http://me:secret@127.0.0.1/x",
-     "http://127.0.0.1:port/x", f"http://{'a' * 64}.invalid/x", "http://127.0.0.1/ø"],
-)  # fmt: skip
+    [
+        "http://127.0.0.1:1/x",
+        "https://127.0.0.1:1/x",
+        "http://a.invalid/x",
+        "http://[::1/x",
+        "ftp://127.0.0.1/x",
+        "file:///etc/hostname",
+        "http:///x",
+        "http://me:secret@127.0.0.1/x",
+        "http://127.0.0.1:port/x",
+        f"http://{'a' * 64}.invalid/x",
+        "http://127.0.0.1/ø",
+    ],
+)
 def test_a_source_that_is_no_url(run_cli: Run, tmp_path: Path, source: str) -> None:
     ended = run_cli("datagen", "text", tmp_path / "out", "--source", source, "--quiet")
     assert ended.code == 2
@@ -239,8 +249,12 @@ def test_problems_is_the_default_subcommand(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     sizes = ("--train", 30, "--val", 5, "--test", 5, "--quiet")
-    for command in (("out", *sizes), (*sizes, "before"), ("problems", "named", *sizes),
-                    ("./text", *sizes)):  # fmt: skip
+    for command in (
+        ("out", *sizes),
+        (*sizes, "before"),
+        ("problems", "named", *sizes),
+        ("./text", *sizes),
+    ):
         ended = run_cli("datagen", *map(str, command))
         assert ended.code == 0, ended.err
         assert ended.out.endswith(": 30 training, 5 validation and 5 test problems\n")

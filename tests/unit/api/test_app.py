@@ -235,8 +235,9 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
     for place, node in enumerate(whole["nodes"]):
         of_node = [(name, data) for name, data in events[1:-1] if data["node"] == place]
         assert of_node[0] == (
-            "node", {"node": place, "problem": node["problem"], "prompt": node["prompt"]},
-        )  # fmt: skip
+            "node",
+            {"node": place, "problem": node["problem"], "prompt": node["prompt"]},
+        )
         assert of_node[-1] == ("answer", {"node": place, **node})
         tokens = [data for name, data in of_node[1:-1] if name == "token"]
         assert "".join(token["text"] for token in tokens) == node["output"]

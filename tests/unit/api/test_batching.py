@@ -191,8 +191,11 @@ def test_samples_do_not_depend_on_other_jobs(tiny: Checkpoint) -> None:
     (expected,) = generate(tiny.model, prompts, stop, 30, sampling)
     (greedy,) = generate(tiny.model, prompts, stop)
     assert run(work, max_groups=4) == [
-        expected.ids, greedy.ids[:5], greedy.ids[:9], greedy.ids[:40],
-    ]  # fmt: skip
+        expected.ids,
+        greedy.ids[:5],
+        greedy.ids[:9],
+        greedy.ids[:40],
+    ]
 
 
 def test_the_most_probable_tokens_are_kept_if_requested(tiny: Checkpoint) -> None:

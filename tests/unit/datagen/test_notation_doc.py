@@ -284,8 +284,9 @@ def test_the_first_error_is_where_the_document_says() -> None:
     text = section("What the checker says")
     [(work, kind, at, expected, found)] = re.findall(
         r"In `(\S+)`.*error is a (.*): at (\d+), where (.) was expected, (.) was found",
-        text, flags=re.S,
-    )  # fmt: skip
+        text,
+        flags=re.S,
+    )
     shown = example("Addition")
     places = (int(at), int(at) + W + 2)  # in the sum and in the result
     assert [i for i in range(len(work)) if work[i] != shown.work[i]] == list(places)
@@ -293,8 +294,11 @@ def test_the_first_error_is_where_the_document_says() -> None:
     error = first_error(shown.problem, work, W)
     assert error is not None
     assert (error.kind, error.position, error.expected, error.actual) == (
-        kind, int(at), expected, found,
-    )  # fmt: skip
+        kind,
+        int(at),
+        expected,
+        found,
+    )
 
 
 def local_digits(columns: list[int], written: list[int], sign: int) -> list[int]:

@@ -36,9 +36,15 @@ from calcgpt.training.train import train
 TEXT = "It's a sea shell;\n  she sells sea shells, été après été.\n\n  Shells: 12, 12 sold!\n" * 3
 MISSING = "byte-pair tokenizers need the tokenizers package: pip install 'calcgpt[text]'"
 SMALL = (
-    "tokenizer=bpe", "vocab_size=280", "model.n_layer=1", "train.batches=stream",
-    "train.join_lines=false", "train.steps=2", "train.warmup_steps=0", "train.eval_batches=1",
-)  # fmt: skip
+    "tokenizer=bpe",
+    "vocab_size=280",
+    "model.n_layer=1",
+    "train.batches=stream",
+    "train.join_lines=false",
+    "train.steps=2",
+    "train.warmup_steps=0",
+    "train.eval_batches=1",
+)
 
 shells = byte_pair_tokenizer(TEXT, 285)
 # Any text, and such as touches what GPT-2's pattern and the cuts tell apart.

@@ -70,8 +70,10 @@ def test_a_block_depends_on_seed_index_and_size_alone(seed: int, index: int, siz
 
 
 def test_other_blocks_and_other_seeds_have_other_problems() -> None:
-    blocks = [set(lines(problems(seed, mixture={"blog": 1.0}), i, 5000))
-              for seed, i in ((1, 0), (1, 1), (2, 0))]  # fmt: skip
+    blocks = [
+        set(lines(problems(seed, mixture={"blog": 1.0}), i, 5000))
+        for seed, i in ((1, 0), (1, 1), (2, 0))
+    ]
     for i, j in ((0, 1), (0, 2), (1, 2)):
         # The blog's distribution has some 10**10 problems: two blocks share a few by chance.
         assert len(blocks[i] & blocks[j]) < 50

@@ -33,9 +33,12 @@ def test_a_folder_comes_before_the_recipes_own_data(data_folder: Path) -> None:
 def test_the_fingerprint_tells_data_from_other_data() -> None:
     plain = FreshData(config(), 1).fingerprint
     others = [
-        config(format="steps"), config(format="steps", digits=6), config(mixture={"blog": 2.0}),
-        config(operations={"+": 2.0}), config(validation="calculator"),
-    ]  # fmt: skip
+        config(format="steps"),
+        config(format="steps", digits=6),
+        config(mixture={"blog": 2.0}),
+        config(operations={"+": 2.0}),
+        config(validation="calculator"),
+    ]
     assert len({plain, *(FreshData(other, 1).fingerprint for other in others)}) == 6
     same = config(operations={"/": 1.0, "+": 1.0})  # the order and what is left out are no matter
     assert FreshData(same, 1).fingerprint == plain

@@ -84,9 +84,14 @@ def test_a_run_shows_its_best_checkpoint_and_its_environment(
     }
     for step, exact in ((10, 0.25), (1_500, 0.75), (2_000, 0.5)):
         metrics = {
-            **tiny.metrics, "step": step, "tokens": 1_234_567, "seconds": 3723.4, "val_loss": 1.0,
-            "data_sha256": "abc" * 20, "validation": {**scores, "exact_match": exact},
-        }  # fmt: skip
+            **tiny.metrics,
+            "step": step,
+            "tokens": 1_234_567,
+            "seconds": 3723.4,
+            "val_loss": 1.0,
+            "data_sha256": "abc" * 20,
+            "validation": {**scores, "exact_match": exact},
+        }
         dataclasses.replace(tiny, metrics=metrics).save(run.step_folder(step))
     for step, seed in ((0, 1), (500, 2), (1_500, 3)):  # the last one started later
         recipe = load_recipe("nano", (f"train.seed={seed}",))

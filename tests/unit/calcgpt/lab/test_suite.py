@@ -56,7 +56,7 @@ def test_runs_of_a_task_differ_only_in_the_model(name: str) -> None:
         assert len({recipe.model.model_dump_json() for recipe in recipes}) == len(variants)
 
 
-def test_the_suites_cover_the_registries() -> None:
+def test_the_suites_cover_the_tables() -> None:
     assert {model.position for model in models("positions")} == set(POSITIONS)
     assert {model.feedforward for model in models("feedforward")} == set(FEEDFORWARDS)
     attention = models("attention")

@@ -25,9 +25,13 @@ CPU = torch.device("cpu")
 
 def start(folder: Path, step: int, *overrides: str, n_process: int = 1) -> None:
     record_start(
-        RunFolder(folder), load_recipe("nano", overrides), data_sha256="abc", device=CPU,
-        step=step, n_process=n_process,
-    )  # fmt: skip
+        RunFolder(folder),
+        load_recipe("nano", overrides),
+        data_sha256="abc",
+        device=CPU,
+        step=step,
+        n_process=n_process,
+    )
 
 
 def steps(folder: Path) -> list[int]:

@@ -21,12 +21,20 @@ from calcgpt.training.train import train
 RECIPE = load_recipe(
     "nano",
     (
-        "model.n_layer=1", "model.n_embd=16", "model.n_head=2", "train.batch_size=8",
-        "train.steps=20", "train.eval_batches=1", "train.eval_problems=10",
-        "train.eval_interval=10", "train.checkpoint_interval=10", "train.log_interval=2",
-        "data.format=direct", "data.mixture.blog=1",
+        "model.n_layer=1",
+        "model.n_embd=16",
+        "model.n_head=2",
+        "train.batch_size=8",
+        "train.steps=20",
+        "train.eval_batches=1",
+        "train.eval_problems=10",
+        "train.eval_interval=10",
+        "train.checkpoint_interval=10",
+        "train.log_interval=2",
+        "data.format=direct",
+        "data.mixture.blog=1",
     ),
-)  # fmt: skip
+)
 
 
 class Memory:

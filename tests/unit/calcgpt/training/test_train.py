@@ -22,13 +22,24 @@ from datagen.splits import Split
 
 CPU = torch.device("cpu")
 SMALL = (
-    "model.n_layer=1", "model.n_embd=16", "model.n_head=2", "train.batch_size=8",
-    "train.steps=20", "train.eval_batches=2", "train.eval_problems=20", "train.warmup_steps=4",
-    "train.eval_interval=10", "train.checkpoint_interval=5", "train.log_interval=5",
-)  # fmt: skip
+    "model.n_layer=1",
+    "model.n_embd=16",
+    "model.n_head=2",
+    "train.batch_size=8",
+    "train.steps=20",
+    "train.eval_batches=2",
+    "train.eval_problems=20",
+    "train.warmup_steps=4",
+    "train.eval_interval=10",
+    "train.checkpoint_interval=5",
+    "train.log_interval=5",
+)
 FRESH = (
-    "tokenizer=steps", "model.block_size=256", "data.mixture.blog=2", "data.mixture.calculator=1",
-)  # fmt: skip
+    "tokenizer=steps",
+    "model.block_size=256",
+    "data.mixture.blog=2",
+    "data.mixture.calculator=1",
+)
 
 
 def recipe(*overrides: str) -> Recipe:
@@ -289,9 +300,13 @@ def test_plain_text_trains_without_problems(tmp_path: Path) -> None:
     for name in ("train.txt", "val.txt"):
         (tmp_path / name).write_text("to be or not to be\n" * 50)
     last = run(
-        tmp_path, tmp_path / "run", "tokenizer=chars", "train.batches=stream",
-        "train.join_lines=false", "model.block_size=16",
-    )  # fmt: skip
+        tmp_path,
+        tmp_path / "run",
+        "tokenizer=chars",
+        "train.batches=stream",
+        "train.join_lines=false",
+        "model.block_size=16",
+    )
     metrics = Checkpoint.load(last).metrics
     assert metrics["val_loss"] > 0
     assert "validation" not in metrics
@@ -321,10 +336,27 @@ def test_twenty_seeded_steps_give_the_recorded_losses(data: Path, tmp_path: Path
 
 
 GOLDEN = [
-    3.3570321, 3.3448839, 3.3502779, 3.2981780, 3.2255013, 3.1028657, 2.9445984, 2.7497356,
-    2.7964544, 2.6697955, 2.6647296, 2.5441473, 2.6066041, 2.5037971, 2.3395121, 2.4429262,
-    2.4036756, 2.5016100, 2.4916439, 2.4842792,
-]  # fmt: skip
+    3.3570321,
+    3.3448839,
+    3.3502779,
+    3.2981780,
+    3.2255013,
+    3.1028657,
+    2.9445984,
+    2.7497356,
+    2.7964544,
+    2.6697955,
+    2.6647296,
+    2.5441473,
+    2.6066041,
+    2.5037971,
+    2.3395121,
+    2.4429262,
+    2.4036756,
+    2.5016100,
+    2.4916439,
+    2.4842792,
+]
 
 
 def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -> None:
