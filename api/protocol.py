@@ -12,7 +12,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from api.problems import MEDIA_TYPE, document
 
 HEAD_BYTES = 65_536  # most bytes of a request line and its headers
-HEAD_SECONDS = 10.0  # most seconds until they are complete
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -22,6 +21,8 @@ class BoundedProtocol(HttpToolsProtocol):
     only the size. So this class builds on a class of uvicorn's that may change between versions;
     tests/e2e/test_failures.py notices if it does.
     """
+
+    head_seconds = 10.0  # most seconds until a head is complete
 
     _head_timer: TimerHandle | None = None
     _n_head = 0  # bytes of the incomplete head
@@ -70,7 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _start_timer(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+        self._head_timer = self.loop.call_later(self.head_seconds, self._too_slow)
 
     def _stop_timer(self) -> None:
         if self._head_timer:

@@ -16,6 +16,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 from httpx2 import Response
+from server_forks import ForkedProcess
 
 from api.app import create_app
 from api.models import LoadedModel
@@ -65,7 +66,9 @@ def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
 class Server:
     """`calcgpt serve` as a process."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, log: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str] | ForkedProcess, address: str, log: Path
+    ) -> None:
         self.process = process
         self.address = address
         self._log = log
@@ -82,28 +85,43 @@ class Server:
 
 
 @contextmanager
-def server(checkpoint: str | Path, *options: str | int, **environment: str) -> Iterator[Server]:
+def server(
+    checkpoint: str | Path, *options: str | int, forked: bool = True, **environment: str
+) -> Iterator[Server]:
     """Runs `calcgpt serve` on a free port, with its default model loaded. Kills it at the end.
 
-    Unless options say otherwise, it offers only that model, and torch runs it.
+    Unless options say otherwise, it offers only that model, and torch runs it. With `forked` false
+    or several workers it is a new process of Python, which takes seconds longer.
     """
-    command = [sys.executable, "-m", "calcgpt", "serve", "--port", 0, "--checkpoint", checkpoint]
+    command = ["serve", "--port", "0", "--checkpoint", str(checkpoint), *map(str, options)]
     defaults = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
+    variables = {**os.environ, **defaults, **environment}
     announced = re.compile(r"(?:answers|start) on (http://127\.0\.0\.1:\d+)")
-    with TemporaryDirectory() as folder, (Path(folder) / "log").open("w") as stderr:
+    several = "--workers" in options and options[options.index("--workers") + 1] != 1
+    with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with subprocess.Popen(
-            [*map(str, command), *map(str, options)],
-            stderr=stderr,
-            text=True,
-            env={**os.environ, **defaults, **environment},
-        ) as process:
-            try:
-                wait_for(
-                    lambda: announced.search(log.read_text()) or process.poll() is not None, 60
+        process: subprocess.Popen[str] | ForkedProcess
+        if forked and not several:
+            process = ForkedProcess(command, variables, log)
+        else:
+            with log.open("w") as stderr:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "calcgpt", *command],
+                    stderr=stderr,
+                    text=True,
+                    env=variables,
                 )
-                match = announced.search(log.read_text())
-                assert match, log.read_text()
-                yield Server(process, match[1], log)
-            finally:
-                process.kill()
+        try:
+            wait_for(
+                lambda: (
+                    (log.exists() and announced.search(log.read_text()))
+                    or process.poll() is not None
+                ),
+                60,
+            )
+            match = announced.search(log.read_text())
+            assert match, log.read_text()
+            yield Server(process, match[1], log)
+        finally:
+            process.kill()
+            process.wait(60)

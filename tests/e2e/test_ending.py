@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from serving import Server, server, wait_for
-from wire import address, answer, ask, connect, metric, refusal, request
+from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Sampled continuations share no batch, so this is seconds of work. The limits leave time for it
 # on a busy machine.
@@ -78,19 +78,26 @@ def test_accepted_requests_are_answered_under_load(workers: int) -> None:
 
 
 @workers
-def test_new_connections_are_refused_while_a_stream_finishes(workers: int) -> None:
+def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
+    body = json.dumps({"prompt": "x", "max_tokens": 5, "stream": True}).encode()
+    headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
         server("steps", "--workers", workers, *PATIENT) as running,
-        connect(running) as stream,
+        connect(running) as begun,
+        connect(running) as accepted,
     ):
-        stream.sendall(request("/v1/completions", {**LONG, "n": 20, "stream": True}))
-        wait_for(lambda: metric(running, "calcgpt_requests_in_flight") == 20, 60)
+        accepted.sendall(head("/v1/completions", *headers))
+        assert accepted.recv(len(interim), socket.MSG_WAITALL) == interim
+        begun.sendall(request("/v1/completions", {**LONG, "stream": True}))
+        assert begun.recv(1, socket.MSG_PEEK)
         running.process.terminate()
         wait_for(lambda: not listens(*address(running)), 60)
-        assert "/v1/completions" not in running.log  # the stream goes on
-        status, _, body = answer(stream)
-        assert status == 200
-        assert body.endswith(b"data: [DONE]\n\n")
+        accepted.sendall(body)  # only now: this stream cannot finish before
+        for stream in (begun, accepted):
+            status, _, content = answer(stream)
+            assert status == 200
+            assert content.endswith(b"data: [DONE]\n\n")
         assert running.process.wait(60) == 0
 
 
@@ -120,25 +127,18 @@ def test_a_signal_before_it_is_ready_ends_it(workers: int) -> None:
             process.kill()
 
 
-def test_a_worker_that_is_killed_is_replaced() -> None:
+def test_a_killed_worker_is_replaced_and_all_end_with_a_killed_supervisor() -> None:
     with server("steps", "--workers", 2) as running:
         wait_for(lambda: len(ready(running)) == 2, 60)
-        os.kill(ready(running)[0], signal.SIGKILL)
+        killed, *_ = ready(running)
+        os.kill(killed, signal.SIGKILL)
         assert all(ask(running)["verified"] for _ in range(10))  # by the other
         wait_for(lambda: len(ready(running)) == 3, 60)
         assert all(ask(running)["verified"] for _ in range(10))
-        running.process.terminate()
-        assert running.process.wait(60) == 0
-
-
-def test_workers_end_with_the_process_that_started_them() -> None:
-    with server("steps", "--workers", 2) as running:
-        wait_for(lambda: len(ready(running)) == 2, 60)
-        pids = ready(running)
         try:
             running.process.kill()
             wait_for(lambda: not listens(*address(running)), 60)
         finally:
-            for pid in pids:
+            for pid in ready(running):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -14,12 +14,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+import uvicorn
 from serving import Server, events_of, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
+
+from api.app import create_app
+from api.protocol import BoundedProtocol
+from api.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -81,7 +87,8 @@ def test_a_client_that_disconnects_frees_its_place(strict: Server, path: str) ->
 
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:
     with connect(strict) as first, connect(strict) as second:
-        first.sendall(request("/v1/calculate/batch", {"expressions": [SLOW] * N_ADMITTED}))
+        body = {"expressions": ["1" + "/7*7" * 3] * N_ADMITTED}  # less than SLOW: it is waited for
+        first.sendall(request("/v1/calculate/batch", body))
         wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == N_ADMITTED, 60)
         second.sendall(request("/v1/calculate", {"expression": "1+1"}))
         assert int(refusal(second, 503, "full")["retry-after"]) >= 1
@@ -115,7 +122,8 @@ def test_a_body_that_does_not_arrive_is_408(hasty: Server) -> None:
 
 
 def test_ten_thousand_requests_at_once_are_answered_or_refused(tiny_folder: Path) -> None:
-    with open_files() as limit, server(tiny_folder) as running:
+    # Not forked: a process as a person starts it, with nothing but its own memory.
+    with open_files() as limit, server(tiny_folder, forked=False) as running:
         n = min(10_000, limit - 200)
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         before = memory(running)
@@ -253,14 +261,31 @@ def test_headers_without_end_are_not_kept(strict: Server, more: bytes) -> None:
     ask(strict)
 
 
-def test_a_connection_without_a_complete_head_is_closed(strict: Server) -> None:
-    with connect(strict) as silent, connect(strict) as slow, connect(strict) as again:
-        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-        again.sendall(head("/healthz", method="GET"))
-        assert answer(again)[0] == 200
-        again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-        for connection in (silent, slow, again):
-            assert connection.recv(1) == b""
+class HastyProtocol(BoundedProtocol):
+    """The protocol of the service with a shorter limit; the test waits until it is over."""
+
+    head_seconds = 0.5
+
+
+def test_a_connection_without_a_complete_head_is_closed() -> None:
+    app = create_app(Settings(), lambda: iter(()))
+    service = uvicorn.Server(uvicorn.Config(app, http=HastyProtocol, log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=service.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            to = listener.getsockname()
+            silent, slow, again = (socket.create_connection(to, 60) for _ in range(3))
+            with silent, slow, again:
+                again.sendall(head("/healthz", method="GET"))
+                assert answer(again)[0] == 200
+                again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+                slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+                for connection in (silent, slow, again):
+                    assert connection.recv(1) == b""
+        finally:
+            service.should_exit = True
+            thread.join(60)
 
 
 # Damaged checkpoints.

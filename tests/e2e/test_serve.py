@@ -19,7 +19,7 @@ from wire import ask, metric
 
 
 def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
-    with server(tiny_folder) as running:
+    with server(tiny_folder, forked=False) as running:
         address = running.address
         assert httpx.get(f"{address}/healthz").status_code == 200
         assert httpx.get(f"{address}/readyz").json() == {"status": "ok", "model": "tiny"}

@@ -1,0 +1,119 @@
+"""Processes of `calcgpt serve`, forked from one that has imported it, which takes seconds.
+
+Run as a program, this is that process. It reads requests from stdin and writes answers to stdout,
+one line of JSON each. At the end of stdin it kills what it has forked, and ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+class ForkedProcess:
+    """Has the methods of `subprocess.Popen` that tests of the service need."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], stderr: Path) -> None:
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.returncode: int | None = None
+        self.pid: int = _ask(
+            {
+                "start": command,
+                "environment": environment,
+                "stderr": str(stderr),
+                "folder": str(Path.cwd()),
+                "open_files": limits,
+            }
+        )
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = _ask({"poll": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("calcgpt serve", timeout)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+@cache
+def _parent() -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    atexit.register(process.wait)
+    atexit.register(process.stdin.close)  # before that
+    return process
+
+
+def _ask(request: dict[str, Any]) -> Any:
+    parent = _parent()
+    assert parent.stdin
+    assert parent.stdout
+    print(json.dumps(request), file=parent.stdin, flush=True)
+    return json.loads(parent.stdout.readline())
+
+
+def _run(request: dict[str, Any]) -> None:
+    """Becomes the requested process."""
+    from calcgpt.cli import cli
+
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    resource.setrlimit(resource.RLIMIT_NOFILE, request["open_files"])
+    with Path(os.devnull).open("r+b") as nothing, Path(request["stderr"]).open("wb") as stderr:
+        for file, number in ((nothing, 0), (nothing, 1), (stderr, 2)):
+            os.dup2(file.fileno(), number)
+    cli.main(args=request["start"], prog_name="calcgpt")
+
+
+def _main() -> None:
+    import calcgpt.inference.calculator  # noqa: F401
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a person interrupts the tests
+    running: set[int] = set()
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer: int | None
+        if "start" in request:
+            answer = os.fork()
+            if answer == 0:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                return _run(request)
+            running.add(answer)
+        else:
+            pid, status = os.waitpid(request["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+            running.discard(pid)
+        print(json.dumps(answer), flush=True)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    _main()
