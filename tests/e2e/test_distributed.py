@@ -29,23 +29,37 @@ from calcgpt.training.distributed import ProcessGroup, process_group
 from calcgpt.training.train import train
 
 BASE = (
-    "model.n_layer=1", "train.batch_size=8", "train.steps=8", "train.warmup_steps=4",
-    "train.log_interval=1", "train.eval_batches=2", "train.eval_problems=20",
-    "train.eval_interval=4", "train.checkpoint_interval=4",
-)  # fmt: skip
+    "model.n_layer=1",
+    "train.batch_size=8",
+    "train.steps=8",
+    "train.warmup_steps=4",
+    "train.log_interval=1",
+    "train.eval_batches=2",
+    "train.eval_problems=20",
+    "train.eval_interval=4",
+    "train.checkpoint_interval=4",
+)
 # Rows of unlike lengths, the targets of which are unlike in number, too; no files.
-UNLIKE = ("tokenizer=steps", "model.block_size=256", "data.mixture.blog=2",
-          "data.mixture.calculator=1")  # fmt: skip
+UNLIKE = (
+    "tokenizer=steps",
+    "model.block_size=256",
+    "data.mixture.blog=2",
+    "data.mixture.calculator=1",
+)
 RECIPES = {
     "clipped": ("train.grad_clip=0.05",),
     "everything": (
-        "train.grad_accum=2", "train.ema_decay=0.9", "train.grad_clip=0.5", "train.schedule=cosine",
-        "model.tie_embeddings=true", "model.n_layer=2",
+        "train.grad_accum=2",
+        "train.ema_decay=0.9",
+        "train.grad_clip=0.5",
+        "train.schedule=cosine",
+        "model.tie_embeddings=true",
+        "model.n_layer=2",
     ),
     "unlike": UNLIKE,
     "muon": ("train.optimizer=muon", "train.ema_decay=0.9"),
     "dropout": ("model.dropout=0.2",),
-}  # fmt: skip
+}
 HOW = ("ddp", "fsdp2")
 # Muon orthogonalises in bfloat16: where a sum's last bit changes what a number is rounded to, it
 # changes that number by a 256th. A single process deviates as much where it sums in another order.
@@ -70,9 +84,7 @@ def cut_in_the_middle(run: Path, copy: Path) -> Path:
 
 
 def run_by_one(name: str, data: Path, out: Path, resume: bool = False) -> Path:
-    train(
-        recipe(name), data_of(name, data), out, resume=resume, device="cpu", progress=False
-    )  # fmt: skip
+    train(recipe(name), data_of(name, data), out, resume=resume, device="cpu", progress=False)
     return out
 
 
@@ -82,8 +94,13 @@ def program(data: Path, by_one: Path, out: Path) -> None:
     main = dist.get_rank() == 0
     for how in HOW:
         for name in RECIPES:
-            train(recipe(name, how), data_of(name, data), out / how / name, device="cpu",
-                  progress=False)  # fmt: skip
+            train(
+                recipe(name, how),
+                data_of(name, data),
+                out / how / name,
+                device="cpu",
+                progress=False,
+            )
     begun = {
         "by one, then ddp": (by_one / "everything", "everything", "ddp"),
         "by one, then fsdp2": (by_one / "muon", "muon", "fsdp2"),
@@ -95,8 +112,14 @@ def program(data: Path, by_one: Path, out: Path) -> None:
         if main:
             cut_in_the_middle(run, out / "resumed" / case)
         dist.barrier()
-        train(recipe(name, how), data_of(name, data), out / "resumed" / case, resume=True,
-              device="cpu", progress=False)  # fmt: skip
+        train(
+            recipe(name, how),
+            data_of(name, data),
+            out / "resumed" / case,
+            resume=True,
+            device="cpu",
+            progress=False,
+        )
     (out / f"process-{dist.get_rank()}.json").write_text(json.dumps(communicate(out)))
     dist.destroy_process_group()
 
@@ -137,9 +160,14 @@ def by_one(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def torchrun(*arguments: str | Path) -> subprocess.Popen[str]:
     command = [
-        sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(N_PROCESSES),
-        "--standalone", *arguments,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        str(N_PROCESSES),
+        "--standalone",
+        *arguments,
+    ]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -252,9 +280,21 @@ def test_processes_communicate(by_two: Path) -> None:
 def command(data: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
     """`calcgpt train` as a person starts it."""
     return torchrun(
-        "-m", "calcgpt", "train", "--recipe", "nano", "--data", data, "--out", out, "--quiet",
-        "--device", "cpu", *(word for value in BASE for word in ("--set", value)), *flags,
-    )  # fmt: skip
+        "-m",
+        "calcgpt",
+        "train",
+        "--recipe",
+        "nano",
+        "--data",
+        data,
+        "--out",
+        out,
+        "--quiet",
+        "--device",
+        "cpu",
+        *(word for value in BASE for word in ("--set", value)),
+        *flags,
+    )
 
 
 def said_by_us(output: str) -> list[str]:

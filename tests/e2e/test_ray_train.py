@@ -22,9 +22,14 @@ from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
 
 SETTINGS = (
-    "model.n_layer=1", "train.batch_size=8", "train.steps=6", "train.warmup_steps=2",
-    "train.log_interval=1", "train.eval_batches=1", "train.eval_problems=10",
-)  # fmt: skip
+    "model.n_layer=1",
+    "train.batch_size=8",
+    "train.steps=6",
+    "train.warmup_steps=2",
+    "train.log_interval=1",
+    "train.eval_batches=1",
+    "train.eval_problems=10",
+)
 
 
 def train_on_ray(
@@ -32,10 +37,25 @@ def train_on_ray(
 ) -> subprocess.CompletedProcess[str]:
     """Runs `calcgpt train --engine ray` in the parent folder of `out`."""
     command = [
-        sys.executable, "-m", "calcgpt", "train", "--engine", "ray",
-        "--recipe", "nano", "--data", data, "--out", out.name, "--device", "cpu", "--threads", "1",
-        *(word for value in SETTINGS for word in ("--set", value)), *flags,
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "calcgpt",
+        "train",
+        "--engine",
+        "ray",
+        "--recipe",
+        "nano",
+        "--data",
+        data,
+        "--out",
+        out.name,
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        *(word for value in SETTINGS for word in ("--set", value)),
+        *flags,
+    ]
     # Not pytest's folder: the paths of sockets must be short.
     with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         own_ray = {

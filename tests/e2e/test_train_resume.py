@@ -22,13 +22,33 @@ FRESH = ("--set", "data.format=direct", "--set", "data.mixture.blog=1")
 def command(data: tuple[str, ...], out: Path, *flags: str) -> tuple[str, ...]:
     """Returns the arguments of `calcgpt`. Checkpoints are 10 steps apart, training rows 5."""
     return (
-        "train", "--recipe", "nano", *data,
-        "--out", str(out), "--threads", "1", "--quiet", "--device", "cpu",
-        "--set", f"train.steps={STEPS}", "--set", "train.checkpoint_interval=10",
-        "--set", "train.log_interval=5", "--set", "train.eval_interval=30",
-        "--set", "train.eval_problems=20", "--set", "train.eval_batches=1",
-        "--set", "model.dropout=0.1", *flags,
-    )  # fmt: skip
+        "train",
+        "--recipe",
+        "nano",
+        *data,
+        "--out",
+        str(out),
+        "--threads",
+        "1",
+        "--quiet",
+        "--device",
+        "cpu",
+        "--set",
+        f"train.steps={STEPS}",
+        "--set",
+        "train.checkpoint_interval=10",
+        "--set",
+        "train.log_interval=5",
+        "--set",
+        "train.eval_interval=30",
+        "--set",
+        "train.eval_problems=20",
+        "--set",
+        "train.eval_batches=1",
+        "--set",
+        "model.dropout=0.1",
+        *flags,
+    )
 
 
 def interrupt(signum: signal.Signals, step: int, arguments: tuple[str, ...], folder: Path) -> str:

@@ -22,10 +22,14 @@ pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
 
 BLOCK, HEADER = 32_768, 7  # of LevelDB's log format, in which W&B keeps a run
 OVERRIDES = (
-    "data.format=direct", "data.mixture.blog=1", "train.checkpoint_interval=10",
-    "train.log_interval=2", "train.eval_interval=10", "train.eval_problems=10",
+    "data.format=direct",
+    "data.mixture.blog=1",
+    "train.checkpoint_interval=10",
+    "train.log_interval=2",
+    "train.eval_interval=10",
+    "train.eval_problems=10",
     "train.eval_batches=1",
-)  # fmt: skip
+)
 
 
 def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any) -> Any:
@@ -33,8 +37,21 @@ def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **op
     home = str(out.parent)
     nobody = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
     nobody |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
-    command = [sys.executable, "-m", "calcgpt", "train", "--recipe", "nano", "--out", str(out),
-               "--device", "cpu", "--quiet", "--wandb", "mine"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "calcgpt",
+        "train",
+        "--recipe",
+        "nano",
+        "--out",
+        str(out),
+        "--device",
+        "cpu",
+        "--quiet",
+        "--wandb",
+        "mine",
+    ]
     for override in (*OVERRIDES, f"train.steps={steps}"):
         command += ["--set", override]
     if resume == "yes":
