@@ -147,7 +147,10 @@ def test_ctrl_c_leaves_what_can_be_continued(tmp_path: Path, expected: dict[str,
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers, too
     code, errors = finish(process)
     assert code != 0
-    assert errors.count("Traceback") <= 1  # the driver's own: the workers are silent
+    # The driver prints a traceback, and so may a worker that is still starting; one that computes
+    # problems is silent.
+    assert errors.count("Traceback") <= 3
+    assert "plan.py" not in errors
     assert_sound(out, expected)
     assert finish(start(out)) == (0, "")
     assert digests(out) == expected
