@@ -41,7 +41,7 @@ DIED = "its process died (out of memory?)"
 # The processes of the jobs are forked from a server that has imported what they need, which takes
 # each of them seconds otherwise. Forked from this process, they would inherit torch's threads.
 _SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["calcgpt.lab.job", "torch._dynamo"])  # AdamW imports the latter
+_SERVER.set_forkserver_preload(["calcgpt.lab.job"])
 
 
 def ablate(

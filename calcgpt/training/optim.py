@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from inspect import unwrap
+from typing import Any
 
 import torch
 from torch import nn
@@ -31,21 +34,34 @@ def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
         (hidden if is_hidden else rest).append(parameter)
     if not hidden:  # a model without blocks
         return [_adamw(rest, config)]
-    matrices = torch.optim.Muon(
+    matrices = _without_dynamo(torch.optim.Muon)(
         hidden, lr=config.muon_lr, weight_decay=config.weight_decay, momentum=0.95
     )
     return [matrices, _adamw(rest, config)]
 
 
-def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> torch.optim.Optimizer:
+def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> Any:
     # One fused kernel for all parameters: launches would take most of a tiny model's step.
-    return torch.optim.AdamW(
+    return _without_dynamo(torch.optim.AdamW)(
         parameters,
         lr=config.lr,
         betas=(config.beta1, config.beta2),
         weight_decay=config.weight_decay,
         fused=True,
     )
+
+
+@cache
+def _without_dynamo(optimizer: type[torch.optim.Optimizer]) -> Any:
+    """Returns a class that differs only in what its methods import.
+
+    torch wraps them for steps that are compiled, which ours never are. The first call of each
+    wrapper imports torch._dynamo, which takes seconds.
+    """
+    names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
+    methods = {name: unwrap(getattr(optimizer, name)) for name in names}
+    step = torch.no_grad()(unwrap(optimizer.step))
+    return type(optimizer.__name__, (optimizer,), {**methods, "step": step})
 
 
 def constant(progress: float) -> float:
