@@ -1,4 +1,5 @@
-"""The ASGI application, made from settings and a loader of models.
+"""The ASGI application, made from settings and a loader of models, and its endpoints for operators
+and browsers: models, health, metrics, the page and the documentation.
 
 `python -m api.app docs/openapi.json` writes the OpenAPI document.
 """
@@ -14,16 +15,20 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import fastapi_offline
 import torch
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
+from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
-from api import calculate, completions, operations, problems
+from api import calculate, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, RequestLog, SecurityHeaders
 from api.models import LoadedModel, Loader, ModelPool
+from api.problems import API_RESPONSES, responses
+from api.schemas import ModelList, Status
 from api.service import Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
@@ -48,6 +53,13 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 # Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
 # more requests per second and a lower latency (docs/LOG.md).
 SWITCH_SECONDS = 0.001
+
+STATIC = Path(__file__).parent / "static"
+SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
+METRICS_EXAMPLE = {
+    "schema": {"type": "string"},
+    "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
+}
 
 
 def prepare(settings: Settings) -> None:
@@ -100,7 +112,7 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,  # api/operations.py serves it from local files
+        docs_url=None,  # `_add_pages` serves it from local files
         redoc_url=None,
     )
     app.state.service = service
@@ -112,10 +124,62 @@ def create_app(
 
     app.include_router(calculate.router(service))
     app.include_router(completions.router(service))
-    app.include_router(operations.router(service))
-    operations.install(app)
+    app.include_router(_operator_routes(service))
+    _add_pages(app)
     _add_middleware(app, settings, metrics)
     return app
+
+
+def _operator_routes(service: Service) -> APIRouter:
+    """Returns the routes of /healthz, /readyz, /metrics and /v1/models."""
+    routes = APIRouter()
+
+    @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
+    async def models() -> ModelList:
+        """List the models: their names, the problems they can be given, and their scores."""
+        default = service.models.default
+        return ModelList(data=[model.describe(model is default) for model in service.models])
+
+    @routes.get("/healthz", tags=["operations"])
+    async def healthz() -> Status:
+        """Check that the process is alive."""
+        default = service.models.default
+        return Status(status="ok", model=default.name if default else None)
+
+    @routes.get("/readyz", tags=["operations"], responses=responses(503))
+    async def readyz() -> Status:
+        """Check that the default model is loaded."""
+        return Status(status="ok", model=service.models.find().name)
+
+    @routes.get(
+        "/metrics",
+        tags=["operations"],
+        response_class=Response,
+        responses={200: {"content": {"text/plain": METRICS_EXAMPLE}}},
+    )
+    async def metrics() -> Response:
+        """Return the metrics in Prometheus' text format."""
+        body, media_type = service.metrics.render()
+        return Response(body, media_type=media_type)
+
+    return routes
+
+
+def _add_pages(app: FastAPI) -> None:
+    """Adds `/`, `/docs` and their files. All are local: they load nothing from another host."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/")
+    async def index() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    @routes.get("/docs")
+    async def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html")
+
+    app.include_router(routes)
+    app.mount("/static/swagger", StaticFiles(directory=SWAGGER), name="swagger")
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from api.problems import ProblemError
+from api.schemas import Domain, Model
 from api.settings import Settings
 from calcgpt.checkpoint import CONFIG, Checkpoint, default_root, resolve
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
+from datagen.notation import WIDTH
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +34,26 @@ class LoadedModel:
     def name(self) -> str:
         """The name of the checkpoint."""
         return self.checkpoint.name
+
+    def describe(self, default: bool) -> Model:
+        """Returns its entry in /v1/models."""
+        domain = None
+        if self.calculator:
+            below = self.calculator.domain.below
+            domain = Domain(max_characters=WIDTH, below=below, works_in_steps=below is not None)
+        scores = self.checkpoint.metrics.get("test")
+        names = ("n", "char_accuracy", "exact_match", "by_operation")
+        return Model(
+            id=self.name,
+            default=default,
+            description=self.checkpoint.recipe.description,
+            parameters=self.checkpoint.model.n_parameters(),
+            engine=self.engine,
+            domain=domain,
+            metrics={name: scores[name] for name in names if name in scores}
+            if isinstance(scores, dict)
+            else None,
+        )
 
 
 Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; may block

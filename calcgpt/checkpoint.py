@@ -164,8 +164,13 @@ def default_root() -> Path:
     return local if local.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
 
 
-def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
-    """Returns the README of a checkpoint in Markdown: the model, its training and its scores."""
+def model_card(
+    name: str, recipe: Recipe, metrics: dict[str, Any], source: str = "beside this file"
+) -> str:
+    """Returns the README of a checkpoint in Markdown: the model, its training and its scores.
+
+    `source` says where the recipe and the metrics are.
+    """
     model, train = recipe.model, recipe.train
     lines = [
         f"# {name}",
@@ -191,7 +196,7 @@ def model_card(name: str, recipe: Recipe, metrics: dict[str, Any]) -> str:
         lines += [markdown_table(header, rows), ""]
     lines += [
         "It is a research artefact: its answers can be wrong, and `calcgpt calc` says when they",
-        "are. Made from `config.json` and `metrics.json` beside this file.",
+        f"are. Made from `config.json` and `metrics.json` {source}.",
     ]
     return "\n".join(lines) + "\n"
 

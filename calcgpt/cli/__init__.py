@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from calcgpt.cli import checkpoints, data, experiments, pictures, training
+from calcgpt.cli import checkpoints, data, experiments, training
 from datagen.errors import UserError
 
 
@@ -57,7 +57,7 @@ def cli() -> None:
     """
 
 
-for module in (data, training, checkpoints, pictures, experiments):
+for module in (data, training, checkpoints, experiments):
     for command in module.COMMANDS:
         cli.add_command(command)
 

@@ -22,8 +22,14 @@ from calcgpt.checkpoint import (
 from calcgpt.data.problems import Line, read_problems
 from calcgpt.errors import DataError
 from calcgpt.evaluation.calibration import confidence_record
-from calcgpt.evaluation.evaluate import Evaluation, answer_field, by_operand_length, evaluate
-from calcgpt.evaluation.first_errors import first_error, first_error_record
+from calcgpt.evaluation.evaluate import (
+    Evaluation,
+    answer_field,
+    by_operand_length,
+    evaluate,
+    first_error,
+    first_error_record,
+)
 from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Accuracy, Scores, read_scores
 from calcgpt.tables import markdown_table, text_table

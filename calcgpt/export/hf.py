@@ -19,18 +19,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError
 
-from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
+from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, DataError, missing_extra
-from calcgpt.export.exporter import EXAMPLE_PROMPT, export_card
 from calcgpt.export.hf_classes import HFClass, hf_class_of
+from datagen.arithmetic import Number, Operation, Problem
 from datagen.files import new_folder, write_json, write_text
+from datagen.notation import render_prompt
 
 if TYPE_CHECKING:
     import tokenizers
     from transformers import PreTrainedModel
 
 
+EXAMPLE_PROMPT = render_prompt(Problem(Number(1250, True), Operation("*"), Number(300, False)))
 STOP = "$"  # ends a problem
 NOTATION = "$()="  # characters of every problem
 MARKER = "generation_config.json"  # a file that no checkpoint of ours has
@@ -68,7 +70,7 @@ token for it.
 
 
 def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes a model of `transformers`; see `Exporter`."""
+    """Writes a model of `transformers`; see `calcgpt.export.Exporter`."""
     name, hf_class = hf_class_of(checkpoint.model.config)
     check_replaceable(out, MARKER, force)
     with new_folder(out) as staging:
@@ -173,7 +175,8 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str) -> str:
         end="end of the context" if stop_id(tokenizer) is None else "closing `$`",
     )
     unknown = UNKNOWN_CHARACTERS if tokenizer.one_a_character else ""
-    return HEADER + export_card(folder, checkpoint) + use + unknown
+    card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
+    return HEADER + card + use + unknown
 
 
 def _prompt(checkpoint: Checkpoint) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, check_replaceable
-from calcgpt.export.exporter import EXAMPLE_PROMPT, export_card
+from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, check_replaceable, model_card
+from calcgpt.export.hf import EXAMPLE_PROMPT
 from calcgpt.inference.onnx_graph import GRAPH, check, require, to_onnx
 from datagen.files import new_folder, write_bytes, write_text
 
@@ -66,7 +66,7 @@ prompt is a list of them"""
 
 
 def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes model.onnx, tokenizer.json and README.md; see `Exporter`."""
+    """Writes model.onnx, tokenizer.json and README.md; see `calcgpt.export.Exporter`."""
     require("onnxruntime", "onnx", "onnxscript")
     check_replaceable(out, GRAPH, force)
     with new_folder(out) as staging:
@@ -86,7 +86,8 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     vocabulary = json.loads(tokenizer.to_json())["vocabulary"]
     solves = tokenizer.one_a_character and set(EXAMPLE_PROMPT) <= set(vocabulary)
-    return export_card(folder, checkpoint) + USE.format(
+    card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
+    return card + USE.format(
         name=checkpoint.name,
         tokens="" if tokenizer.one_a_character else LONG_TOKENS,
         L=config.n_layer,

@@ -24,7 +24,7 @@ from serving import Server, events_of, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
 from api.app import create_app
-from api.protocol import BoundedProtocol
+from api.server import BoundedProtocol
 from api.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

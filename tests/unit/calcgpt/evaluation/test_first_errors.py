@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.data.problems import Line, split_line
-from calcgpt.evaluation.evaluate import Evaluation, score
-from calcgpt.evaluation.first_errors import (
+from calcgpt.evaluation.evaluate import (
     ACCEPTED,
     BEYOND,
     KINDS,
+    Evaluation,
     FirstError,
     first_error,
     first_error_record,
+    score,
 )
 from datagen.arithmetic import Problem
 from datagen.notation import parse_prompt

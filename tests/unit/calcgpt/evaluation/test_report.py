@@ -17,8 +17,12 @@ from calcgpt.config import Recipe
 from calcgpt.data.problems import split_line
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluation.calibration import confidence_record
-from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, score
-from calcgpt.evaluation.first_errors import first_error_record
+from calcgpt.evaluation.evaluate import (
+    Evaluation,
+    by_operand_length,
+    first_error_record,
+    score,
+)
 from calcgpt.evaluation.report import (
     comparison_table,
     confidence_line,
