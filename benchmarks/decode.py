@@ -24,8 +24,8 @@ from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
+from calcgpt.inference.engines import OnnxDecoder, cached_graph
 from calcgpt.inference.generate import Decoder, generate
-from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 

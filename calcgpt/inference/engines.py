@@ -1,16 +1,47 @@
-"""Engines: the libraries that can decode with a checkpoint, by name."""
+"""Engines: the libraries that can decode with a checkpoint, by name.
+
+onnxruntime runs on the CPU. Its operators cost a fraction of the microseconds that torch's take to
+call. Making a graph for it takes seconds, so graphs are cached: in $CALCGPT_CACHE, or else in
+`calcgpt` within $XDG_CACHE_HOME or ~/.cache. A cache file is the SHA-256 of a graph followed by the
+graph.
+
+Shapes: B sequences, T new tokens, P past tokens, G key/value heads, D head width, V vocabulary.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
+from calcgpt.inference.onnx_graph import (
+    check,
+    input_output_names,
+    new_session,
+    require,
+    to_onnx,
+    zero_past,
+)
+from calcgpt.model.gpt import LanguageModel
 
 AUTO = "auto"  # the fastest engine that can run the checkpoint
+MAX_GRAPHS = 16  # in the cache; the least recently used are removed
+PACKAGE = Path(__file__).parents[1]
+SOURCES = ("config.py", "model/**/*.py", "inference/onnx_graph.py")  # what a graph depends on
+DIGEST_SIZE = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
 
@@ -57,3 +88,123 @@ def load_decoder(
         names = ", ".join([AUTO, *sorted(ENGINES)])
         raise ConfigError(f"unknown engine {engine!r}; valid names: {names}")
     return engine, ENGINES[engine](checkpoint, threads)
+
+
+class OnnxCache:
+    """The key/value cache in the form of the graph: tokens (B, P), and keys and values
+    (B, G, P, D) by layer."""
+
+    def __init__(self, past: Sequence[npt.NDArray[np.generic]]) -> None:
+        self.past = list(past)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keeps only these rows of the batch. rows: (B',) indices, which may repeat."""
+        index = rows.numpy()
+        self.past = [part[index] for part in self.past]
+
+
+class OnnxDecoder:
+    """A `Decoder` that onnxruntime runs on the CPU."""
+
+    def __init__(self, model: LanguageModel, graph: bytes, threads: int | None = None) -> None:
+        """Loads the model's serialized graph. `threads` of the CPU default to torch's number."""
+        self.config = model.config
+        self._model = model
+        self._inputs, self._outputs = input_output_names(model)
+        self._session = new_session(graph, threads)
+
+    def new_cache(self, batch: int, n_token: int) -> OnnxCache:
+        """Returns an empty cache for `batch` sequences."""
+        return OnnxCache([part.numpy() for part in zero_past(self._model, batch)])
+
+    def __call__(
+        self, tokens_BT: torch.Tensor, cache: OnnxCache, last_only: bool = False
+    ) -> torch.Tensor:
+        """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
+        feed = dict(zip(self._inputs, (tokens_BT.numpy(), *cache.past), strict=True))
+        logits_BTV, *cache.past = self._session.run(self._outputs, feed)
+        return torch.from_numpy(logits_BTV[:, -1:] if last_only else logits_BTV)
+
+
+def cached_graph(model: LanguageModel) -> bytes:
+    """Returns the serialized graph of a model from the cache.
+
+    A graph that is not there is made, checked against the model and added. Raises UserError if a
+    library is missing, and the errors of `to_onnx` and `check`.
+    """
+    require("onnxruntime")
+    path = cache_folder() / f"{graph_key(model)}.graph"
+    graph = read_graph(path)
+    if graph is None:
+        log.info("making a graph for onnxruntime, once: %s", path)
+        require("onnx", "onnxscript")
+        graph = to_onnx(model).SerializeToString()
+        check(model, graph)
+        try:
+            write_graph(path, graph)
+        except OSError as error:
+            log.warning("cannot cache the graph; it will be made again next time: %s", error)
+    return graph
+
+
+def cache_folder() -> Path:
+    """Returns the folder of the graphs, which need not exist."""
+    if folder := os.environ.get("CALCGPT_CACHE"):
+        return Path(folder)
+    if folder := os.environ.get("XDG_CACHE_HOME"):
+        return Path(folder, "calcgpt")
+    try:
+        return Path.home() / ".cache" / "calcgpt"
+    except RuntimeError:  # a user without a home directory: nothing can be cached
+        return Path(os.devnull, "calcgpt")
+
+
+def graph_key(model: LanguageModel, package: Path = PACKAGE) -> str:
+    """Returns the SHA-256 of everything that a graph and its check depend on: the model, the code
+    in `package`, and the versions of torch and onnxruntime.
+
+    The versions of onnx and onnxscript are not included: a cached graph works without them, and it
+    was checked.
+    """
+    import onnxruntime
+
+    versions = (__version__, torch.__version__, onnxruntime.__version__)
+    digest = hashlib.sha256(repr(versions).encode())
+    for source in sorted(file for pattern in SOURCES for file in package.glob(pattern)):
+        digest.update(repr((source.relative_to(package), source.read_bytes())).encode())
+    digest.update(model.config.model_dump_json().encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(repr((name, tensor.dtype, tensor.shape)).encode())
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def read_graph(path: Path) -> bytes | None:
+    """Returns the graph in a cache file, or None if the file is missing or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, graph = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
+    if hashlib.sha256(graph).digest() != digest:
+        log.warning("%s is damaged; the graph is made again", path)
+        return None
+    with suppress(OSError):  # the folder may be read-only
+        os.utime(path)
+    return graph
+
+
+def write_graph(path: Path, graph: bytes) -> None:
+    """Writes a cache file, then remove the least recently used ones beyond MAX_GRAPHS.
+
+    The file is whole or absent, even if several processes write it at once.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent) as staging:
+        staged = Path(staging, path.name)
+        staged.write_bytes(hashlib.sha256(graph).digest() + graph)
+        staged.replace(path)
+    with suppress(OSError):  # another process may be removing the same files
+        graphs = path.parent.glob(f"*{path.suffix}")
+        for old in sorted(graphs, key=lambda file: file.stat().st_mtime)[:-MAX_GRAPHS]:
+            old.unlink()

@@ -13,7 +13,7 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.inference import onnx_engine
+from calcgpt.inference import engines
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every model is exported as the graph of `tiny`, which takes no time."""
     proto = onnx.load_from_string(tiny_graph)
-    monkeypatch.setattr(onnx_engine, "to_onnx", lambda model: proto)
+    monkeypatch.setattr(engines, "to_onnx", lambda model: proto)
 
 
 @pytest.mark.parametrize("engine", [AUTO, *ENGINES])

@@ -18,9 +18,8 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference import onnx_engine
-from calcgpt.inference.generate import Sampling, generate
-from calcgpt.inference.onnx_engine import (
+from calcgpt.inference import engines
+from calcgpt.inference.engines import (
     MAX_GRAPHS,
     PACKAGE,
     OnnxDecoder,
@@ -30,6 +29,7 @@ from calcgpt.inference.onnx_engine import (
     read_graph,
     write_graph,
 )
+from calcgpt.inference.generate import Sampling, generate
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -73,7 +73,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -> CountingExporter:
     counting = CountingExporter(onnx.load_from_string(tiny_graph))
-    monkeypatch.setattr(onnx_engine, "to_onnx", counting)
+    monkeypatch.setattr(engines, "to_onnx", counting)
     return counting
 
 
