@@ -82,14 +82,14 @@ def install(app: FastAPI) -> None:
     """Registers the exception handlers."""
 
     @app.exception_handler(ProblemError)
-    async def known(request: Request, error: ProblemError) -> JSONResponse:
+    async def problem_error(request: Request, error: ProblemError) -> JSONResponse:
         return problem(
             error.status, error.detail, kind=error.kind, headers=error.headers, **error.extra
         )
 
     @app.exception_handler(ExpressionError)
     async def bad_expression(request: Request, error: ExpressionError) -> JSONResponse:
-        return await known(request, of_expression(error))
+        return await problem_error(request, of_expression(error))
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:

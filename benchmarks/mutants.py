@@ -117,26 +117,26 @@ def called_by_the_import_alone(module: ast.Module) -> set[str]:
 def subjects() -> dict[str, list[Mutant]]:
     """All mutants, by the first pattern that their file matches."""
     settings = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["tool"]["mutmut"]
-    found: dict[str, list[Mutant]] = {pattern: [] for pattern in settings["only_mutate"]}
+    by_subject: dict[str, list[Mutant]] = {pattern: [] for pattern in settings["only_mutate"]}
     for folder in settings["source_paths"]:
         for path in sorted(Path(folder).rglob("*.py")):
             if any(fnmatch(path.as_posix(), other) for other in settings["do_not_mutate"]):
                 continue
-            for pattern, mutants in found.items():
+            for pattern, mutants in by_subject.items():
                 if fnmatch(path.as_posix(), pattern):
                     mutants += mutants_of(path)
                     break
-    if empty := [pattern for pattern, mutants in found.items() if not mutants]:
+    if empty := [pattern for pattern, mutants in by_subject.items() if not mutants]:
         raise SystemExit(f"no mutants: {', '.join(empty)}")
-    return found
+    return by_subject
 
 
-def draw(found: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, list[Mutant]]:
+def draw(by_subject: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, list[Mutant]]:
     """At least `n` in all, and at least one of each subject."""
-    total = sum(map(len, found.values()))
+    total = sum(map(len, by_subject.values()))
     return {
         subject: random.Random(seed).sample(mutants, -(-len(mutants) * min(n, total) // total))
-        for subject, mutants in found.items()
+        for subject, mutants in by_subject.items()
     }
 
 
@@ -182,14 +182,14 @@ def main() -> None:
     os.chdir(Path(__file__).resolve().parents[1])
     if not chosen.resume:
         shutil.rmtree(WORK, ignore_errors=True)
-    found = subjects()
-    sample = draw(found, chosen.mutants, chosen.seed)
+    by_subject = subjects()
+    sample = draw(by_subject, chosen.mutants, chosen.seed)
     tried = [mutant for mutants in sample.values() for mutant in mutants]
     if pending := [mutant for mutant in tried if mutant.status() == UNTRIED]:
         run(pending, chosen.processes)
 
-    rows = {name: {"mutants": len(found[name])} | summary(sample[name]) for name in found}
-    rows["all"] = {"mutants": sum(map(len, found.values()))} | summary(tried)
+    rows = {name: {"mutants": len(by_subject[name])} | summary(sample[name]) for name in by_subject}
+    rows["all"] = {"mutants": sum(map(len, by_subject.values()))} | summary(tried)
     survivors = [mutant.describe() for mutant in tried if mutant.status() in SURVIVED]
     survivors.sort(key=lambda survivor: (survivor["file"], survivor["line"]))
     print(table(rows))

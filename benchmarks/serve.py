@@ -75,8 +75,8 @@ def problems() -> list[str]:
     """Returns problems of the blog's distribution as expressions, such as `12.5*3`."""
     drawn = [
         problem
-        for piece in distribution("blog")(bit_generator(0, 0, 0), PROBLEMS)
-        for problem in piece.to_problems()
+        for block in distribution("blog")(bit_generator(0, 0, 0), PROBLEMS)
+        for problem in block.to_problems()
     ]
     return [
         f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}"
@@ -105,9 +105,9 @@ def running(
                 if process.poll() is not None or time.monotonic() > deadline:
                     sys.exit(f"{command} does not serve:\n{text}")
                 time.sleep(0.05)
-            found = re.search(rf"http://{re.escape(LOOPBACK)}:(\d+)", text)
-            assert found
-            yield int(found[1])
+            match = re.search(rf"http://{re.escape(LOOPBACK)}:(\d+)", text)
+            assert match
+            yield int(match[1])
         finally:
             process.terminate()
 

@@ -58,14 +58,14 @@ class Loop:
 def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     """Returns loops of both models with the same weights. Exits if their losses differ."""
     torch.manual_seed(0)
-    ours = build_model(config, VOCABULARY).to(device)
+    gpt = build_model(config, VOCABULARY).to(device)
     _, hf_class = hf_class_of(config)
-    theirs = hf_class.build(ours, bos_token_id=None, eos_token_id=None, pad_token_id=None)
-    theirs = theirs.to(device)
+    peer = hf_class.build(gpt, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    peer = peer.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
     both = {
-        "calcgpt": Loop(ours, ours, batch),
-        PEER: Loop(theirs, lambda tokens: theirs(tokens, use_cache=False).logits, batch),
+        "calcgpt": Loop(gpt, gpt, batch),
+        PEER: Loop(peer, lambda tokens: peer(tokens, use_cache=False).logits, batch),
     }
     own, peers = ([float(loop.step()) for _ in range(3)] for loop in both.values())
     if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):

@@ -53,8 +53,8 @@ def threshold_without_error(confidences: Sequence[float], right: Sequence[bool])
     """
     rows = list(zip(confidences, right, strict=True))
     highest = max((value for value, is_right in rows if not is_right), default=0.0)
-    kept = len(rows) if all(right) else sum(value > highest for value in confidences)
-    return Threshold(highest, kept / len(rows))
+    n_kept = len(rows) if all(right) else sum(value > highest for value in confidences)
+    return Threshold(highest, n_kept / len(rows))
 
 
 def confidence_record(

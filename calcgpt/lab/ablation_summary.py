@@ -95,8 +95,8 @@ class VariantSummary:
         losses: dict[int, Estimate | None] = {}
         for index, context in enumerate(self.scores[0].contexts):
             values = [score.contexts[index].val_loss for score in self.scores]
-            known = [value for value in values if value is not None]
-            losses[context.block_size] = Estimate(known) if len(known) == len(values) else None
+            numbers = [value for value in values if value is not None]
+            losses[context.block_size] = Estimate(numbers) if len(numbers) == len(values) else None
         return losses
 
 

@@ -101,11 +101,11 @@ def names(folders: Sequence[Path]) -> list[str]:
 def field_differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
     """Returns field -> its value in each run, for the fields in which the recipes differ. The value
     is None for a run without the field or without a recipe."""
-    known = [run.fields for run in runs if run.fields is not None]
-    different = {field for fields in known[1:] for field in differences(known[0], fields)}
+    recipes = [run.fields for run in runs if run.fields is not None]
+    different = {field for fields in recipes[1:] for field in differences(recipes[0], fields)}
     return {
         field: [None if run.fields is None else run.fields.get(field) for run in runs]
-        for field in dict.fromkeys(field for fields in known for field in fields)
+        for field in dict.fromkeys(field for fields in recipes for field in fields)
         if field in different
     }
 

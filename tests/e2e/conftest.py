@@ -56,7 +56,7 @@ def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda m: is_defect(m) and errors.append(m.text))
-        page.on("request", lambda asked: requested.append(asked.url))
+        page.on("request", lambda sent: requested.append(sent.url))
         page.goto(at)
         return page
 

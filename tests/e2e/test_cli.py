@@ -45,16 +45,16 @@ def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
     assert load_metrics(tmp_path / "run" / "step-00000020")["validation"]["n"] == 100
 
     evaluate = ["eval", "run", "--data", "data/test.txt", "--quiet"]
-    shown = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3, cwd=tmp_path)
-    assert "greedy decoding" in shown
+    output = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3, cwd=tmp_path)
+    assert "greedy decoding" in output
     record = json.loads((tmp_path / "scores.json").read_text())
     assert record["n"] == 60 == sum(group["n"] for group in record["by_operation"].values())
     for part in (record, *record["by_operation"].values()):
         assert {"n", "char_accuracy", "exact_match"} <= part.keys()
     assert record["manifest_sha256"] == sha256(manifest)
-    assert f"{record['exact_match']:.4f}" in shown
+    assert f"{record['exact_match']:.4f}" in output
     # Twenty steps teach nothing: three wrong answers follow the header.
-    assert len(shown.partition("problem ")[2].splitlines()) == 4
+    assert len(output.partition("problem ")[2].splitlines()) == 4
 
     sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5, cwd=tmp_path)
     assert "sampled at temperature 1" in sampled

@@ -126,27 +126,27 @@ def program(data: Path, by_one: Path, out: Path) -> None:
 
 def communicate(out: Path) -> dict[str, object]:
     """Returns the results of communication in this process."""
-    said: dict[str, object] = {}
+    results: dict[str, object] = {}
     with process_group() as group:
         assert isinstance(group, ProcessGroup)
         rank = group.rank
-        said["all_reduce_max"] = group.all_reduce_max(15 * rank)
-        said["all_reduce_sum"] = group.all_reduce_sum(torch.tensor(1.5 + rank))
-        said["broadcast"] = group.broadcast(f"of {rank}")
+        results["all_reduce_max"] = group.all_reduce_max(15 * rank)
+        results["all_reduce_sum"] = group.all_reduce_sum(torch.tensor(1.5 + rank))
+        results["broadcast"] = group.broadcast(f"of {rank}")
         before = torch.get_rng_state()
         group.seed_step(7, 3)
-        said["stream goes on"] = torch.equal(before, torch.get_rng_state())
-        said["first draw"] = torch.rand(()).item()
+        results["stream goes on"] = torch.equal(before, torch.get_rng_state())
+        results["first draw"] = torch.rand(()).item()
         group.seed_step(7, 3)
-        said["first draw again"] = torch.rand(()).item()
+        results["first draw again"] = torch.rand(()).item()
         for case, failing in {"both fail": (0, 1), "second fails": (1,)}.items():
             try:
                 with group.share_errors():
                     if rank in failing:
                         raise DataError(f"error of {rank}")
             except UserError as error:
-                said[case] = f"{type(error).__name__}: {error}"
-    return said
+                results[case] = f"{type(error).__name__}: {error}"
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -190,8 +190,8 @@ def rows(run: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def assert_same_metrics(ours: Path, theirs: Path, tolerance: float) -> None:
-    a, b = rows(ours), rows(theirs)
+def assert_same_metrics(actual: Path, expected: Path, tolerance: float) -> None:
+    a, b = rows(actual), rows(expected)
     assert [row.keys() for row in a] == [row.keys() for row in b]
     assert len(a) == 8 + 2
     for mine, other in zip(a, b, strict=True):
@@ -204,10 +204,10 @@ def assert_same_metrics(ours: Path, theirs: Path, tolerance: float) -> None:
 def test_two_processes_have_the_losses_of_one(
     by_one: Path, by_two: Path, name: str, how: str
 ) -> None:
-    ours, theirs = by_two / how / name, by_one / name
-    assert_same_metrics(ours, theirs, TOLERANCE.get(name, 1e-5))
+    a, b = by_two / how / name, by_one / name
+    assert_same_metrics(a, b, TOLERANCE.get(name, 1e-5))
     if name != "unlike":  # its tokens are fewer: narrower micro-batches have less padding
-        assert [row.get("tokens") for row in rows(ours)] == [r.get("tokens") for r in rows(theirs)]
+        assert [row.get("tokens") for row in rows(a)] == [r.get("tokens") for r in rows(b)]
 
 
 def test_of_rows_of_unlike_lengths_all_processes_count_the_tokens(by_two: Path) -> None:
@@ -217,19 +217,19 @@ def test_of_rows_of_unlike_lengths_all_processes_count_the_tokens(by_two: Path) 
 
 @pytest.mark.parametrize("how", HOW)
 def test_the_processes_leave_one_plain_run(by_one: Path, by_two: Path, how: str) -> None:
-    ours, theirs = by_two / how / "everything", by_one / "everything"
-    names = [sorted(p.relative_to(run) for p in run.rglob("*")) for run in (ours, theirs)]
+    actual, expected = by_two / how / "everything", by_one / "everything"
+    names = [sorted(p.relative_to(run) for p in run.rglob("*")) for run in (actual, expected)]
     events = re.compile("tfevents")
     plain = [[path for path in of if not events.search(path.name)] for of in names]
     assert plain[0] == plain[1]
     assert len(names[0]) == len(names[1])  # one writer of TensorBoard
     for name in ("model.safetensors", "training.safetensors"):
-        a, b = load_file(ours / LAST / name), load_file(theirs / LAST / name)
+        a, b = load_file(actual / LAST / name), load_file(expected / LAST / name)
         assert a.keys() == b.keys()
         assert {k: (t.shape, t.dtype) for k, t in a.items()} == {
             k: (t.shape, t.dtype) for k, t in b.items()
         }
-    assert Checkpoint.load(ours / LAST).model(torch.tensor([[1, 2]])).shape == (1, 2, 21)
+    assert Checkpoint.load(actual / LAST).model(torch.tensor([[1, 2]])).shape == (1, 2, 21)
 
 
 @pytest.mark.parametrize("case", ["by one, then ddp", "ddp, then fsdp2", "fsdp2, then ddp"])
@@ -264,10 +264,10 @@ def test_each_process_has_its_own_dropout_and_the_same_on_resume(
 
 def test_processes_communicate(by_two: Path) -> None:
     main, other = (json.loads((by_two / f"process-{r}.json").read_text()) for r in range(2))
-    for said in (main, other):
-        assert said["all_reduce_max"] == 15
-        assert said["all_reduce_sum"] == 4.0
-        assert said["broadcast"] == "of 0"
+    for results in (main, other):
+        assert results["all_reduce_max"] == 15
+        assert results["all_reduce_sum"] == 4.0
+        assert results["broadcast"] == "of 0"
     assert main["stream goes on"]
     assert not other["stream goes on"]
     assert other["first draw"] == other["first draw again"] != main["first draw"]

@@ -59,9 +59,9 @@ def hasty() -> Iterator[Server]:
 def memory(running: Server) -> int:
     """Returns the resident memory of the process, in bytes."""
     status = Path(f"/proc/{running.process.pid}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert found
-    return int(found[1]) * 1024
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert match
+    return int(match[1]) * 1024
 
 
 # Clients that disconnect, or request too much.

@@ -21,9 +21,9 @@ def commands(page: Path) -> Iterator[str]:
     for block in re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL):
         lines = iter(block.replace("\\\n", " ").splitlines())
         for line in lines:
-            if here := re.search(r"<<'(\w+)'", line):
-                body = iter(lines.__next__, here[1])
-                line = "\n".join([line, *body, here[1]])
+            if heredoc := re.search(r"<<'(\w+)'", line):
+                body = iter(lines.__next__, heredoc[1])
+                line = "\n".join([line, *body, heredoc[1]])
             yield line
 
 

@@ -44,10 +44,10 @@ def test_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> None:
 
 
 def test_a_stream_sends_one_character_at_a_time(client: openai.OpenAI) -> None:
-    *pieces, last, usage = client.completions.create(
+    *chunks, last, usage = client.completions.create(
         **REQUEST, stream=True, stream_options={"include_usage": True}
     )
-    assert [piece.choices[0].text for piece in pieces] == list(COMPLETION)
+    assert [chunk.choices[0].text for chunk in chunks] == list(COMPLETION)
     assert last.choices[0].finish_reason == "stop"
     assert usage.usage
     assert usage.usage.completion_tokens == USAGE["completion_tokens"]

@@ -37,12 +37,12 @@ def rows(page: Page) -> list[str]:
 def violations(page: Page) -> list[Any]:
     """Returns what axe finds wrong, contrast of hidden text included."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found = axe.run(page).response["violations"]
+    all_rules = axe.run(page).response["violations"]
     page.evaluate(
         "() => document.querySelectorAll('[aria-hidden]').forEach(e => e.ariaHidden = null)"
     )
     only_contrast = {"runOnly": ["color-contrast"]}
-    return found + axe.run(page, options=only_contrast).response["violations"]
+    return all_rules + axe.run(page, options=only_contrast).response["violations"]
 
 
 # axe passes over what is a single character long.
@@ -76,13 +76,13 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     )
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
-    asked = {"expression": "12.5*3", "model": "steps"}
-    (node,) = httpx.post(f"{address}/v1/calculate", json=asked).json()["nodes"]
-    shown = rows(page)
-    assert shown[0] == node["prompt"]
-    assert "".join(shown[1:]) == node["output"]
-    assert all(row[0] in MARKS for row in shown[1:])
-    assert not any(mark in row[1:] for row in shown[1:] for mark in set(MARKS) - {"$"})
+    body = {"expression": "12.5*3", "model": "steps"}
+    (node,) = httpx.post(f"{address}/v1/calculate", json=body).json()["nodes"]
+    work = rows(page)
+    assert work[0] == node["prompt"]
+    assert "".join(work[1:]) == node["output"]
+    assert all(row[0] in MARKS for row in work[1:])
+    assert not any(mark in row[1:] for row in work[1:] for mark in set(MARKS) - {"$"})
 
     characters = page.locator("#nodes .line:not(:first-child) .characters span")
     assert characters.count() == len(node["output"])
@@ -156,14 +156,14 @@ def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
 
 
 def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
-    asked = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
-    truth = httpx.post(f"{address}/v1/calculate", json=asked).json()
+    body = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
+    truth = httpx.post(f"{address}/v1/calculate", json=body).json()
     assert [node["agrees"] for node in truth["nodes"]] == [
         True,
         False,
         False,
     ]  # else choose another
-    calculate(page, asked["expression"], asked["model"])
+    calculate(page, body["expression"], body["model"])
     answered(page, truth["result"])
     box = page.locator("#answer .disagrees")
     expect(box).to_contain_text("✗Exact arithmetic disagrees")

@@ -26,7 +26,7 @@ def selected(page: Page) -> str:
 
 
 def test_an_error_marks_its_position(page: Page) -> None:
-    for expression, place, line in [
+    for expression, marked, line in [
         ("12.5*(3+x)", "x", "A number is expected, not 'x'."),
         (
             "1 + 😀 + 2",
@@ -41,7 +41,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         expect(alert).to_contain_text(line)
         mark = alert.locator("mark").inner_text()
         assert mark == selected(page)
-        assert mark in place
+        assert mark in marked
         assert alert.locator(".place").inner_text() == expression
         expect(page.locator("#answer")).to_be_empty()
     calculate(page, "12.5*")
@@ -185,5 +185,5 @@ READ = """async (bytes, sizes) => {
 
 
 def test_a_stream_is_read_in_pieces_of_any_size(page: Page) -> None:
-    for found in page.evaluate(READ, list(STREAM.encode())):
-        assert found == EVENTS
+    for events in page.evaluate(READ, list(STREAM.encode())):
+        assert events == EVENTS

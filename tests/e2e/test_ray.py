@@ -123,14 +123,14 @@ def cluster(tiny_folder: Path) -> Iterator[Cluster]:
             env={**os.environ, **ENVIRONMENT},
         ) as process,
     ):
-        found = Cluster(process, Path(folder), f"http://127.0.0.1:{port}")
+        running = Cluster(process, Path(folder), f"http://127.0.0.1:{port}")
         try:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
-            yield found
+            yield running
         finally:
-            found.client.close()
-            processes = found.processes()
+            running.client.close()
+            processes = running.processes()
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=60)  # ends its stdin
             _, left = psutil.wait_procs(processes, timeout=20)

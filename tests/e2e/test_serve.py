@@ -36,20 +36,20 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
         assert running.process.wait(20) == 0
         first, *others = running.records
     assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
-    asked = [(record["path"], record["status"]) for record in others]
-    assert asked == [("/v1/calculate", 200), ("/v1/calculate", 422)]  # health checks say nothing
+    requests = [(record["path"], record["status"]) for record in others]
+    assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422)]  # health checks say nothing
 
 
 def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folder: Path) -> None:
     with server(tiny_folder) as running:
-        for given in ("mine-1.2_3", "no plain word", ""):
+        for client_id in ("mine-1.2_3", "no plain word", ""):
             response = httpx.post(
                 f"{running.address}/v1/calculate",
                 json={"expression": "1+"},
-                headers={"X-Request-ID": given},
+                headers={"X-Request-ID": client_id},
             )
             identity = response.headers["x-request-id"]
-            assert re.fullmatch("mine-1.2_3" if "mine" in given else "[0-9a-f]{32}", identity)
+            assert re.fullmatch("mine-1.2_3" if "mine" in client_id else "[0-9a-f]{32}", identity)
             assert problem(response, 422)["request_id"] == identity
             wait_for(lambda identity=identity: identity in running.log)
             assert running.records[-1]["request_id"] == identity
@@ -98,9 +98,9 @@ def test_the_settings_are_shown_without_secrets(
     monkeypatch.setenv("CALCGPT_RATE_STORAGE", "async+redis://:password@host")
     outcome = run_cli("serve", "--show-config", "--port", 1234, "--no-others")
     assert outcome.code == 0
-    shown = json.loads(outcome.out)
-    assert (shown["port"], shown["others"], shown["deadline"]) == (1234, False, 30.0)
-    assert shown["api_keys"] == ["**********", "**********"]
+    settings = json.loads(outcome.out)
+    assert (settings["port"], settings["others"], settings["deadline"]) == (1234, False, 30.0)
+    assert settings["api_keys"] == ["**********", "**********"]
     for secret in ("sesame", "password"):
         assert secret not in outcome.out + outcome.err
 

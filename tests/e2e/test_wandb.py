@@ -79,24 +79,24 @@ def records(file: Path) -> Iterator[Any]:
 
 def history(file: Path) -> dict[int, dict[str, float]]:
     """The values by step, without what W&B adds."""
-    found = {}
+    rows = {}
     for record in records(file):
         if record.WhichOneof("record_type") == "history":
             row = {
                 item.key or item.nested_key[0]: json.loads(item.value_json)
                 for item in record.history.item
             }
-            found[row["_step"]] = {k: v for k, v in row.items() if not k.startswith("_")}
-    return found
+            rows[row["_step"]] = {k: v for k, v in row.items() if not k.startswith("_")}
+    return rows
 
 
 def measured(out: Path) -> dict[int, dict[str, float]]:
     """The rows of metrics.jsonl by step."""
-    found: dict[int, dict[str, float]] = {}
+    rows: dict[int, dict[str, float]] = {}
     for line in (out / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
-        found.setdefault(row.pop("step"), {}).update(row)
-    return found
+        rows.setdefault(row.pop("step"), {}).update(row)
+    return rows
 
 
 def offline_runs(out: Path) -> list[Path]:
@@ -107,9 +107,9 @@ def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: P
     out = tmp_path / "run"
     for steps, resume in ((10, "no"), (20, "yes")):
         process = start(out, steps, resume)
-        said, _ = process.communicate(timeout=120)
-        assert said.startswith(b"the run is complete; ")
-        assert said.count(b"\n") == 1
+        output, _ = process.communicate(timeout=120)
+        assert output.startswith(b"the run is complete; ")
+        assert output.count(b"\n") == 1
         assert process.returncode == 0
     first, second = offline_runs(out)
     assert (
@@ -118,9 +118,9 @@ def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: P
     rows = measured(out)
     assert list(rows) == list(range(2, 21, 2))
     assert {"loss", "val_loss", "val_exact_match/"} <= rows[20].keys()
-    shown = history(first) | history(second)
+    logged = history(first) | history(second)
     assert list(history(first)) == [2, 4, 6, 8, 10]
-    assert shown == {step: pytest.approx(row) for step, row in rows.items()}
+    assert logged == {step: pytest.approx(row) for step, row in rows.items()}
 
     [begun] = [r.run for r in records(first) if r.WhichOneof("record_type") == "run"]
     assert (begun.project, begun.display_name) == ("mine", "run")
@@ -151,15 +151,15 @@ def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> 
 
 
 def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()  # where W&B would ask for a key
-    process = start(tmp_path / "run", 10, mode="online", stdin=theirs, stdout=theirs)
+    our_side, run_side = pty.openpty()  # where W&B would ask for a key
+    process = start(tmp_path / "run", 10, mode="online", stdin=run_side, stdout=run_side)
     try:
         assert process.wait(60) == 2
-        shown = os.read(ours, 10_000).decode()
+        output = os.read(our_side, 10_000).decode()
     finally:
         process.kill()
-        os.close(ours)
-        os.close(theirs)
-    assert shown.startswith("error: --wandb: not logged in")
-    assert len(shown.splitlines()) == 1
+        os.close(our_side)
+        os.close(run_side)
+    assert output.startswith("error: --wandb: not logged in")
+    assert len(output.splitlines()) == 1
     assert not (tmp_path / "run").exists()

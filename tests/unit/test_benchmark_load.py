@@ -22,7 +22,7 @@ def serving(answer: Callable[[socket.socket, bytes], bool]) -> Iterator[int]:
     def serve() -> None:
         connection, _ = listener.accept()
         with connection:
-            while (asked := connection.recv(65_536)) and answer(connection, asked):
+            while (request := connection.recv(65_536)) and answer(connection, request):
                 pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -38,20 +38,20 @@ def put(answer: Callable[[socket.socket, bytes], bool], seconds: float = 0.05) -
 
 
 def test_responses_are_separated_in_whatever_pieces_they_arrive() -> None:
-    asked = []
+    requests = []
 
     def in_pieces(connection: socket.socket, request: bytes) -> bool:
-        asked.append(request)
+        requests.append(request)
         for byte in ANSWER + b"\r\n\r\n":
             connection.sendall(bytes([byte]))
         return True
 
     load = put(in_pieces)
     assert not load.errors
-    assert len(load.latencies) == len(load.answers) == len(asked)
-    assert asked[0] == REQUESTS[0]
-    assert all(request == REQUESTS[n % 2] for n, request in enumerate(asked))
-    assert load.answers == [(n % 2, 200, b"\r\n\r\n") for n in range(len(asked))]
+    assert len(load.latencies) == len(load.answers) == len(requests)
+    assert requests[0] == REQUESTS[0]
+    assert all(request == REQUESTS[n % 2] for n, request in enumerate(requests))
+    assert load.answers == [(n % 2, 200, b"\r\n\r\n") for n in range(len(requests))]
 
 
 def test_the_status_is_recorded() -> None:

@@ -44,8 +44,8 @@ def instructions() -> list[tuple[str, str]]:
 
 def argument(word: str) -> str:
     """What follows the only instruction of that kind."""
-    (found,) = [rest for other, rest in instructions() if other == word]
-    return found
+    (value,) = [rest for other, rest in instructions() if other == word]
+    return value
 
 
 def in_exec_form(text: str) -> list[str]:
@@ -165,7 +165,7 @@ def test_alerts_are_about_metrics_that_there_are() -> None:
     metrics = Metrics()
     metrics.requests.labels("/v1/calculate", "POST", "500").inc()
     metrics.answers.labels("steps", "false").inc()
-    shown = metrics.render()[0].decode()
+    rendered = metrics.render()[0].decode()
     expressions = [
         rule["expr"] for group in read_yaml("alerts.yml")["groups"] for rule in group["rules"]
     ]
@@ -173,8 +173,8 @@ def test_alerts_are_about_metrics_that_there_are() -> None:
     assert job == read_yaml("prometheus.yml")["scrape_configs"][0]["job_name"]
     assert expressions
     for expression in expressions:
-        assert is_found(expression, shown), expression
-    assert not is_found('rate(calcgpt_sheds_total{reason="none"}[5m])', shown)
+        assert is_found(expression, rendered), expression
+    assert not is_found('rate(calcgpt_sheds_total{reason="none"}[5m])', rendered)
 
 
 def test_the_variables_of_the_documentation_exist() -> None:

@@ -232,13 +232,13 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
         },
     )
     assert events[-1] == ("result", whole)
-    for place, node in enumerate(whole["nodes"]):
-        of_node = [(name, data) for name, data in events[1:-1] if data["node"] == place]
+    for index, node in enumerate(whole["nodes"]):
+        of_node = [(name, data) for name, data in events[1:-1] if data["node"] == index]
         assert of_node[0] == (
             "node",
-            {"node": place, "problem": node["problem"], "prompt": node["prompt"]},
+            {"node": index, "problem": node["problem"], "prompt": node["prompt"]},
         )
-        assert of_node[-1] == ("answer", {"node": place, **node})
+        assert of_node[-1] == ("answer", {"node": index, **node})
         tokens = [data for name, data in of_node[1:-1] if name == "token"]
         assert "".join(token["text"] for token in tokens) == node["output"]
         assert all(0.99 < token["probability"] <= 1 for token in tokens)

@@ -81,8 +81,8 @@ def test_groups_take_turns_up_to_their_limit(max_groups: int, order: list[str]) 
     finished: list[str] = []
 
     async def work(batcher: Batcher) -> None:
-        async def ask(name: str, asked: Job) -> None:
-            await batcher.complete(asked)
+        async def ask(name: str, new_job: Job) -> None:
+            await batcher.complete(new_job)
             finished.append(name)
 
         long = asyncio.create_task(ask("long", job(decoder)))
@@ -101,7 +101,7 @@ def test_a_cancelled_job_frees_its_row() -> None:
 
     async def work(batcher: Batcher) -> None:
         stays, goes = job(decoder), job(decoder, PRODUCT)
-        tasks = [asyncio.create_task(batcher.complete(asked)) for asked in (stays, goes)]
+        tasks = [asyncio.create_task(batcher.complete(each)) for each in (stays, goes)]
         await asyncio.to_thread(decoder.called.wait)
         tasks[1].cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -134,22 +134,22 @@ def test_a_job_cancelled_while_it_waits_never_runs() -> None:
 
 def test_tokens_are_reported_in_the_event_loop() -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
-    told: list[tuple[str, float]] = []
+    reported: list[tuple[str, float]] = []
     threads: set[int] = set()
 
     async def work(batcher: Batcher) -> Job:
         def on_token(token: int, probability: float) -> None:
-            told.append((CHECKPOINT.tokenizer.decode([token]), probability))
+            reported.append((CHECKPOINT.tokenizer.decode([token]), probability))
             threads.add(threading.get_ident())
 
-        asked = job(decoder, on_token=on_token)
-        await batcher.complete(asked)
+        finished = job(decoder, on_token=on_token)
+        await batcher.complete(finished)
         assert threads == {threading.get_ident()}
-        return asked
+        return finished
 
-    asked = run(work)
-    assert "".join(character for character, _ in told) == "3000000000$"
-    assert [probability for _, probability in told] == asked.completion.probabilities
+    finished = run(work)
+    assert "".join(character for character, _ in reported) == "3000000000$"
+    assert [probability for _, probability in reported] == finished.completion.probabilities
 
 
 def test_a_failure_affects_only_its_own_jobs() -> None:
@@ -204,15 +204,15 @@ def test_the_most_probable_tokens_are_kept_if_requested(tiny: Checkpoint) -> Non
     prompt = tiny.tokenizer.encode(SUM).tolist()
 
     async def work(batcher: Batcher) -> Job:
-        asked = Job("tiny", tiny.model, prompt, -1, max_new_tokens=4, n_top=3)
-        await batcher.complete(asked)
-        return asked
+        finished = Job("tiny", tiny.model, prompt, -1, max_new_tokens=4, n_top=3)
+        await batcher.complete(finished)
+        return finished
 
-    asked = run(work)
-    assert [len(top) for top in asked.top] == [3] * 4
+    finished = run(work)
+    assert [len(top) for top in finished.top] == [3] * 4
     with torch.inference_mode():
         logits_V = tiny.model(torch.tensor([prompt]))[0, -1].log_softmax(dim=-1)
-    for token, logprob in asked.top[0].items():
+    for token, logprob in finished.top[0].items():
         assert logprob == pytest.approx(float(logits_V[token]), abs=1e-5)
 
 
@@ -231,8 +231,8 @@ def test_a_text_ends_where_its_job_says(tiny: Checkpoint) -> None:
 
 def test_a_prompt_that_fills_the_context_ends_at_once(tiny: Checkpoint) -> None:
     async def work(batcher: Batcher) -> Job:
-        asked = Job("tiny", tiny.model, [1] * 65, -1)
-        await batcher.complete(asked)
-        return asked
+        finished = Job("tiny", tiny.model, [1] * 65, -1)
+        await batcher.complete(finished)
+        return finished
 
     assert run(work).completion.ids == []

@@ -38,16 +38,16 @@ def added_up(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The choices whose pieces came in these events."""
     choices: dict[int, dict[str, Any]] = {}
     for event in events:
-        (piece,) = event["choices"]
+        (part,) = event["choices"]
         whole = choices.setdefault(
-            piece["index"], {"index": piece["index"], "text": "", "logprobs": None}
+            part["index"], {"index": part["index"], "text": "", "logprobs": None}
         )
         assert whole.get("finish_reason") is None  # else nothing may come any more
-        whole["text"] += piece["text"]
-        whole["finish_reason"] = piece["finish_reason"]
-        if piece["logprobs"]:
-            whole["logprobs"] = whole["logprobs"] or {name: [] for name in piece["logprobs"]}
-            for name, values in piece["logprobs"].items():
+        whole["text"] += part["text"]
+        whole["finish_reason"] = part["finish_reason"]
+        if part["logprobs"]:
+            whole["logprobs"] = whole["logprobs"] or {name: [] for name in part["logprobs"]}
+            for name, values in part["logprobs"].items():
                 whole["logprobs"][name] += values
     return [choices[index] for index in sorted(choices)]
 
@@ -108,24 +108,24 @@ def test_logprobs_are_those_of_a_forward_pass(client: TestClient, tiny: Checkpoi
     expected_TV = logprobs_of(tiny, ids)
     body = ask(client, prompt=PROMPT, temperature=0, max_tokens=n, echo=True, logprobs=3).json()
     (choice,) = body["choices"]
-    found = choice["logprobs"]
-    assert choice["text"] == "".join(found["tokens"]) == tiny.tokenizer.decode(ids)
-    assert found["text_offset"] == list(range(len(ids)))
-    assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
-    for place in range(1, len(ids)):
-        expected_V, top = expected_TV[place - 1], found["top_logprobs"][place]
-        best = {*expected_V.topk(3).indices.tolist(), ids[place]}
+    logprobs = choice["logprobs"]
+    assert choice["text"] == "".join(logprobs["tokens"]) == tiny.tokenizer.decode(ids)
+    assert logprobs["text_offset"] == list(range(len(ids)))
+    assert logprobs["token_logprobs"][0] is logprobs["top_logprobs"][0] is None
+    for position in range(1, len(ids)):
+        expected_V, top = expected_TV[position - 1], logprobs["top_logprobs"][position]
+        best = {*expected_V.topk(3).indices.tolist(), ids[position]}
         expected = {tiny.tokenizer.decode([token]): float(expected_V[token]) for token in best}
         assert top == pytest.approx(expected, abs=1e-4)
         assert list(top.values()) == sorted(top.values(), reverse=True)
         # Exactly: lm-eval compares them.
-        assert found["token_logprobs"][place] == top[tiny.tokenizer.decode([ids[place]])]
+        assert logprobs["token_logprobs"][position] == top[tiny.tokenizer.decode([ids[position]])]
 
     written = ask(client, prompt=PROMPT, temperature=0, max_tokens=n, logprobs=3).json()
     if n:
         without_echo = written["choices"][0]["logprobs"]
-        assert without_echo["tokens"] == found["tokens"][len(PROMPT) :]
-        assert without_echo["token_logprobs"] == found["token_logprobs"][len(PROMPT) :]
+        assert without_echo["tokens"] == logprobs["tokens"][len(PROMPT) :]
+        assert without_echo["token_logprobs"] == logprobs["token_logprobs"][len(PROMPT) :]
         assert without_echo["text_offset"] == list(range(n))
     else:
         assert written["choices"][0]["logprobs"] is None
@@ -133,9 +133,9 @@ def test_logprobs_are_those_of_a_forward_pass(client: TestClient, tiny: Checkpoi
 
 def test_zero_alternatives_return_the_token_itself(client: TestClient) -> None:
     body = ask(client, prompt=PROMPT, temperature=0, max_tokens=3, echo=True, logprobs=0).json()
-    found = body["choices"][0]["logprobs"]
-    each = zip(found["tokens"][1:], found["token_logprobs"][1:], strict=True)
-    assert found["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in each]
+    logprobs = body["choices"][0]["logprobs"]
+    each = zip(logprobs["tokens"][1:], logprobs["token_logprobs"][1:], strict=True)
+    assert logprobs["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in each]
 
 
 def test_the_end_token_is_not_part_of_the_text() -> None:
@@ -156,9 +156,9 @@ def test_the_end_token_is_not_part_of_the_text() -> None:
 def cut(text: str, stops: list[str]) -> tuple[str, str]:
     """A text, written a character at a time, up to the first string that ends it."""
     for n in range(len(text) + 1):
-        places = [place for stop in stops if (place := text[:n].find(stop)) >= 0]
-        if places:
-            return text[: min(places)], "stop"
+        positions = [position for stop in stops if (position := text[:n].find(stop)) >= 0]
+        if positions:
+            return text[: min(positions)], "stop"
     return text, "length"
 
 
@@ -186,11 +186,11 @@ def test_characters_of_several_tokens_arrive_whole(
     client: TestClient, text: str, with_stop: bool
 ) -> None:
     tokenizer = pieces.checkpoint.tokenizer
-    known = f"the cat{text}"[: TEXT_BLOCK_SIZE // 4]
-    recite(pieces, known)
+    recited = f"the cat{text}"[: TEXT_BLOCK_SIZE // 4]
+    recite(pieces, recited)
     prompt = tokenizer.encode("the").tolist()
-    following = pieces.checkpoint.tokenizer.encode(known).tolist()[len(prompt) :]
-    stops, more = ([known[-1]], 5) if with_stop else ([], 0)
+    following = pieces.checkpoint.tokenizer.encode(recited).tolist()[len(prompt) :]
+    stops, more = ([recited[-1]], 5) if with_stop else ([], 0)
     body = {"model": "pieces", "prompt": prompt, "max_tokens": len(following) + more, "logprobs": 1}
     whole = ask(client, **body, temperature=0, stop=stops).json()
     (choice,) = whole["choices"]

@@ -85,11 +85,11 @@ class Exchange:
         return b"".join(message["body"] for message in self.sent[1:])
 
 
-def coming(*pieces: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
+def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
     """A client that sends these pieces, then has sent all, or stays silent, and goes when that
     is answered."""
     messages: list[Message] = [
-        {"type": "http.request", "body": piece, "more_body": True} for piece in pieces
+        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
     ]
     if ends:
         messages.append({"type": "http.request"})
@@ -252,9 +252,9 @@ def growing_less_than(process: subprocess.Popen[str], kibibytes: int) -> Iterato
         pytest.skip("needs /proc to see the memory of a process")
 
     def peak() -> int:
-        found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
-        assert found
-        return int(found[1])
+        match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text())
+        assert match
+        return int(match[1])
 
     before = peak()
     yield

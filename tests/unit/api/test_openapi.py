@@ -38,13 +38,13 @@ def examples(schema: dict[str, Any]) -> list[Any]:
         return examples(SCHEMAS[schema["$ref"].rpartition("/")[2]])
     if "examples" in schema:
         return list(schema["examples"])
-    for shown in ("const", "default"):
-        if shown in schema:
-            return [schema[shown]]
+    for key in ("const", "default"):
+        if key in schema:
+            return [schema[key]]
     if "properties" in schema:
         members = {name: examples(member) for name, member in schema["properties"].items()}
         whole = all(members[name] for name in schema.get("required", []))
-        return [{name: shown[0] for name, shown in members.items() if shown}] if whole else []
+        return [{name: values[0] for name, values in members.items() if values}] if whole else []
     if "items" in schema:
         return [[one] for one in examples(schema["items"])]
     return [one for way in schema.get("anyOf", []) for one in examples(way)]

@@ -50,9 +50,9 @@ def test_workers_get_the_same_settings_from_the_environment(
 
 def test_secrets_are_not_shown() -> None:
     settings = load_settings({"api_keys": "key1,key2", "rate_storage": "async+redis://:pw@host"})
-    for shown in (json.dumps(settings.shown()), repr(settings), str(settings)):
+    for text in (json.dumps(settings.shown()), repr(settings), str(settings)):
         for secret in ("key1", "key2", "pw@host"):
-            assert secret not in shown
+            assert secret not in text
 
 
 @pytest.mark.parametrize(
@@ -90,5 +90,5 @@ def test_every_setting_is_an_option_with_help_and_its_default() -> None:
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
             assert f"[default: {field.default}]" in text
     with command.make_context("serve", ["--no-others", "--port", "1"]) as context:
-        given = {name: value for name, value in context.params.items() if value is not None}
-    assert given == {"others": False, "port": 1}
+        flags = {name: value for name, value in context.params.items() if value is not None}
+    assert flags == {"others": False, "port": 1}

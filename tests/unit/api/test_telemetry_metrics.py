@@ -54,24 +54,24 @@ def test_every_metric_has_its_name() -> None:
     metrics.loop_lag.observe(0.002)
     body, content_type = metrics.render()
     assert content_type.startswith("text/plain")
-    shown = Shown(body)
-    assert shown("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
-    assert shown("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
-    assert shown("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
-    assert shown("calcgpt_queue_depth") == 4
-    assert shown("calcgpt_requests_in_flight") == 3
-    assert shown("calcgpt_batch_size_sum", model="steps") == 16
-    assert shown("calcgpt_tokens_total", model="steps") == 16
-    assert shown("calcgpt_answers_total", model="steps", verified="true") == 1
-    assert shown("calcgpt_sheds_total", reason="rate") == 1
-    assert shown("calcgpt_event_loop_lag_seconds_count") == 1
-    assert not [s.name for s in shown.samples if s.name.endswith("_created")]
+    sample = Shown(body)
+    assert sample("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
+    assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
+    assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
+    assert sample("calcgpt_queue_depth") == 4
+    assert sample("calcgpt_requests_in_flight") == 3
+    assert sample("calcgpt_batch_size_sum", model="steps") == 16
+    assert sample("calcgpt_tokens_total", model="steps") == 16
+    assert sample("calcgpt_answers_total", model="steps", verified="true") == 1
+    assert sample("calcgpt_sheds_total", reason="rate") == 1
+    assert sample("calcgpt_event_loop_lag_seconds_count") == 1
+    assert not [s.name for s in sample.samples if s.name.endswith("_created")]
 
 
 def test_reasons_start_at_zero() -> None:
-    shown = Shown(Metrics().render()[0])
+    sample = Shown(Metrics().render()[0])
     for reason in ("full", "rate", "deadline", "disconnected"):
-        assert shown("calcgpt_sheds_total", reason=reason) == 0
+        assert sample("calcgpt_sheds_total", reason=reason) == 0
 
 
 def test_applications_do_not_share_their_metrics() -> None:
@@ -88,14 +88,14 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe)
 
-    def shown() -> Shown:
+    def render() -> Shown:
         return Shown(started(SHOW).communicate()[0])
 
     workers = [started(f"{COUNT}print(flush=True); input()") for _ in range(2)]
     for worker in workers:
         assert worker.stdout
         worker.stdout.readline()  # it has counted, and waits
-    both = shown()
+    both = render()
     assert both("calcgpt_tokens_total", model="steps") == 10
     assert both("calcgpt_request_seconds_count", route="/") == 2
     assert both("calcgpt_requests_in_flight") == 4
@@ -104,11 +104,11 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     # Of a process that has died, however it did, only what it counted remains.
     workers[0].kill()
     workers[0].communicate()
-    one = shown()
+    one = render()
     assert one("calcgpt_tokens_total", model="steps") == 10
     assert one("calcgpt_requests_in_flight") == 2
     workers[1].communicate(b"\n")
-    assert shown()("calcgpt_requests_in_flight") == 0
+    assert render()("calcgpt_requests_in_flight") == 0
 
 
 async def _watch_while(metrics: Metrics, blocked: float) -> None:
@@ -125,6 +125,6 @@ async def _watch_while(metrics: Metrics, blocked: float) -> None:
 def test_a_blocked_event_loop_is_measured() -> None:
     metrics = Metrics()
     asyncio.run(_watch_while(metrics, blocked=0.05))
-    shown = Shown(metrics.render()[0])
-    assert shown("calcgpt_event_loop_lag_seconds_sum") >= 0.05 - 0.001
-    assert shown("calcgpt_event_loop_lag_seconds_bucket", le="+Inf") >= 2
+    sample = Shown(metrics.render()[0])
+    assert sample("calcgpt_event_loop_lag_seconds_sum") >= 0.05 - 0.001
+    assert sample("calcgpt_event_loop_lag_seconds_bucket", le="+Inf") >= 2

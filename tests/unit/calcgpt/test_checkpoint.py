@@ -91,9 +91,9 @@ def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) 
     assert loaded.recipe == saved.recipe
     assert loaded.metrics == saved.metrics
     assert loaded.tokenizer.vocabulary == saved.tokenizer.vocabulary
-    ours, theirs = saved.model.state_dict(), loaded.model.state_dict()
-    assert ours.keys() == theirs.keys()
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    expected, actual = saved.model.state_dict(), loaded.model.state_dict()
+    assert expected.keys() == actual.keys()
+    assert all(torch.equal(expected[name], actual[name]) for name in expected)
     tokens = torch.randint(21, (2, 64))
     assert torch.equal(saved.model(tokens), loaded.model(tokens))
     assert not loaded.model.training

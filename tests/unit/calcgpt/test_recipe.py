@@ -145,13 +145,13 @@ def test_any_text_and_number_can_be_written(text: str, lr: float, seed: int) -> 
 def test_differences_are_named_by_section_and_field() -> None:
     a = load_recipe("nano").model_dump()
     b = load_recipe("nano", ("train.lr=0.5", "tokenizer=chars", "data.mixture.blog=1")).model_dump()
-    found = differences(a, b)
-    assert found["train.lr"] == (3e-3, 0.5)
-    assert found["tokenizer"] == ("arithmetic", "chars")
-    assert found["data.mixture.blog"] == (None, 1)
-    assert {field.partition(".")[0] for field in found} == {"train", "tokenizer", "data"}
+    changes = differences(a, b)
+    assert changes["train.lr"] == (3e-3, 0.5)
+    assert changes["tokenizer"] == ("arithmetic", "chars")
+    assert changes["data.mixture.blog"] == (None, 1)
+    assert {field.partition(".")[0] for field in changes} == {"train", "tokenizer", "data"}
     assert not differences(a, a)
-    assert differences(b, a) == {field: (y, x) for field, (x, y) in found.items()}
+    assert differences(b, a) == {field: (y, x) for field, (x, y) in changes.items()}
 
 
 # Presets

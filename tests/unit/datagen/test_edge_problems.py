@@ -189,8 +189,8 @@ def test_chains_of_all_lengths(samples: dict[str, ProblemArray]) -> None:
         total = a + b if name == "carries" else a
         for zeros in range(1, 6):  # inner ones, or those at the end
             pattern = re.compile(rf"[1-9]0{{{zeros}}}(?:[1-9]|$)")
-            found = sum(pattern.search(str(value)) is not None for value in total.tolist())
-            assert found > N / 50
+            count = sum(pattern.search(str(value)) is not None for value in total.tolist())
+            assert count > N / 50
 
 
 def test_round_sums_lose_one_place_or_both(samples: dict[str, ProblemArray]) -> None:

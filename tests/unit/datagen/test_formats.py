@@ -20,12 +20,12 @@ def test_what_fits_is_written_as_one_at_a_time(name: str, some: list[Problem]) -
     fits = chosen.fits(columns)
     assert fits.shape == (len(some),)
     written = chosen.render_lines(columns.take(np.flatnonzero(fits)))
-    kept = [problem for problem, here in zip(some, fits, strict=True) if here]
-    assert written.decode("ascii").splitlines() == [one_line(name, problem) for problem in kept]
+    fitting = [problem for problem, fits_one in zip(some, fits, strict=True) if fits_one]
+    assert written.decode("ascii").splitlines() == [one_line(name, problem) for problem in fitting]
     limit = 10**DEFAULT_DIGITS
-    for problem, here in zip(some, fits, strict=True):
+    for problem, fits_one in zip(some, fits, strict=True):
         small = all(abs(x.hundredths) < limit for x in (problem.a, problem.b))
-        assert here == (small or name == "direct")
+        assert fits_one == (small or name == "direct")
 
 
 def one_line(name: str, problem: Problem) -> str:

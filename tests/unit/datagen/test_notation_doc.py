@@ -67,14 +67,14 @@ EXAMPLES = ["Addition", "Subtraction", "Multiplication", "Division"]
 LINES = re.findall(r"^(\$\(\S+)(?: +(.*))?$", DOC, flags=re.M)
 
 
-@pytest.mark.parametrize(("line", "said"), LINES)
-def test_every_line_is_what_the_code_writes(line: str, said: str) -> None:
+@pytest.mark.parametrize(("line", "equation"), LINES)
+def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
     problem = notation.parse_prompt(line[: notation.PROMPT_LENGTH])
     direct = line.count("=") == 1
     assert line == (notation.render(problem) if direct else steps.render(problem, W))
-    if said:
+    if equation:
         a, b = (notation.number_text(number) for number in (problem.a, problem.b))
-        assert said == f"{a} {problem.op} {b} = {notation.answer_text(answer(problem))}"
+        assert equation == f"{a} {problem.op} {b} = {notation.answer_text(answer(problem))}"
 
 
 def test_no_line_is_missed() -> None:
@@ -86,52 +86,52 @@ def test_no_line_is_missed() -> None:
 
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_the_pieces_of_an_example_are_its_work(title: str) -> None:
-    shown = example(title)
-    assert shown.work == render_work(shown.problem, W)
-    assert "".join(piece for _, piece in shown.pieces) == shown.work
-    places = [sum(len(piece) for _, piece in shown.pieces[:i]) for i in range(len(shown.pieces))]
-    assert [at - 1 for at, _ in shown.pieces] == places
-    numbers = range(1, len(shown.work) + 1)
-    assert shown.units == "".join(str(number % 10) for number in numbers)
+    sample = example(title)
+    assert sample.work == render_work(sample.problem, W)
+    assert "".join(step for _, step in sample.pieces) == sample.work
+    places = [sum(len(step) for _, step in sample.pieces[:i]) for i in range(len(sample.pieces))]
+    assert [at - 1 for at, _ in sample.pieces] == places
+    numbers = range(1, len(sample.work) + 1)
+    assert sample.units == "".join(str(number % 10) for number in numbers)
     tens = "".join(str(number // 10) if number % 10 == 0 else " " for number in numbers)
-    assert shown.tens == tens.rstrip()
+    assert sample.tens == tens.rstrip()
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_the_meaning_of_a_piece_has_its_number(title: str) -> None:
-    shown = example(title)
-    lengths = iter([n_digits(abs(n.hundredths)) for n in (shown.problem.b, shown.problem.a)])
+    sample = example(title)
+    lengths = iter([n_digits(abs(n.hundredths)) for n in (sample.problem.b, sample.problem.a)])
     in_row = False
-    for (_, piece), meaning in zip(shown.pieces, shown.meanings, strict=True):
-        said = [int(number) for number in re.findall(r"-?\d+", meaning)]
-        digits = piece[::2] if in_row else re.sub(r"^[xy:](?=\d\d)", "", piece)  # without carries
-        in_row = bool(re.fullmatch(r"[a-l][-+]?\d", piece))
+    for (_, step), meaning in zip(sample.pieces, sample.meanings, strict=True):
+        numbers = [int(number) for number in re.findall(r"-?\d+", meaning)]
+        digits = step[::2] if in_row else re.sub(r"^[xy:](?=\d\d)", "", step)  # without carries
+        in_row = bool(re.fullmatch(r"[a-l][-+]?\d", step))
         if digits.isdigit() and len(digits) >= W:
             value = int(digits[::-1])
-            assert value in said
+            assert value in numbers
             if digits.endswith("9"):  # a ten's complement
-                assert value - 10 ** len(digits) in said
-        elif re.fullmatch(r"[xy]\d", piece):
-            assert said[0] == int(piece[1]) == next(lengths)
+                assert value - 10 ** len(digits) in numbers
+        elif re.fullmatch(r"[xy]\d", step):
+            assert numbers[0] == int(step[1]) == next(lengths)
         elif in_row:
-            assert int(piece[1:]) in said
-    [answered] = re.findall(r"decimal places: (\S+)", shown.meanings[-1])
-    assert answered == notation.answer_text(answer(shown.problem))
+            assert int(step[1:]) in numbers
+    [answered] = re.findall(r"decimal places: (\S+)", sample.meanings[-1])
+    assert answered == notation.answer_text(answer(sample.problem))
     if rounded := re.findall(r"rounded to (\S+):$", section(title), flags=re.M):
         assert rounded == [answered]
 
 
 def test_the_columns_of_a_row_are_its_digits_and_carries() -> None:
-    shown = example("Multiplication")
+    sample = example("Multiplication")
     columns = dict(
         re.findall(r"^(A|carry|digit|row)  +(\S.*)$", section("Multiplication"), flags=re.M)
     )
-    pieces = [piece for _, piece in shown.pieces]
+    pieces = [step for _, step in sample.pieces]
     row = pieces[pieces.index("a5") + 1]
     assert columns["row"].split() == [row[0], *re.findall("..", row[1:])]
     assert "".join(columns["digit"].split()) == row[::2]
     assert "".join(columns["carry"].split()) == row[1::2]
-    assert "".join(columns["A"].split()) == shown.work[1 : 1 + W]
+    assert "".join(columns["A"].split()) == sample.work[1 : 1 + W]
 
 
 def test_what_is_said_to_be_equal_is() -> None:
@@ -262,9 +262,9 @@ def test_places_and_rows_are_read_off_the_text() -> None:
         place, mark = (0, character) if character in steps.MARKS else (place + 1, mark)
         places, marks = places + str(place % 10), marks + mark
     assert (rows["place"], rows["row"]) == (places, marks)
-    [said] = re.findall(r"(\d+)\ncharacters `(.*)`", section("Place and row"))
-    assert said[0] == str(len(steps.MARKS))
-    assert sorted(said[1]) == sorted(steps.MARKS)
+    [(n_rows, marked)] = re.findall(r"(\d+)\ncharacters `(.*)`", section("Place and row"))
+    assert n_rows == str(len(steps.MARKS))
+    assert sorted(marked) == sorted(steps.MARKS)
 
 
 def test_the_characters_are_those_of_the_alphabet() -> None:
@@ -282,22 +282,22 @@ def test_the_kinds_of_step_are_all_there() -> None:
 
 def test_the_first_error_is_where_the_document_says() -> None:
     text = section("What the checker says")
-    [(work, kind, at, expected, found)] = re.findall(
+    [(work, kind, at, expected, actual)] = re.findall(
         r"In `(\S+)`.*error is a (.*): at (\d+), where (.) was expected, (.) was found",
         text,
         flags=re.S,
     )
-    shown = example("Addition")
+    sample = example("Addition")
     places = (int(at), int(at) + W + 2)  # in the sum and in the result
-    assert [i for i in range(len(work)) if work[i] != shown.work[i]] == list(places)
-    assert {shown.work[i] + work[i] for i in places} == {expected + found}
-    error = first_error(shown.problem, work, W)
+    assert [i for i in range(len(work)) if work[i] != sample.work[i]] == list(places)
+    assert {sample.work[i] + work[i] for i in places} == {expected + actual}
+    error = first_error(sample.problem, work, W)
     assert error is not None
     assert (error.kind, error.position, error.expected, error.actual) == (
         kind,
         int(at),
         expected,
-        found,
+        actual,
     )
 
 

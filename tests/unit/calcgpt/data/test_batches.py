@@ -79,9 +79,9 @@ def test_worked_steps_carry_loss_from_the_first_equals_sign() -> None:
 
 @pytest.mark.parametrize("text", [TEXT.encode(), TEXT[:-1], TEXT.replace("\n", "\r\n")])
 def test_bytes_and_all_line_ends_give_the_same_batches(text: str | bytes) -> None:
-    ours = ProblemBatches(text, TOKENIZER, CONFIG, 64).batch(0, 10)
-    theirs = ProblemBatches(TEXT, TOKENIZER, CONFIG, 64).batch(0, 10)
-    assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+    actual = ProblemBatches(text, TOKENIZER, CONFIG, 64).batch(0, 10)
+    expected = ProblemBatches(TEXT, TOKENIZER, CONFIG, 64).batch(0, 10)
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
 
 @given(size=st.integers(1, 23), steps=st.integers(1, 9))
@@ -100,9 +100,9 @@ def test_a_batch_depends_on_seed_and_step_alone(name: str) -> None:
     forwards = [source(1).batch(step, 7) for step in range(5)]
     one = source(1)
     backwards = [one.batch(step, 7) for step in reversed(range(5))][::-1]
-    for ours, theirs in zip(forwards, backwards, strict=True):
-        assert torch.equal(ours[0], theirs[0])
-        assert torch.equal(ours[1], theirs[1])
+    for first, second in zip(forwards, backwards, strict=True):
+        assert torch.equal(first[0], second[0])
+        assert torch.equal(first[1], second[1])
     other = [source(2).batch(step, 7)[0] for step in range(5)]
     assert any(not torch.equal(a[0], b) for a, b in zip(forwards, other, strict=True))
 

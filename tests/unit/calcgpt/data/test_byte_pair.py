@@ -59,7 +59,7 @@ def by_hand(text: str, size: int) -> list[tuple[str, str]]:
     """The merges, from their definition: the most frequent pair, of equals that of lower ids."""
     tokens = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
-    words = [[tokens.index(character) for character in piece] for piece, _ in pieces]
+    words = [[tokens.index(character) for character in word] for word, _ in pieces]
     merges = []
     while len(tokens) < size:
         counts = Counter(pair for word in words for pair in pairwise(word))
@@ -86,10 +86,10 @@ def library(merges: list[tuple[str, str]]) -> tokenizers.Tokenizer:
     """The same tokenizer, set up as the library's documentation does for GPT-2."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     ids = {token: i for i, token in enumerate([*alphabet, *map("".join, merges)])}
-    theirs = tokenizers.Tokenizer(models.BPE(ids, merges))
-    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    theirs.decoder = decoders.ByteLevel()
-    return theirs
+    tokenizer = tokenizers.Tokenizer(models.BPE(ids, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
 
 
 @given(texts)
@@ -109,18 +109,18 @@ def test_merges_are_those_of_the_definition(text: str, size: int) -> None:
 
 @given(texts)
 def test_ids_are_those_of_the_library(text: str) -> None:
-    theirs = library(list(shells.merges))
-    assert shells.encode(text).tolist() == theirs.encode(text).ids
-    assert shells.decode(theirs.encode(text).ids) == text
+    reference = library(list(shells.merges))
+    assert shells.encode(text).tolist() == reference.encode(text).ids
+    assert shells.decode(reference.encode(text).ids) == text
 
 
 def test_training_is_that_of_the_library() -> None:
-    theirs = library([])
+    reference = library([])
     trainer = trainers.BpeTrainer(
         vocab_size=285, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
-    theirs.train_from_iterator([TEXT], trainer)  # in one piece, where ours cuts
-    vocabulary = theirs.get_vocab()
+    reference.train_from_iterator([TEXT], trainer)  # in one piece, where ours cuts
+    vocabulary = reference.get_vocab()
     assert list(shells.vocabulary) == sorted(vocabulary, key=vocabulary.__getitem__)
 
 

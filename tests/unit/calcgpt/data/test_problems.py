@@ -88,10 +88,10 @@ def test_other_blocks_and_other_seeds_have_other_problems() -> None:
 def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int, int]]) -> None:
     used = FreshBatches(problems(), TOKENIZER, 64)
     for step, size in calls:
-        ours = used.batch(step, size)
-        theirs = FreshBatches(problems(), TOKENIZER, 64).batch(step, size)
-        assert ours[0].shape[0] == size
-        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+        actual = used.batch(step, size)
+        expected = FreshBatches(problems(), TOKENIZER, 64).batch(step, size)
+        assert actual[0].shape[0] == size
+        assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
 
 def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,8 +217,8 @@ def test_a_model_that_is_always_right_scores_one(
     right = {line.prompt: line.field for line in lines}
 
     def oracle(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
-        asked = [tiny.tokenizer.decode(ids) for ids in prompts_BP]
-        answers = [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in asked]
+        prompts = [tiny.tokenizer.decode(ids) for ids in prompts_BP]
+        answers = [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in prompts]
         return [Completion(ids, [1.0] * len(ids)) for ids in answers]
 
     monkeypatch.setattr(module, "generate", oracle)
@@ -255,15 +255,15 @@ def test_each_character_has_its_probability_in_any_order_of_batches(
 def test_the_model_is_never_shown_the_answer(
     tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[str] = []
+    prompts: list[str] = []
 
     def spy(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
-        shown.extend(tiny.tokenizer.decode(ids) for ids in prompts_BP)
+        prompts.extend(tiny.tokenizer.decode(ids) for ids in prompts_BP)
         return [Completion() for _ in prompts_BP]
 
     monkeypatch.setattr(module, "generate", spy)
     scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores
-    assert sorted(shown) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
+    assert sorted(prompts) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
     assert scores.char_accuracy == scores.exact_match == 0.0
 
 

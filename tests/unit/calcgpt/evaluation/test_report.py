@@ -118,13 +118,13 @@ def test_where_nothing_is_wrong_the_error_table_says_so() -> None:
 
 def test_the_first_wrong_step_has_a_caret_under_it() -> None:
     output = MUL[25:]
-    place = output.index("d") + 3
-    damaged = output[:place] + "7" + output[place + 1 : -2] + "9$"
-    head, fault, shown, caret = wrong_answers(steps_evaluation([damaged]), 5, 7).splitlines()
+    index = output.index("d") + 3
+    damaged = output[:index] + "7" + output[index + 1 : -2] + "9$"
+    head, fault, line, caret = wrong_answers(steps_evaluation([damaged]), 5, 7).splitlines()
     assert head == "$(0000000573*0000351.77)=  right 12.4651020$  model 12.4651029$"
-    assert fault == f"    product row at position {place}: '{output[place]}' expected, '7' found"
-    assert len(shown) <= 80
-    assert shown[caret.index("^") - 2 :].startswith(damaged[place - 2 : place + 20])
+    assert fault == f"    product row at position {index}: '{output[index]}' expected, '7' found"
+    assert len(line) <= 80
+    assert line[caret.index("^") - 2 :].startswith(damaged[index - 2 : index + 20])
 
 
 def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
@@ -142,13 +142,13 @@ def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
 @given(st.text("ab", max_size=200), st.data())
 def test_an_excerpt_holds_the_place_it_is_about(text: str, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(text)))
-    shown, place = excerpt(text, position, 20)
-    assert len(shown) <= 22
-    inner = shown.strip("…")
-    start = position - place + shown.startswith("…")
+    part, index = excerpt(text, position, 20)
+    assert len(part) <= 22
+    inner = part.strip("…")
+    start = position - index + part.startswith("…")
     assert inner == text[start : start + 20]
-    assert shown == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
-    assert 0 <= place <= len(shown)
+    assert part == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
+    assert 0 <= index <= len(part)
 
 
 def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
@@ -309,8 +309,8 @@ def test_eval_shows_confidence_and_faults_and_writes_the_record(
     assert (ended.code, ended.err) == (0, "")
     record = json.loads((tmp_path / "record.json").read_text())
     scores = Scores.model_validate(record)
-    for shown in (score_table(scores), confidence_line(record), first_error_table(record)):
-        assert f"\n{shown}\n" in ended.out
+    for text in (score_table(scores), confidence_line(record), first_error_table(record)):
+        assert f"\n{text}\n" in ended.out
     assert ended.out.count(" expected, ") == 2
 
 

@@ -198,9 +198,9 @@ class TestTheFolder:
         assert EXPORTERS["hf"](checkpoint(), tmp_path / "out", False) == (
             "a GPT2LMHeadModel of transformers"
         )
-        said = self.read(tmp_path / "out", "generation_config.json")
-        said.pop("transformers_version")
-        assert said == {"do_sample": False, "eos_token_id": 0, "pad_token_id": 0, "max_length": 65}
+        saved = self.read(tmp_path / "out", "generation_config.json")
+        saved.pop("transformers_version")
+        assert saved == {"do_sample": False, "eos_token_id": 0, "pad_token_id": 0, "max_length": 65}
         config = self.read(tmp_path / "out", "config.json")
         assert config["bos_token_id"] is None
 

@@ -225,7 +225,7 @@ def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("typed", "shown"),
+    ("typed", "normal"),
     [
         ("12.5*3=", "12.5*3"),
         ("  12.5 *\t3 = ", "12.5*3"),
@@ -264,8 +264,8 @@ def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str) -> None
         ("9" * 300 + "+1", "9" * 300 + "+1"),
     ],
 )
-def test_ways_to_type_are_understood(typed: str, shown: str) -> None:
-    assert show(parse(typed)) == shown
+def test_ways_to_type_are_understood(typed: str, normal: str) -> None:
+    assert show(parse(typed)) == normal
 
 
 def test_places_are_those_of_the_text_as_typed() -> None:

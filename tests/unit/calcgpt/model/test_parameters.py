@@ -34,7 +34,7 @@ PARTS = {
 
 
 def part_of(name: str) -> str:
-    return next(part for part, pieces in PARTS.items() if any(piece in name for piece in pieces))
+    return next(part for part, words in PARTS.items() if any(word in name for word in words))
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))

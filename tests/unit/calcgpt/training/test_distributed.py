@@ -48,8 +48,8 @@ def test_alone_nothing_is_shared() -> None:
     group = SingleProcess()
     assert (group.rank, group.world_size, group.is_main) == (0, 1, True)
     parts, own = group.micro_batches(batch(8), 2)
-    for ours, theirs in ((parts, micro_batches(batch(8), 2)), (own, parts)):
-        assert all(torch.equal(a[0], b[0]) for a, b in zip(ours, theirs, strict=True))
+    for actual, expected in ((parts, micro_batches(batch(8), 2)), (own, parts)):
+        assert all(torch.equal(a[0], b[0]) for a, b in zip(actual, expected, strict=True))
     assert group.all_reduce_max(3) == 3
     assert group.all_reduce_sum(torch.tensor(2.5)) == 2.5
     assert group.broadcast("mine") == "mine"

@@ -35,22 +35,22 @@ def start(folder: Path, step: int, *overrides: str, n_process: int = 1) -> None:
 
 
 def steps(folder: Path) -> list[int]:
-    return [found.step for found in read_starts(folder)]
+    return [start.step for start in read_starts(folder)]
 
 
 def test_a_start_says_what_it_takes_to_do_it_again(tmp_path: Path) -> None:
     start(tmp_path, 0, "train.seed=7", "train.precision=bf16", n_process=3)
     [line] = (tmp_path / "environment.jsonl").read_text().splitlines()
     assert json.loads(line).keys() == Start.model_fields.keys()
-    [found] = read_starts(tmp_path)
-    assert (found.step, found.seed, found.processes, found.precision) == (0, 7, 3, "bf16")
-    assert (found.device, found.data_sha256) == ("cpu", "abc")
-    assert found.versions["torch"] == torch.__version__
-    assert found.threads == torch.get_num_threads()
-    assert found.cores >= 1
-    assert found.time.endswith("+00:00")
+    [written] = read_starts(tmp_path)
+    assert (written.step, written.seed, written.processes, written.precision) == (0, 7, 3, "bf16")
+    assert (written.device, written.data_sha256) == ("cpu", "abc")
+    assert written.versions["torch"] == torch.__version__
+    assert written.threads == torch.get_num_threads()
+    assert written.cores >= 1
+    assert written.time.endswith("+00:00")
     overrides = ("train.seed=7", "train.precision=bf16")
-    assert Recipe.model_validate(found.recipe) == load_recipe("nano", overrides)
+    assert Recipe.model_validate(written.recipe) == load_recipe("nano", overrides)
 
 
 def test_precision_is_what_auto_came_to(tmp_path: Path) -> None:
@@ -63,10 +63,10 @@ def test_torch_is_asked_whether_it_repeats_itself(
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     start(tmp_path, 0)
-    found = read_starts(tmp_path)[0].deterministic
-    assert found.cudnn
-    assert not found.algorithms
-    assert found.float32_matmul == torch.get_float32_matmul_precision()
+    settings = read_starts(tmp_path)[0].deterministic
+    assert settings.cudnn
+    assert not settings.algorithms
+    assert settings.float32_matmul == torch.get_float32_matmul_precision()
 
 
 def test_each_line_is_of_the_steps_up_to_the_next(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_without_git_a_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("command", "recorded"),
     [
         (["train", "--recipe", "nano"], ["train", "--recipe", "nano"]),
         (["--set", "train.lr=1e-3"], ["--set", "train.lr=1e-3"]),
@@ -153,8 +153,8 @@ def test_without_git_a_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (["ray://me:secret@host:1/x"], ["ray://***@host:1/x"]),
     ],
 )
-def test_secrets_are_not_written(given: list[str], shown: list[str]) -> None:
-    assert without_secrets(given) == shown
+def test_secrets_are_not_written(command: list[str], recorded: list[str]) -> None:
+    assert without_secrets(command) == recorded
 
 
 def test_of_the_environment_variables_nothing_is_written(

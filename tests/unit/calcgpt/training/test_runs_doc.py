@@ -57,9 +57,9 @@ def test_every_field_of_a_start_is_documented_and_none_else() -> None:
 
 def test_every_name_in_the_folder_is_documented(run: Path) -> None:
     documented = table("The folder").keys()
-    found = {re.sub(r"^step-\d{8}$", "step-NNNNNNNN", path.name) for path in run.iterdir()}
-    assert {"metrics.jsonl", "step-NNNNNNNN"} <= found
-    assert found <= {name.rstrip("/") for name in documented}
+    names = {re.sub(r"^step-\d{8}$", "step-NNNNNNNN", path.name) for path in run.iterdir()}
+    assert {"metrics.jsonl", "step-NNNNNNNN"} <= names
+    assert names <= {name.rstrip("/") for name in documented}
 
 
 def test_the_commands_work_as_written(
@@ -68,15 +68,15 @@ def test_the_commands_work_as_written(
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     monkeypatch.chdir(tmp_path)
     block = PAGE.partition("```sh\n")[2].partition("```")[0]
-    shown = {}
+    outputs = {}
     for line in block.splitlines():
         program, *arguments = shlex.split(line)
         assert program == ".venv/bin/calcgpt"
         outcome = run_cli(*arguments)
         assert outcome.code == 0, outcome.err
-        shown[arguments[0]] = outcome.out
-    assert re.search(r"^model\.position +rope +alibi$", shown["compare"], re.MULTILINE)
+        outputs[arguments[0]] = outcome.out
+    assert re.search(r"^model\.position +rope +alibi$", outputs["compare"], re.MULTILINE)
     assert (tmp_path / "runs" / "pictures" / "compare.png").is_file()
     differences = json.loads((tmp_path / "runs" / "compare.json").read_text())["differences"]
     assert differences == {"model.position": ["rope", "alibi"]}
-    assert "position = alibi" in shown["info"]
+    assert "position = alibi" in outputs["info"]

@@ -79,12 +79,12 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 def columns(written: list[Row]) -> dict[str, list[Any]]:
     """Rows as `scalars` has them."""
-    found: dict[str, list[Any]] = {}
+    points: dict[str, list[Any]] = {}
     for row in written:
         for name, value in row.items():
             if name != "step":
-                found.setdefault(name, []).append((row["step"], pytest.approx(value, rel=1e-6)))
-    return found
+                points.setdefault(name, []).append((row["step"], pytest.approx(value, rel=1e-6)))
+    return points
 
 
 def test_every_tracker_is_told_what_the_file_has(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_every_tracker_is_told_what_the_file_has(tmp_path: Path) -> None:
     train(RECIPE, None, tmp_path, progress=False, trackers=[memory])
     assert memory.rows == rows(tmp_path)
     assert memory.closed == 1
-    shown = scalars(tmp_path)
-    assert {"loss", "lr", "tokens_per_s", "val_loss", "val_exact_match/"} <= shown.keys()
-    assert shown == columns(memory.rows)
+    written = scalars(tmp_path)
+    assert {"loss", "lr", "tokens_per_s", "val_loss", "val_exact_match/"} <= written.keys()
+    assert written == columns(memory.rows)
 
 
 def test_a_resumed_run_has_no_step_twice_in_tensorboard(tmp_path: Path) -> None:

@@ -66,10 +66,10 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     return {k: v.clone() for k, v in load_file(folder / "model.safetensors").items()}
 
 
-def assert_same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        assert torch.equal(ours[name], theirs[name]), name
+def assert_same(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    assert actual.keys() == expected.keys()
+    for name in actual:
+        assert torch.equal(actual[name], expected[name]), name
 
 
 def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> Non
     assert losses[-1] < 0.8 * losses[0]
     assert [row["step"] for row in rows(tmp_path) if "val_loss" in row] == [10, 20, 30, 40, 50, 60]
     assert last.name == "step-00000060"
-    kept = RunFolder(tmp_path).checkpoints()
-    assert kept[-2:] == [tmp_path / "step-00000055", last]
-    assert len(kept) <= 3  # the last two and the best
+    checkpoints = RunFolder(tmp_path).checkpoints()
+    assert checkpoints[-2:] == [tmp_path / "step-00000055", last]
+    assert len(checkpoints) <= 3  # the last two and the best
     metrics = Checkpoint.load(last).metrics
     assert metrics["step"] == 60
     assert metrics["tokens"] == 60 * 8 * 35
@@ -156,9 +156,9 @@ def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:
     torch.manual_seed(999)  # must have no effect on the resumed run
 
 
-def assert_same_state(ours: Path, theirs: Path) -> None:
+def assert_same_state(actual: Path, expected: Path) -> None:
     for name in ("model.safetensors", "training.safetensors"):
-        assert_same(load_file(ours / name), load_file(theirs / name))
+        assert_same(load_file(actual / name), load_file(expected / name))
 
 
 def test_a_run_without_files_is_scored_on_held_out_problems(tmp_path: Path) -> None:
@@ -209,9 +209,9 @@ def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path, wor
             optimizer.step = optimizer.zero_grad = lambda *a, **k: None  # type: ignore[method-assign]
         loss, _ = trainer.train_step()
         gradients.append((loss, [p.grad for p in trainer.model.parameters()]))
-    (loss1, ours), (loss4, theirs) = gradients
+    (loss1, whole), (loss4, summed) = gradients
     torch.testing.assert_close(loss1, loss4)
-    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(whole, summed)
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors"])
