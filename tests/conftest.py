@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import resource
+import secrets
 import shutil
 import signal
 import sys
@@ -19,6 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple
 # Before torch is imported, and for the processes that tests start: one thread each, so that tests
 # run beside each other without competing, and sum in one order everywhere.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Ray listens on the loopback alone, for processes with this token, which is not written to a file.
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
 # Graphs for onnxruntime are kept between runs, but not among the user's.
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")

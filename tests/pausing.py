@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from forks import TRAINING, Popen
 
 import calcgpt.training.trackers as trackers
 
@@ -35,20 +36,18 @@ class PausingFile(trackers.MetricsFile):
         os.read(reader, 1)
 
 
-def start_pausing(step: int, folder: Path, *arguments: str | Path) -> subprocess.Popen[str]:
+def start_pausing(step: int, folder: Path, *arguments: str | Path) -> Popen:
     """Starts `calcgpt ARGUMENTS`. Its runs pause at `step`, and create files in `folder` then."""
     folder.mkdir()
-    return subprocess.Popen(
+    return Popen(
         [sys.executable, __file__, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        TRAINING,
         env={**os.environ, "PAUSE_STEP": str(step), "PAUSE_FOLDER": str(folder)},
         start_new_session=True,
     )
 
 
-def wait_until_paused(process: subprocess.Popen[str], folder: Path, count: int = 1) -> list[int]:
+def wait_until_paused(process: Popen, folder: Path, count: int = 1) -> list[int]:
     """Waits until `count` runs pause. Returns the ids of their processes."""
     deadline = time.monotonic() + 200
     while len(files := list(folder.iterdir())) < count:

@@ -6,16 +6,17 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from click.testing import CliRunner
+from forks import Popen
 from pausing import start_pausing, wait_until_paused
 
+from calcgpt.cli import cli
 from datagen.files import locked
 
 SUITE = """
@@ -41,24 +42,14 @@ model = { position = "learned" }
 """
 
 
-def ablate(suite: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "calcgpt", *command(suite, out, *flags)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def command(suite: Path, out: Path, *flags: str) -> tuple[str, ...]:
     return ("ablate", "--suite", str(suite), "--out", str(out), "--device", "cpu", *flags)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: Popen) -> tuple[int, str, str]:
     """Waits for the process and its children, which hold its pipes open."""
-    stdout, stderr = process.communicate(timeout=200)
-    return process.returncode, stdout, stderr
+    stdout, stderr = process.communicate()
+    return process.wait(0), stdout, stderr
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +63,10 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def complete(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an ablation that was never interrupted."""
     out = tmp_path_factory.mktemp("complete") / "out"
-    code, stdout, stderr = finish(ablate(suite, out))
-    assert code == 0, stderr
-    assert str(out / "report.md") in stdout.splitlines()
-    assert "sums learned seed 2: done" in stderr
+    ended = CliRunner().invoke(cli, command(suite, out))
+    assert ended.exit_code == 0, ended.stderr
+    assert str(out / "report.md") in ended.stdout.splitlines()
+    assert "sums learned seed 2: done" in ended.stderr
     return out
 
 
@@ -116,7 +107,7 @@ def test_runs_of_other_settings_are_refused(
 
 
 def test_interrupted_and_continued_it_ends_with_the_same_weights(
-    suite: Path, complete: Path, tmp_path: Path
+    suite: Path, complete: Path, tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
     """It is killed, terminated and interrupted by Ctrl-C, and continued each time.
 
@@ -141,7 +132,7 @@ def test_interrupted_and_continued_it_ends_with_the_same_weights(
         # A run stops after the step that follows the signal.
         assert len(list(out.glob(f"runs/*/*/*/step-{step + 1:08d}"))) == 2
         assert len(scores(out)) == 3
-    code, _, stderr = finish(ablate(suite, out, *flags))
+    code, _, stderr = run_cli(*command(suite, out, *flags))
     assert code == 0, stderr
     continued, uninterrupted = weights(out), weights(complete)
     assert len(continued) == 5

@@ -26,26 +26,28 @@ NOT_NEEDED = [  # to train
 ]
 
 
-def calcgpt(*args: str | int | Path, cwd: Path) -> str:
-    """What `calcgpt ARGS...`, a process of its own, prints; it must succeed."""
-    command = [sys.executable, "-m", "calcgpt", *map(str, args)]
-    ended = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stderr
-    assert "Traceback" not in ended.stderr
-    return ended.stdout
+def test_the_whole_path_from_data_to_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
 
+    def calcgpt(*args: str | int | Path) -> str:
+        """Returns the output of `calcgpt ARGS...`, which must succeed."""
+        code, out, err = run_cli(*args)
+        assert code == 0, err
+        assert "Traceback" not in err
+        return str(out)
 
-def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
-    calcgpt("datagen", "data", "--train", 500, "--val", 100, "--test", 60, "--quiet", cwd=tmp_path)
+    calcgpt("datagen", "data", "--train", 500, "--val", 100, "--test", 60, "--quiet")
     manifest = tmp_path / "data" / "manifest.json"
 
     steps = ["--set", "train.steps=20", "--set", "train.checkpoint_interval=10"]
     train = ["train", "--recipe", "nano", "--data", "data", "--out", "run", "--quiet"]
-    assert "step-00000020" in calcgpt(*train, *steps, cwd=tmp_path)
+    assert "step-00000020" in calcgpt(*train, *steps)
     assert load_metrics(tmp_path / "run" / "step-00000020")["validation"]["n"] == 100
 
     evaluate = ["eval", "run", "--data", "data/test.txt", "--quiet"]
-    output = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3, cwd=tmp_path)
+    output = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3)
     assert "greedy decoding" in output
     record = json.loads((tmp_path / "scores.json").read_text())
     assert record["n"] == 60 == sum(group["n"] for group in record["by_operation"].values())
@@ -56,19 +58,19 @@ def test_the_whole_path_from_data_to_an_answer(tmp_path: Path) -> None:
     # Twenty steps teach nothing: three wrong answers follow the header.
     assert len(output.partition("problem ")[2].splitlines()) == 4
 
-    sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5, cwd=tmp_path)
+    sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5)
     assert "sampled at temperature 1" in sampled
 
-    calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet", cwd=tmp_path)
+    calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet")
     metrics = load_metrics(tmp_path / "checkpoints" / "mine")
     assert {"validation", "test", "test_sampled"} <= metrics.keys()
     assert metrics["test"]["manifest_sha256"] == sha256(manifest)
 
-    table = calcgpt("report", "checkpoints/mine", cwd=tmp_path).splitlines()
+    table = calcgpt("report", "checkpoints/mine").splitlines()
     assert table[-1].startswith(f"| mine | {metrics['parameters']:,} | 60 |")
 
     # The only checkpoint under checkpoints/ is the best one.
-    answered = calcgpt("calc", "12.5*3", cwd=tmp_path)
+    answered = calcgpt("calc", "12.5*3")
     published = Calculator(Checkpoint.load(tmp_path / "checkpoints" / "mine")).calculate("12.5*3")
     assert answered == f"{published.written}\n"
 

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from forks import run
+
 REPOSITORY = Path(__file__).parents[2]
 
 
 def calcgpt(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "calcgpt", *map(str, args)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run(command, ("calcgpt.lab.inspection_plots",), cwd=cwd)
 
 
 def test_the_shipped_model_with_steps_is_inspected(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -110,21 +110,18 @@ def test_the_figures_of_the_service_are_the_benchmarks() -> None:
             assert together["errors"] == alone["errors"] == 0
 
 
-def test_the_short_walk_works_as_written(tmp_path: Path) -> None:
+def test_the_short_walk_works_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Callable[..., Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     [block] = [block for block in shell_blocks() if any("data/nano" in line for line in block)]
     assert len(block) == 3
     for line in block:
         program, *arguments = shlex.split(line)
         assert program == ".venv/bin/calcgpt"
-        done = subprocess.run(
-            [sys.executable, "-m", "calcgpt", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, done.stderr
-    assert "exact match" in done.stdout
+        outcome = run_cli(*arguments)
+        assert outcome.code == 0, outcome.err
+    assert "exact match" in outcome.out
 
 
 @pytest.mark.parametrize("page", PAGES)
