@@ -33,10 +33,10 @@ OPERATIONS = list(Operation)
 
 def draw_operand(rng: random.Random) -> Number:
     """Returns an operand of the blog's distribution."""
-    hundredths = 100 * rng.randint(1, 1000)
+    whole = rng.randint(1, 1000)
     if rng.random() >= 0.4:
-        return Number(hundredths, point=False)
-    return Number(round(hundredths * rng.random()), point=True)
+        return Number(whole)
+    return Number.from_units(round(100 * whole * rng.random()), 2, point=True)
 
 
 class PlainFile:

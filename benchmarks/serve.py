@@ -81,7 +81,7 @@ def problems() -> list[str]:
     return [
         f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}"
         for problem in drawn
-        if problem.op != Operation.DIV or problem.b.hundredths
+        if problem.op != Operation.DIV or problem.b.units
     ]
 
 

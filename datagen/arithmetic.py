@@ -1,17 +1,20 @@
-"""Exact decimal arithmetic with two places, for one problem or for arrays. It uses no floats.
+"""Exact decimal arithmetic, for one problem or for arrays. It uses no floats.
 
 Shapes: n is the number of problems in an array.
 """
 
 import enum
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
+MAX_PLACES = 9  # of a number, and of an answer
+USUAL_PLACES = 2  # of an answer, where a question does not say
+MAX_INT64 = 2**63 - 1
 
 
 class Operation(enum.StrEnum):
@@ -29,27 +32,70 @@ ADD, SUB, MUL, DIV = range(4)
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An exact decimal with at most two places.
+    """The exact decimal `units / 10**places`, as Python prints it.
 
-    `point` says whether the number is written with a decimal point, as Python writes the float
-    `5.0` and the int `5`. Raises ValueError for a number without a point that is not whole.
+    With 0 places it is whole and has no point (`5`). Otherwise it has one, and no trailing zero
+    beyond the first place: `5.0` is (50, 1). Raises ValueError for other trailing zeros, or unless
+    0 <= places <= MAX_PLACES.
     """
 
-    hundredths: int
-    point: bool
+    units: int
+    places: int = 0
 
     def __post_init__(self) -> None:
-        if not self.point and self.hundredths % 100:
-            raise ValueError(f"{self.hundredths} hundredths cannot be written without a point")
+        if not 0 <= self.places <= MAX_PLACES:
+            raise ValueError(f"places must be from 0 to {MAX_PLACES}, not {self.places}")
+        if self.places > 1 and self.units % 10 == 0:
+            raise ValueError(f"{self.units} units with {self.places} places: superfluous zeros")
+
+    @classmethod
+    def from_units(cls, units: int, places: int, point: bool) -> "Number":
+        """Returns the number `units / 10**places`, written with a point or without one.
+
+        Raises ValueError if it has no point but is not whole, or has more than MAX_PLACES places.
+        """
+        if not point:
+            whole, rest = divmod(units, 10**places)
+            if rest:
+                raise ValueError(f"{units} / 10**{places} cannot be written without a point")
+            return cls(whole)
+        if places == 0:
+            return cls(10 * units, 1)
+        while places > 1 and units % 10 == 0:
+            units, places = units // 10, places - 1
+        return cls(units, places)
+
+    @property
+    def point(self) -> bool:
+        """Whether the number is written with a decimal point."""
+        return self.places > 0
+
+    def scaled(self, places: int) -> int:
+        """Returns the value in units of 10**-places. Raises ValueError if that is not exact."""
+        factor: int = 10 ** abs(places - self.places)
+        if places >= self.places:
+            return self.units * factor
+        units, rest = divmod(self.units, factor)
+        if rest:
+            raise ValueError(f"{self.units} / 10**{self.places} has more than {places} places")
+        return units
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One binary operation on two numbers."""
+    """One binary operation on two numbers, and the number of places of the answer.
+
+    Raises ValueError unless 1 <= places <= MAX_PLACES.
+    """
 
     a: Number
     op: Operation
     b: Number
+    places: int = USUAL_PLACES
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.places <= MAX_PLACES:
+            raise ValueError(f"places must be from 1 to {MAX_PLACES}, not {self.places}")
 
 
 def divide_half_even(numerator: int, denominator: int) -> int:
@@ -62,111 +108,200 @@ def divide_half_even(numerator: int, denominator: int) -> int:
 
 
 def answer(problem: Problem) -> Number | None:
-    """Returns the exact answer rounded to two places, ties to even. Dividing by zero gives None.
+    """Returns the exact answer rounded to the problem's places, ties to even. Dividing by zero
+    gives None.
 
     The answer has no point if neither operand has one and the operation is not a division.
     """
-    a, b = problem.a.hundredths, problem.b.hundredths
-    point = problem.a.point or problem.b.point
+    a, b = problem.a, problem.b
+    common = max(a.places, b.places)
+    denominator = 10**common
     match problem.op:
         case Operation.ADD:
-            return Number(a + b, point)
+            numerator = a.scaled(common) + b.scaled(common)
         case Operation.SUB:
-            return Number(a - b, point)
+            numerator = a.scaled(common) - b.scaled(common)
         case Operation.MUL:
-            return Number(divide_half_even(a * b, 100), point)
+            numerator, denominator = a.units * b.units, 10 ** (a.places + b.places)
         case Operation.DIV:
-            return Number(divide_half_even(100 * a, b), True) if b else None
+            numerator, denominator = a.scaled(common), b.scaled(common)
+            if not denominator:
+                return None
+    if problem.op != Operation.DIV and not common:
+        return Number(numerator)
+    units = divide_half_even(numerator * 10**problem.places, denominator)
+    return Number.from_units(units, problem.places, point=True)
+
+
+COLUMNS = ("a", "a_point", "op", "b", "b_point", "places")  # of a ProblemArray
+
+
+def _usual_places() -> NDArray[np.uint8]:
+    return np.array(USUAL_PLACES, np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProblemArray:
     """n problems as columns of shape (n,).
 
-    Operands are in hundredths. An operation is its index in OPERATIONS.
+    Operands are in units of 10**-scale, of the type int64, or object (Python integers) if one
+    exceeds 64 bits. An operation is its index in OPERATIONS. `places` are those of the answers;
+    one number holds for all. Raises ValueError unless 2 <= scale <= MAX_PLACES.
     """
 
-    a: NDArray[np.int64]
+    a: NDArray[Any]
     a_point: NDArray[np.bool_]
     op: NDArray[np.uint8]
-    b: NDArray[np.int64]
+    b: NDArray[Any]
     b_point: NDArray[np.bool_]
+    places: NDArray[np.uint8] = field(default_factory=_usual_places)
+    scale: int = USUAL_PLACES
+
+    def __post_init__(self) -> None:
+        if not USUAL_PLACES <= self.scale <= MAX_PLACES:
+            raise ValueError(f"scale must be from 2 to {MAX_PLACES}, not {self.scale}")
+        object.__setattr__(self, "places", np.broadcast_to(self.places, self.op.shape))
 
     def __len__(self) -> int:
         return len(self.op)
 
     def __getitem__(self, rows: slice) -> "ProblemArray":
         """The problems of a slice, without copying them."""
-        return ProblemArray(
-            self.a[rows], self.a_point[rows], self.op[rows], self.b[rows], self.b_point[rows]
-        )
+        return self._each(lambda column: column[rows])
 
     def take(self, rows: NDArray[np.intp]) -> "ProblemArray":
         """The problems at these indices."""
-        return ProblemArray(
-            self.a.take(rows),
-            self.a_point.take(rows),
-            self.op.take(rows),
-            self.b.take(rows),
-            self.b_point.take(rows),
-        )
+        return self._each(lambda column: column.take(rows))
+
+    def _each(self, select: Callable[[NDArray[Any]], NDArray[Any]]) -> "ProblemArray":
+        columns = {name: select(getattr(self, name)) for name in COLUMNS}
+        return ProblemArray(**columns, scale=self.scale)
 
     @classmethod
     def from_problems(cls, problems: Sequence[Problem]) -> "ProblemArray":
-        """Raises OverflowError if an operand exceeds 64 bits."""
+        """Returns the problems as columns, with the smallest scale that holds all operands."""
+        places = [number.places for p in problems for number in (p.a, p.b)]
+        scale = max(USUAL_PLACES, *places) if places else USUAL_PLACES
         return cls(
-            np.array([p.a.hundredths for p in problems], np.int64),
+            _integers([p.a.scaled(scale) for p in problems]),
             np.array([p.a.point for p in problems], np.bool_),
             np.array([OPERATIONS.index(p.op) for p in problems], np.uint8),
-            np.array([p.b.hundredths for p in problems], np.int64),
+            _integers([p.b.scaled(scale) for p in problems]),
             np.array([p.b.point for p in problems], np.bool_),
+            np.array([p.places for p in problems], np.uint8),
+            scale,
         )
 
     def to_problems(self) -> list[Problem]:
         """Returns the problems one by one."""
-        columns = (self.a, self.a_point, self.op, self.b, self.b_point)
         return [
-            Problem(Number(a, a_point), OPERATIONS[op], Number(b, b_point))
-            for a, a_point, op, b, b_point in zip(*(c.tolist() for c in columns), strict=True)
+            Problem(
+                Number.from_units(a, self.scale, a_point),
+                OPERATIONS[op],
+                Number.from_units(b, self.scale, b_point),
+                places,
+            )
+            for a, a_point, op, b, b_point, places in zip(
+                *(getattr(self, name).tolist() for name in COLUMNS), strict=True
+            )
         ]
+
+    def to_scale(self, scale: int) -> "ProblemArray":
+        """Returns the problems with another scale. Raises ValueError if that is not exact."""
+        if scale == self.scale and self.a.dtype != object and self.b.dtype != object:
+            return self
+        a, b = (_rescale(x, scale - self.scale) for x in (self.a, self.b))
+        return replace(self, a=a, b=b, scale=scale)
+
+
+def concatenate(parts: Sequence[ProblemArray]) -> ProblemArray:
+    """Returns the problems of one or more arrays as one. Their scales may differ."""
+    scale = max(part.scale for part in parts)
+    parts = [part.to_scale(scale) for part in parts]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
+    return ProblemArray(**columns, scale=scale)
+
+
+def _integers(values: Sequence[int]) -> NDArray[Any]:
+    """Returns an array of int64, or of Python integers if one exceeds 64 bits."""
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        return np.array(values, object)
+
+
+def _rescale(values: NDArray[Any], places: int) -> NDArray[Any]:
+    """Returns values times 10**places. Raises ValueError if they are not whole."""
+    factor = 10 ** abs(places)
+    if places < 0:
+        if np.any(values % factor):
+            raise ValueError("an operand has more places than the new scale")
+        values = values // factor
+    elif values.dtype != object and (
+        values.max(initial=0) > MAX_INT64 // factor or values.min(initial=0) < -MAX_INT64 // factor
+    ):
+        values = values.astype(object) * factor
+    else:
+        values = values * factor
+    return values if values.dtype != object else _integers(values.tolist())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerArray:
     """n answers as columns of shape (n,). Where `nan` is True, the others are 0 and False.
 
-    `hundredths` has the type int64, or object (Python integers) if one could exceed 64 bits.
+    `units` are in 10**-scale. They have the type int64, or object (Python integers) where the
+    problems have other places than two, or an answer could exceed 64 bits.
     """
 
-    hundredths: NDArray[Any]
+    units: NDArray[Any]
     point: NDArray[np.bool_]
     nan: NDArray[np.bool_]
+    scale: int = USUAL_PLACES
 
 
 def answers(problems: ProblemArray) -> AnswerArray:
     """Returns the answers that `answer` gives, for an array."""
     is_division = problems.op == DIV
-    nan = is_division & (problems.b == 0)
+    nan = is_division & np.asarray(problems.b == 0, np.bool_)
     point = (is_division | problems.a_point | problems.b_point) & ~nan
-    large = large_rows(problems)
-    if not len(large):
-        return AnswerArray(_answers_int64(problems), point, nan)
-    others = np.delete(np.arange(len(problems)), large)
-    hundredths = np.empty(len(problems), object)
-    hundredths[others] = _answers_int64(problems.take(others))
-    exact = [answer(problem) for problem in problems.take(large).to_problems()]
-    hundredths[large] = [value.hundredths if value else 0 for value in exact]
-    return AnswerArray(hundredths, point, nan)
+    slow = slow_rows(problems)
+    if not len(slow):
+        return AnswerArray(_answers_int64(problems.to_scale(USUAL_PLACES)), point, nan)
+    others = np.delete(np.arange(len(problems)), slow)
+    exact = [answer(problem) for problem in problems.take(slow).to_problems()]
+    scale = max(USUAL_PLACES, int(problems.places.max()))
+    units = np.empty(len(problems), object)
+    hundredths = _answers_int64(problems.take(others).to_scale(USUAL_PLACES))
+    units[others] = hundredths.astype(object) * 10 ** (scale - USUAL_PLACES)
+    units[slow] = [value.scaled(scale) if value else 0 for value in exact]
+    return AnswerArray(units, point, nan, scale)
 
 
-def large_rows(problems: ProblemArray) -> NDArray[np.intp]:
-    """Returns the rows in which a value might exceed 64 bits. Python's integers compute them."""
-    operands = (problems.a, problems.b)
-    if all(x.min(initial=0) > -(2**31) and x.max(initial=0) < 2**31 for x in operands):
-        return np.empty(0, np.intp)  # even a product is below 2**62
-    a, b = (np.abs(x).astype(np.uint64) for x in operands)
+def slow_rows(problems: ProblemArray) -> NDArray[np.intp]:
+    """Returns the rows that are computed one by one, with Python's integers.
+
+    They have operands or answers of other than two places, or a value might exceed 64 bits.
+    """
+    slow = problems.places != USUAL_PLACES
+    a, b = problems.a, problems.b
+    if problems.scale != USUAL_PLACES or a.dtype == object or b.dtype == object:
+        for operand in (a, b):
+            slow |= ~in_hundredths(operand, problems.scale, 2**50)
+        factor = 10 ** (problems.scale - USUAL_PLACES)
+        a, b = (np.where(slow, 0, x // factor).astype(np.int64) for x in (a, b))
+    if all(x.min(initial=0) > -(2**31) and x.max(initial=0) < 2**31 for x in (a, b)):
+        return np.flatnonzero(slow)  # even a product is below 2**62
+    a, b = (np.abs(x).astype(np.uint64) for x in (a, b))
     product = (problems.op == MUL) & (a > 2**62 // np.maximum(b, 1))
-    return np.flatnonzero(product | (np.maximum(a, b) >= 2**50))
+    return np.flatnonzero(slow | product | (np.maximum(a, b) >= 2**50))
+
+
+def in_hundredths(operands: NDArray[Any], scale: int, limit: int) -> NDArray[np.bool_]:
+    """Returns which operands, in units of 10**-scale, have at most two places and are below `limit`
+    hundredths in magnitude; (n,)."""
+    factor = 10 ** (scale - USUAL_PLACES)
+    return np.asarray((np.abs(operands) < limit * factor) & (operands % factor == 0), np.bool_)
 
 
 def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:

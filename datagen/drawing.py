@@ -5,14 +5,13 @@ Shapes: words are (words, n), results (n,), where n is the number of problems.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import TypeAlias
 
 import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
 from numpy.typing import NDArray
 
-from datagen.arithmetic import POWERS_OF_TEN, ProblemArray
+from datagen.arithmetic import POWERS_OF_TEN, ProblemArray, concatenate
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -71,17 +70,11 @@ def mixture(words: Words, components: Sequence[Callable[[Words], ProblemArray]])
     The first word of a problem selects the component, which gets the other words.
     """
     selected = Sampler(words[:1]).below(len(components))
-    n = len(selected)
-    mixed = ProblemArray(
-        a=np.empty(n, np.int64),
-        a_point=np.empty(n, np.bool_),
-        op=np.empty(n, np.uint8),
-        b=np.empty(n, np.int64),
-        b_point=np.empty(n, np.bool_),
-    )
-    for index, component in enumerate(components):
-        rows = np.flatnonzero(selected == index)
-        problems = component(words[1:].take(rows, axis=1))
-        for column in fields(ProblemArray):
-            getattr(mixed, column.name)[rows] = getattr(problems, column.name)
-    return mixed
+    rows = [np.flatnonzero(selected == index) for index in range(len(components))]
+    parts = [
+        component(words[1:].take(chosen, axis=1))
+        for component, chosen in zip(components, rows, strict=True)
+    ]
+    order = np.empty(len(selected), np.intp)
+    order[np.concatenate(rows)] = np.arange(len(selected))
+    return concatenate(parts).take(order)

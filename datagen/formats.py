@@ -16,7 +16,7 @@ DEFAULT_DIGITS = 7  # operands below 100,000
 
 @dataclass(frozen=True)
 class LineFormat:
-    """A way to write problems whose operands fit the notation.
+    """A way to write problems.
 
     `render_lines` returns n lines of ASCII, each with its newline. `fits` returns a mask, (n,), of
     the problems that the format can write. `digits` is the width of the numbers in worked steps, in
@@ -42,7 +42,7 @@ def _direct(digits: int | None) -> LineFormat:
     """The answer follows the question directly."""
     if digits is not None:
         raise DataError("the format 'direct' has no steps, so it takes no digits")
-    return LineFormat(None, vectorised.render_lines, lambda problems: np.ones(len(problems), bool))
+    return LineFormat(None, vectorised.render_lines, vectorised.fits)
 
 
 def _steps(digits: int | None, loose: bool = False) -> LineFormat:

@@ -1,36 +1,41 @@
 """Problems as lines of text, and back.
 
     $(0000002.08-0000136.22)=41.431-000$      2.08 - 136.22 = -134.14
+    $4(0000000001/0000000003)=3333.00000$     1 / 3 = 0.3333, to 4 places
 
-Operands are padded with zeros on their left to WIDTH characters. The answer is padded in the same
-way and then reversed; an answer longer than WIDTH is not padded. `render` and `parse` are inverses:
+Operands are padded with zeros on their left to WIDTH characters; longer ones are not padded. The
+answer is padded in the same way and then reversed. A digit before the parenthesis is the number of
+places that the answer is rounded to; without it, they are two. `render` and `parse` are inverses:
 `parse` refuses all that `render` does not write, wrong answers included.
 """
 
 import re
 from collections.abc import Callable
 
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.errors import NotationError
 
 ALPHABET = "$()*+-./0123456789=an"
-WIDTH = 10
-PROMPT_LENGTH = 5 + 2 * WIDTH  # $( A op B )=
+WIDTH = 10  # the least number of characters of an operand or an answer
+MAX_WIDTH = 100  # the largest number of characters of an operand
 NAN = "nan"
 
-# A number as Python writes it, with at most two places: no needless zeros, no -0. The limit of 100
-# digits is above any answer (the digits of two operands), and below what int() refuses.
-_NUMBER = re.compile(r"(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,99})(?:\.[0-9][1-9]?)?")
+_PLACES = {str(places): places for places in range(1, MAX_PLACES + 1) if places != USUAL_PLACES}
+# A number as Python writes it: no needless zeros, no -0. The limit of 200 digits is above any
+# answer (the digits of two operands), and below what int() refuses.
+_NUMBER = re.compile(
+    rf"(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{{0,199}})"
+    rf"(?:\.(?:[0-9]|[0-9]{{1,{MAX_PLACES - 1}}}[1-9]))?"
+)
 
 
 def number_text(number: Number) -> str:
     """Returns a number as Python writes it, but never with an exponent: `-3`, `12.5`, `0.0`."""
-    sign = "-" if number.hundredths < 0 else ""
-    whole, fraction = divmod(abs(number.hundredths), 100)
     if not number.point:
-        return f"{sign}{whole}"
-    places = f"{fraction:02d}" if fraction % 10 else str(fraction // 10)
-    return f"{sign}{whole}.{places}"
+        return str(number.units)
+    sign = "-" if number.units < 0 else ""
+    digits = str(abs(number.units)).zfill(number.places + 1)
+    return f"{sign}{digits[: -number.places]}.{digits[-number.places :]}"
 
 
 def number_from_text(text: str) -> Number:
@@ -46,17 +51,28 @@ def answer_text(value: Number | None) -> str:
     return NAN if value is None else number_text(value)
 
 
+def is_operand(number: Number) -> bool:
+    """Whether a number is short enough for an operand: at most MAX_WIDTH characters."""
+    return len(number_text(number)) <= MAX_WIDTH
+
+
 def operand_field(number: Number) -> str:
-    """Returns a number padded to WIDTH characters. Raises NotationError if it needs more."""
+    """Returns a number padded to WIDTH characters; a longer one is not padded.
+
+    Raises NotationError if it needs more than MAX_WIDTH characters.
+    """
     text = number_text(number)
-    if len(text) > WIDTH:
-        raise NotationError(f"{text} needs more than {WIDTH} characters: cannot be written", 0)
+    if len(text) > MAX_WIDTH:
+        reason = f"{text[:10]}... needs more than {MAX_WIDTH} characters: cannot be written"
+        raise NotationError(reason, 0)
     return text.rjust(WIDTH, "0")
 
 
 def render_prompt(problem: Problem) -> str:
-    """Returns `$(A op B)=`, PROMPT_LENGTH characters. Raises NotationError as `operand_field`."""
-    return f"$({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
+    """Returns `$(A op B)=`, or `$P(A op B)=` for P places other than two. Raises NotationError as
+    `operand_field`."""
+    places = "" if problem.places == USUAL_PLACES else problem.places
+    return f"${places}({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
 
 
 def render_answer(value: Number | None) -> str:
@@ -70,17 +86,21 @@ def render(problem: Problem) -> str:
 
 
 def parse_prompt(text: str) -> Problem:
-    """Returns the problem of a prompt `$(A op B)=`. Raises NotationError for any other text."""
+    """Returns the problem of a prompt, `$(A op B)=` or `$P(A op B)=`. Raises NotationError for any
+    other text."""
     _expect(text, 0, "$")
-    _expect(text, 1, "(")
-    a = _parse_operand(text, 2)
-    _expect(text, 2 + WIDTH, *Operation)
-    b = _parse_operand(text, 3 + WIDTH)
-    _expect(text, 3 + 2 * WIDTH, ")")
-    _expect(text, 4 + 2 * WIDTH, "=")
-    if len(text) > PROMPT_LENGTH:
-        raise _unexpected(text, PROMPT_LENGTH)
-    return Problem(a, Operation(text[2 + WIDTH]), b)
+    places = _PLACES.get(text[1:2])
+    start = 1 if places is None else 2
+    _expect(text, start, "(")
+    a, end = _parse_operand(text, start + 1)
+    _expect(text, end, *Operation)
+    op = Operation(text[end])
+    b, end = _parse_operand(text, end + 1)
+    _expect(text, end, ")")
+    _expect(text, end + 1, "=")
+    if len(text) > end + 2:
+        raise _unexpected(text, end + 2)
+    return Problem(a, op, b, places or USUAL_PLACES)
 
 
 def parse_answer(field: str) -> Number | None:
@@ -96,7 +116,7 @@ def parse_answer(field: str) -> Number | None:
 
 def parse(text: str) -> Problem:
     """Inverts `render`. Raises NotationError for any other text."""
-    problem = parse_prompt(text[:PROMPT_LENGTH])
+    problem = parse_prompt(text[: text.find("=") + 1] or text)
     line = render(problem)
     if text != line:
         raise _unexpected(text, _first_wrong(text, line.startswith))
@@ -107,8 +127,8 @@ def _number(text: str) -> Number | None:
     """Returns the number that is written like this, if any."""
     if not _NUMBER.fullmatch(text):
         return None
-    whole, point, fraction = text.partition(".")
-    return Number(int(whole + fraction.ljust(2, "0")), bool(point))
+    whole, _, fraction = text.partition(".")
+    return Number(int(whole + fraction), len(fraction))
 
 
 def _begins_number(text: str) -> bool:
@@ -122,18 +142,34 @@ def _padded_number(text: str) -> Number | None:
     return number if number and number_text(number).rjust(WIDTH, "0") == text else None
 
 
-def _parse_operand(text: str, start: int) -> Number:
-    field = text[start : start + WIDTH]
-    number = _padded_number(field)
+def _operand(field: str) -> Number | None:
+    """Returns the operand that is written like this, if any."""
+    return _padded_number(field) if WIDTH <= len(field) <= MAX_WIDTH else None
+
+
+def _parse_operand(text: str, start: int) -> tuple[Number, int]:
+    """Returns the operand that begins at `start`, and its end."""
+    field = text[start : _end_of_operand(text[: start + MAX_WIDTH + 1], start)]
+    number = _operand(field)
     if number is None:
         raise _unexpected(text, start + _first_wrong(field, _begins_operand))
-    return number
+    return number, start + len(field)
+
+
+def _end_of_operand(text: str, start: int) -> int:
+    """Returns where an operand ends that begins at `start`. After WIDTH characters only digits and
+    points belong to it: `-` is an operation."""
+    end = min(start + WIDTH, len(text))
+    while end < len(text) and text[end] in "0123456789.":
+        end += 1
+    return end
 
 
 def _begins_operand(text: str) -> bool:
-    """Whether a padded operand begins with `text`. If any does, one of these two does."""
-    ends = (text.ljust(WIDTH, "1"), (text + ".").ljust(WIDTH, "1"))
-    return any(len(field) == WIDTH and _padded_number(field) is not None for field in ends)
+    """Whether an operand begins with `text`. If any does, one of these does."""
+    fields = [text + end for end in ("", "1", ".1")]
+    fields += [(text + point).ljust(WIDTH, "1") for point in ("", ".")]
+    return any(_operand(field) is not None for field in fields)
 
 
 def _begins_answer(text: str) -> bool:

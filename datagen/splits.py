@@ -9,7 +9,16 @@ import enum
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import ADD, MUL, OPERATIONS, Operation, Problem, ProblemArray
+from datagen.arithmetic import (
+    ADD,
+    MAX_PLACES,
+    MUL,
+    OPERATIONS,
+    USUAL_PLACES,
+    Operation,
+    Problem,
+    ProblemArray,
+)
 
 
 class Split(enum.StrEnum):
@@ -33,25 +42,47 @@ _INCREMENT = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: its bits have no patter
 
 
 def problem_hash(problem: Problem) -> int:
-    """Returns 64 bits that depend on the question, not on how it is written."""
-    operands = problem.a.hundredths, problem.b.hundredths
+    """Returns 64 bits that depend on the operation and the operands' values, not on how they are
+    written, nor on the places of the answer."""
+    operands = [problem.a, problem.b]
     if problem.op in (Operation.ADD, Operation.MUL):
-        operands = min(operands), max(operands)
+        places = max(problem.a.places, problem.b.places)
+        operands.sort(key=lambda operand: operand.scaled(places))
     state = (OPERATIONS.index(problem.op) + 1) * _INCREMENT & _MASK
     for operand in operands:
-        state = _mix(state + operand & _MASK)
+        places = max(USUAL_PLACES, operand.places)
+        units = operand.scaled(places)
+        state = _mix(state + units + (places - USUAL_PLACES) * _INCREMENT & _MASK)
+        while not -(2**63) <= units < 2**63:  # more than 64 bits
+            units >>= 64
+            state = _mix(state + units + MAX_PLACES * _INCREMENT & _MASK)
     return state
 
 
 def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
     """Returns the hashes of an array of problems, (n,)."""
+    if problems.a.dtype == object or problems.b.dtype == object:
+        return np.array([problem_hash(p) for p in problems.to_problems()], np.uint64)
     commutative = (problems.op == ADD) | (problems.op == MUL)
     # Swaps a and b: adds the difference to one and takes it from the other (faster than `where`).
     difference = (problems.b - problems.a) * (commutative & (problems.a > problems.b))
-    first = (problems.a + difference).view(np.uint64)
-    second = (problems.b - difference).view(np.uint64)
+    first = _values(problems.a + difference, problems.scale)
+    second = _values(problems.b - difference, problems.scale)
     starts = (np.arange(1, len(OPERATIONS) + 1, dtype=np.uint64)) * np.uint64(_INCREMENT)
     return _mix_array(_mix_array(starts[problems.op] + first) + second)
+
+
+def _values(units: NDArray[np.int64], scale: int) -> NDArray[np.uint64]:
+    """Returns what the hash takes in for operands in units of 10**-scale, (n,)."""
+    if scale == USUAL_PLACES:
+        return units.view(np.uint64)
+    places = np.full(len(units), scale - USUAL_PLACES, np.uint64)  # beyond two
+    for _ in range(scale - USUAL_PLACES):
+        shorter, rest = np.divmod(units, 10)
+        superfluous = (rest == 0) & (places > 0)
+        units = np.where(superfluous, shorter, units)
+        places -= superfluous
+    return units.view(np.uint64) + places * np.uint64(_INCREMENT)
 
 
 def split_of(problem: Problem) -> Split:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem
 from datagen.errors import DataError, NotationError
 from datagen.notation import ALPHABET, render_answer, render_prompt
 from datagen.splits import problem_hash
@@ -92,12 +92,16 @@ def work_steps(
 ) -> Iterator[Step]:
     """Returns the steps of a problem, in order. Each follows from those before it.
 
-    Raises NotationError if an operand has more than `digits` digits in hundredths, and DataError as
-    `check_digits`.
+    Raises NotationError if an operand has more than two places or more than `digits` digits in
+    hundredths, or the answer shall have other than two places, and DataError as `check_digits`.
     """
     check_digits(digits)
+    if problem.places != USUAL_PLACES:
+        raise NotationError("worked steps have answers of two places", 0)
     for operand in (problem.a, problem.b):
-        if abs(operand.hundredths) >= 10**digits:
+        if operand.places > USUAL_PLACES:
+            raise NotationError("worked steps have operands of at most two places", 0)
+        if abs(_hundredths(operand)) >= 10**digits:
             raise NotationError(f"an operand needs more than {digits} digits", 0)
     write = {Operation.MUL: _product, Operation.DIV: _quotient}.get(problem.op, _sum)
     return write(problem, digits, choose)
@@ -127,7 +131,8 @@ def result(work: str) -> Number | None:
         return None
     digits, sign, places = field[:-2], field[-2], field[-1]
     magnitude = int(digits[::-1])
-    return Number(-magnitude if sign == "-" else magnitude, places != "0")
+    hundredths = -magnitude if sign == "-" else magnitude
+    return Number.from_units(hundredths, USUAL_PLACES, places != "0")
 
 
 def quotient_digits(work: str) -> set[int]:
@@ -162,7 +167,7 @@ def _row(old: int, digit: int, number: int, digits: int) -> str:
 
 
 def _sum(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
-    a, b = problem.a.hundredths, problem.b.hundredths
+    a, b = _hundredths(problem.a), _hundredths(problem.b)
     if problem.op == Operation.SUB:
         b = -b
     yield Step(StepKind.LAYOUT, A_MARK)
@@ -179,7 +184,7 @@ def _sum(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
 
 
 def _product(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
-    a, b = abs(problem.a.hundredths), abs(problem.b.hundredths)
+    a, b = abs(_hundredths(problem.a)), abs(_hundredths(problem.b))
     yield Step(StepKind.LAYOUT, A_MARK)
     yield Step(StepKind.OPERAND, reversed_digits(a, digits))
     yield Step(StepKind.LAYOUT, B_MARK)
@@ -199,7 +204,7 @@ def _product(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Ste
 
 
 def _quotient(problem: Problem, digits: int, choose: ChooseDigit) -> Iterator[Step]:
-    a, b = abs(problem.a.hundredths), abs(problem.b.hundredths)
+    a, b = abs(_hundredths(problem.a)), abs(_hundredths(problem.b))
     divisor, remainder = _aligned(b, digits), _aligned(a, digits)
     yield Step(StepKind.LAYOUT, B_MARK)
     yield Step(StepKind.OPERAND, str(n_digits(b)) + reversed_digits(divisor, digits))
@@ -247,8 +252,12 @@ def _result(problem: Problem, magnitude: int, negative: bool, digits: int) -> It
     yield Step(StepKind.LAYOUT, "0" if whole else "2" if magnitude % 10 else "1")
 
 
+def _hundredths(number: Number) -> int:
+    return number.scaled(USUAL_PLACES)
+
+
 def _signs_differ(problem: Problem) -> bool:
-    return (problem.a.hundredths < 0) != (problem.b.hundredths < 0)
+    return (_hundredths(problem.a) < 0) != (_hundredths(problem.b) < 0)
 
 
 def n_digits(value: int) -> int:

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import notation
-from datagen.arithmetic import OPERATIONS, POWERS_OF_TEN, Number, ProblemArray, answers, large_rows
+from datagen.arithmetic import (
+    OPERATIONS,
+    POWERS_OF_TEN,
+    USUAL_PLACES,
+    ProblemArray,
+    answers,
+    slow_rows,
+)
+from datagen.notation import is_operand
 
 _CHUNK = 32_768  # problems rendered at a time: their columns stay in the cache
 
@@ -28,7 +36,7 @@ _MIN_CHARACTERS = np.array([1, 3, 4])  # of a number with 0, 1 or 2 places
 def render_lines(problems: ProblemArray, chunk: int = _CHUNK) -> bytes:
     """Returns one problem a line, each with its newline, in ASCII. Renders `chunk` at a time.
 
-    Raises NotationError if an operand needs more than `notation.WIDTH` characters.
+    Raises NotationError if an operand needs more than `notation.MAX_WIDTH` characters.
     """
     starts = range(0, len(problems), chunk)
     return b"".join(_render_chunk(problems[start : start + chunk]) for start in starts)
@@ -72,34 +80,60 @@ class _DecimalColumns:
         return np.flatnonzero(wide)
 
 
+def fits(problems: ProblemArray) -> NDArray[np.bool_]:
+    """Returns a mask, (n,), of the problems whose operands have at most `notation.MAX_WIDTH`
+    characters."""
+    if problems.a.dtype != object and problems.b.dtype != object:
+        return np.ones(len(problems), np.bool_)
+    rows = problems.to_problems()
+    return np.array([is_operand(p.a) and is_operand(p.b) for p in rows], np.bool_)
+
+
 def _render_chunk(problems: ProblemArray) -> bytes:
-    """Renders a few thousand problems. Those that exceed 64 bits are rendered one by one."""
-    large = large_rows(problems)
-    if not len(large):
-        return _render_int64(problems)
-    others = np.delete(np.arange(len(problems)), large)
+    """Renders a few thousand problems, those that are slow or wide one by one."""
+    apart = slow_rows(problems)
+    if not len(apart):
+        problems = problems.to_scale(USUAL_PLACES)
+        apart = wide_rows(problems)
+        if not len(apart):
+            return _render_int64(problems)
+    others = np.delete(np.arange(len(problems)), apart)
     lines = np.empty(len(problems), object)
-    lines[others] = _render_int64(problems.take(others)).splitlines(keepends=True)
-    one_by_one = (notation.render(problem) for problem in problems.take(large).to_problems())
-    lines[large] = [f"{line}\n".encode() for line in one_by_one]
+    lines[others] = _render_chunk(problems.take(others)).splitlines(keepends=True)
+    one_by_one = (notation.render(problem) for problem in problems.take(apart).to_problems())
+    lines[apart] = [f"{line}\n".encode() for line in one_by_one]
     return b"".join(lines)
 
 
+def wide_rows(problems: ProblemArray) -> NDArray[np.intp]:
+    """Returns the rows with an operand of more than `notation.WIDTH` characters.
+
+    None may be among the `slow_rows`. The operands are in hundredths.
+    """
+    operands = (problems.a, problems.b)
+    bound = 10 ** (notation.WIDTH - 2)  # below it a sign and a point have room
+    if all(x.min(initial=0) > -bound and x.max(initial=0) < bound for x in operands):
+        return np.empty(0, np.intp)
+    a = _DecimalColumns.from_hundredths(problems.a, problems.a_point).wide_rows()
+    b = _DecimalColumns.from_hundredths(problems.b, problems.b_point).wide_rows()
+    return np.union1d(a, b)
+
+
 def _render_int64(problems: ProblemArray) -> bytes:
-    """Renders problems in which no value exceeds 64 bits."""
+    """Renders problems in hundredths, without slow or wide rows."""
     exact = answers(problems)
-    columns = _DecimalColumns.from_hundredths(exact.hundredths, exact.point)
+    columns = _DecimalColumns.from_hundredths(exact.units, exact.point)
     wide = columns.wide_rows()
     lines = (_WIDE_TEMPLATES if len(wide) else _TEMPLATES).take(problems.op, axis=0)
     _write_operands(lines, _A_START, problems.a, problems.a_point)
     _write_operands(lines, _B_START, problems.b, problems.b_point)
-    _write_reversed(lines, _ANSWER_START, lines.shape[1] - _ANSWER_START - 2, columns)
+    _write_reversed(lines, ANSWER_START, lines.shape[1] - ANSWER_START - 2, columns)
     nan = np.flatnonzero(exact.nan)
-    lines[nan, _ANSWER_START : _ANSWER_START + 3] = np.frombuffer(b"nan", np.uint8)
+    lines[nan, ANSWER_START : ANSWER_START + 3] = np.frombuffer(b"nan", np.uint8)
     if not len(wide):
         return lines.tobytes()
-    ends = np.full(len(problems), _ANSWER_START + notation.WIDTH)
-    ends[wide] = _ANSWER_START + columns.n_characters(wide) + columns.negative[wide]
+    ends = np.full(len(problems), ANSWER_START + notation.WIDTH)
+    ends[wide] = ANSWER_START + columns.n_characters(wide) + columns.negative[wide]
     rows = np.arange(len(problems))
     lines[rows, ends], lines[rows, ends + 1] = b"$\n"
     return lines[np.arange(lines.shape[1]) < ends[:, None] + 2].tobytes()
@@ -108,16 +142,11 @@ def _render_int64(problems: ProblemArray) -> bytes:
 def _write_operands(
     lines: NDArray[np.uint8], start: int, hundredths: NDArray[np.int64], point: NDArray[np.bool_]
 ) -> None:
-    """Writes padded operands in the `notation.WIDTH` columns from `start`, which hold zeros.
-
-    Raises NotationError if an operand is too wide.
-    """
+    """Writes padded operands in the `notation.WIDTH` columns from `start`, which hold zeros."""
     if hundredths.min(initial=0) >= 0 and hundredths.max(initial=0) <= _COMMON:
         _put(lines, start + 2, _COMMON_TEXT.take(hundredths + (_COMMON + 1) * point))
         return
     columns = _DecimalColumns.from_hundredths(hundredths, point)
-    for row in columns.wide_rows()[:1]:
-        notation.operand_field(Number(int(hundredths[row]), bool(point[row])))  # raises
     upper = columns.digits // 10_000
     top = upper // 10_000
     _put(lines, start, _TWO_DIGITS.take(top))
@@ -189,6 +218,6 @@ _TWO_DIGITS = _FOUR_DIGITS.view(np.uint16)[1:200:2].copy()
 _TWO_REVERSED = _FOUR_REVERSED.view(np.uint16)[0:200:2].copy()
 _COMMON = 100_000  # hundredths
 _COMMON_TEXT = _common_text()
-_A_START, _B_START, _ANSWER_START = 2, 3 + notation.WIDTH, notation.PROMPT_LENGTH
+_A_START, _B_START, ANSWER_START = 2, 3 + notation.WIDTH, 5 + 2 * notation.WIDTH
 _TEMPLATES = _templates(notation.WIDTH)
 _WIDE_TEMPLATES = _templates(20)  # no 64-bit number is longer

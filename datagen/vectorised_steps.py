@@ -9,8 +9,17 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen import arithmetic, notation, steps, vectorised
-from datagen.arithmetic import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
+from datagen import arithmetic, steps, vectorised
+from datagen.arithmetic import (
+    ADD,
+    DIV,
+    MUL,
+    POWERS_OF_TEN,
+    SUB,
+    USUAL_PLACES,
+    ProblemArray,
+    in_hundredths,
+)
 from datagen.splits import problem_hashes
 
 _CHUNK = 8_192  # problems at a time, so that the columns stay in the cache
@@ -21,9 +30,12 @@ Columns = NDArray[np.int64]  # (n,)
 
 
 def fits(problems: ProblemArray, digits: int) -> NDArray[np.bool_]:
-    """Returns a mask, (n,), of the problems whose operands have at most `digits` digits."""
-    limit = 10**digits
-    return np.asarray((np.abs(problems.a) < limit) & (np.abs(problems.b) < limit))
+    """Returns a mask, (n,), of the problems that `steps` can write: answers of two places, operands
+    of at most two places and `digits` digits."""
+    fitting: NDArray[np.bool_] = problems.places == USUAL_PLACES
+    for operands in (problems.a, problems.b):
+        fitting &= in_hundredths(operands, problems.scale, 10**digits)
+    return fitting
 
 
 def render_lines(problems: ProblemArray, digits: int, loose: bool = False) -> bytes:
@@ -31,17 +43,32 @@ def render_lines(problems: ProblemArray, digits: int, loose: bool = False) -> by
 
     With `loose`, the quotient digits are those of `steps.loose_digits`.
 
-    Raises NotationError if an operand has more than `digits` digits or `notation.WIDTH` characters,
-    and DataError as `steps.check_digits`.
+    Raises NotationError for a problem that does not fit, and DataError as `steps.check_digits`.
     """
     steps.check_digits(digits)
     for row in np.flatnonzero(~fits(problems, digits))[:1]:
         steps.work_steps(problems.take(np.array([row])).to_problems()[0], digits)  # raises
+    problems = problems.to_scale(USUAL_PLACES)
     chunks = (problems[i : i + _CHUNK] for i in range(0, len(problems), _CHUNK))
     return b"".join(_render_chunk(chunk, digits, loose) for chunk in chunks)
 
 
 def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
+    """Renders problems that fit, those with a wide operand one by one."""
+    wide = vectorised.wide_rows(problems)
+    if not len(wide):
+        return _render_int64(problems, digits, loose)
+    others = np.delete(np.arange(len(problems)), wide)
+    lines = np.empty(len(problems), object)
+    lines[others] = _render_int64(problems.take(others), digits, loose).splitlines(keepends=True)
+    for row, problem in zip(wide, problems.take(wide).to_problems(), strict=True):
+        choose = steps.loose_digits(problem) if loose else steps.nearest_digit
+        lines[row] = f"{steps.render(problem, digits, choose)}\n".encode()
+    return b"".join(lines)
+
+
+def _render_int64(problems: ProblemArray, digits: int, loose: bool) -> bytes:
+    """Renders problems in hundredths, without wide operands."""
     direct = np.frombuffer(vectorised.render_lines(problems), np.uint8)
     ends = np.flatnonzero(direct == _NEWLINE) + 1
     lengths = np.diff(ends, prepend=0)
@@ -51,7 +78,7 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
     lines[inside] = direct
     work = np.zeros((len(problems), _work_columns(digits) + 1), np.uint8)
     exact = arithmetic.answers(problems)
-    hundredths = exact.hundredths.astype(np.int64)
+    hundredths = exact.units.astype(np.int64)
     places = np.where(exact.point, 2 - (hundredths % 10 == 0), 0)
     quotients = partial(_quotients, loose=loose)
     for write, codes, count in (  # `count` digits of the result
@@ -72,7 +99,7 @@ def _render_chunk(problems: ProblemArray, digits: int, loose: bool) -> bytes:
         matrix.text[nan, start] = ord("n")
         work[rows] = matrix.text
     work[:, -1] = ord("=")
-    prompt, answer = lines[:, : notation.PROMPT_LENGTH], lines[:, notation.PROMPT_LENGTH :]
+    prompt, answer = lines[:, : vectorised.ANSWER_START], lines[:, vectorised.ANSWER_START :]
     text: NDArray[np.uint8] = np.concatenate((prompt, work, answer), axis=1)
     return bytes(text[text != 0].tobytes())
 

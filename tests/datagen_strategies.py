@@ -1,4 +1,5 @@
-"""Hypothesis strategies: every number that ten characters can hold, and problems of them."""
+"""Hypothesis strategies: every number that ten characters can hold, numbers of any length, and
+problems of them."""
 
 from functools import cache
 
@@ -7,30 +8,40 @@ from hypothesis import strategies as st
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import WIDTH, number_text
 
-LARGEST = Number(100 * 9_999_999_999, False)
-SMALLEST = Number(-100 * 999_999_999, False)
-LARGEST_DECIMAL = Number(9_999_999_990, True)
-SMALLEST_DECIMAL = Number(-999_999_990, True)
-EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, Number(1, True), Number(0, False)]
+
+def whole(value: int) -> Number:
+    """The number without a point."""
+    return Number(value)
+
+
+def decimal(hundredths: int) -> Number:
+    """The number of so many hundredths, with a point."""
+    return Number.from_units(hundredths, 2, point=True)
+
+
+LARGEST, SMALLEST = whole(9_999_999_999), whole(-999_999_999)
+LARGEST_DECIMAL, SMALLEST_DECIMAL = decimal(9_999_999_990), decimal(-999_999_990)
+EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, decimal(1), whole(0)]
+_COMMON = [make(h) for h in (0, 1, -1, 2, 5, 8) for make in (whole, lambda h: decimal(100 * h))]
 
 
 def fits(number: Number) -> bool:
-    """Whether the number can be an operand."""
+    """Whether ten characters can hold the number."""
     return len(number_text(number)) <= WIDTH
 
 
 def _whole(magnitude: int) -> st.SearchStrategy[Number]:
-    return st.integers(-magnitude, magnitude).map(lambda n: Number(100 * n, False))
+    return st.integers(-magnitude, magnitude).map(whole)
 
 
 def _decimal(magnitude: int) -> st.SearchStrategy[Number]:
-    return st.integers(-magnitude, magnitude).map(lambda n: Number(n, True))
+    return st.integers(-magnitude, magnitude).map(decimal)
 
 
 # Some small numbers often: they make zeros, ties and equal operands. Then all lengths.
 _magnitudes = [10**digits for digits in range(1, 11)]
 numbers = st.one_of(
-    st.sampled_from([Number(h, p) for h in (0, 100, -100, 500) for p in (False, True)]),
+    st.sampled_from(_COMMON),
     *[_whole(magnitude - 1) for magnitude in _magnitudes],
     *[_decimal(magnitude - 1) for magnitude in _magnitudes],
 ).filter(fits)
@@ -38,13 +49,34 @@ numbers = st.one_of(
 problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
 
 
+# Numbers of any length, and answers to any number of places.
+_LARGEST_UNITS = 10**30
+any_numbers = st.one_of(
+    numbers,
+    *[
+        st.integers(-limit, limit).map(lambda n, places=places: Number.from_units(n, places, True))
+        for limit in (1, 1000, 10**12, 10**20, _LARGEST_UNITS)
+        for places in range(1, 10)
+    ],
+    st.integers(-_LARGEST_UNITS, _LARGEST_UNITS).map(whole),
+)
+any_problems = st.builds(
+    Problem, any_numbers, st.sampled_from(Operation), any_numbers, st.integers(1, 9)
+) | st.builds(
+    lambda x, op, places: Problem(x, op, x, places),
+    any_numbers,
+    st.sampled_from(Operation),
+    st.integers(1, 9),
+)
+
+
 @cache  # building a strategy takes longer than an example
 def problems_of(digits: int) -> st.SearchStrategy[Problem]:
     """Problems whose operands have at most `digits` digits in hundredths, of all lengths."""
     lengths = [10**length - 1 for length in range(1, digits + 1)]
     operands = st.one_of(
-        st.sampled_from([Number(h, p) for h in (0, 100, -100, 200, 800) for p in (False, True)]),
-        st.just(Number(10**digits - 1, True)),
+        st.sampled_from(_COMMON),
+        st.just(decimal(10**digits - 1)),
         *[_whole(length // 100) for length in lengths],
         *[_decimal(length) for length in lengths],
     ).filter(fits)

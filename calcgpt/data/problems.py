@@ -8,8 +8,7 @@ seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from calcgpt.config import DataConfig
 from calcgpt.data.batches import Batch, BatchSource, ProblemLines
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from datagen.arithmetic import OPERATIONS, ProblemArray
+from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import NotationError
@@ -105,7 +104,7 @@ class FreshProblems:
         # Problems are drawn kind by kind. Each goes to a row for which its kind was chosen.
         order = np.empty(size, np.intp)
         order[np.argsort(kinds, kind="stable")] = np.arange(size)
-        return _concatenate(parts).take(order)
+        return concatenate(parts).take(order)
 
     def _draw(self, number: int, index: int, counts: NDArray[np.int64]) -> list[ProblemArray]:
         """Returns training problems of one distribution, `counts` of each operation, (4,), in
@@ -152,7 +151,7 @@ class FreshProblems:
             number += 1
         if not seen:
             raise DataError(f"the distribution {self.validation!r} has no validation problems")
-        return _concatenate(parts)
+        return concatenate(parts)
 
     def _usable(self, problems: ProblemArray, split: Split) -> NDArray[np.bool_]:
         """Returns which problems belong to a split and fit the format; (n,)."""
@@ -194,8 +193,3 @@ def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDA
     uniform = (bits.random_raw(count) >> np.uint64(11)) * 2.0**-53
     bounds = np.cumsum(weights)
     return np.searchsorted(bounds / bounds[-1], uniform, side="right")
-
-
-def _concatenate(parts: Sequence[ProblemArray]) -> ProblemArray:
-    columns = [field.name for field in fields(ProblemArray)]
-    return ProblemArray(*(np.concatenate([getattr(p, name) for p in parts]) for name in columns))

@@ -27,6 +27,7 @@ from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
+from datagen.arithmetic import USUAL_PLACES
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.steps import StepKind, WrongCharacter, first_error_of_completion, n_digits
@@ -140,13 +141,16 @@ def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
     a right answer.
 
     Row i, column j counts problems with i digits in A and j in B. These are the digits of the
-    magnitude in hundredths; 0 has none. The tables are square, and their size is that of the
-    longest operand of any operation.
+    magnitude in hundredths, or in units of the last place if an operand has more than two; 0 has
+    none. The tables are square, and their size is that of the longest operand of any operation.
     """
     rows = []
     for line, right in zip(evaluation.lines, evaluation.right, strict=True):
         problem = parse_prompt(line.prompt)
-        a, b = (n_digits(abs(number.hundredths)) for number in (problem.a, problem.b))
+        a, b = (
+            n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
+            for number in (problem.a, problem.b)
+        )
         rows.append((line.operation, a, b, right))
     size = 1 + max(max(a, b) for _, a, b, _ in rows)
     tables: dict[str, dict[str, Any]] = {

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-EXAMPLE_PROMPT = render_prompt(Problem(Number(1250, True), Operation("*"), Number(300, False)))
+EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), Operation("*"), Number(3)))
 STOP = "$"  # ends a problem
 NOTATION = "$()="  # characters of every problem
 MARKER = "generation_config.json"  # a file that no checkpoint of ours has

@@ -202,7 +202,7 @@ class Domain:
         """Returns why a number cannot be an operand, or None if it can."""
         if len(number_text(number)) > WIDTH:
             return f"a number of more than {WIDTH} characters"
-        if self.digits is not None and abs(number.hundredths) >= 10**self.digits:
+        if self.digits is not None and abs(number.scaled(2)) >= 10**self.digits:
             return f"this model calculates with numbers below {self.below:,}"
         return None
 
@@ -366,7 +366,7 @@ def _exact(expression: Expression, domain: Domain, operand: bool = False) -> Num
             raise ExpressionError(kind.OUT_OF_RANGE, reason, start, end)
         return expression.number
     a, b = (_exact(part, domain, operand=True) for part in (expression.left, expression.right))
-    if expression.op is Operation.DIV and b.hundredths == 0:
+    if expression.op is Operation.DIV and b.units == 0:
         raise ExpressionError(
             kind.DIVISION_BY_ZERO, "division by zero", expression.right.start, expression.right.end
         )

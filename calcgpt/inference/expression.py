@@ -139,10 +139,10 @@ class _Builder(Transformer[Token, _Part]):
     def negative(self, minus: Token, operand: _Part) -> _Part:
         start, end = _span(minus)
         if isinstance(operand.node, Binary):
-            zero = _Part(Literal(Number(0, False), start, end), start, end)
+            zero = _Part(Literal(Number(0), start, end), start, end)
             return _operation(zero, Operation.SUB, operand)
         number = operand.node.number
-        negated = Number(-number.hundredths, number.point)
+        negated = Number(-number.units, number.places)
         return _Part(Literal(negated, start, operand.end), start, operand.end)
 
     def binary(self, left: _Part, sign: Token, right: _Part) -> _Part:
@@ -167,7 +167,7 @@ def _number(typed: str, end: int) -> Number:
         raise ExpressionError(
             ExpressionErrorKind.TOO_MANY_PLACES, reason, end - len(superfluous), end
         )
-    return Number(int(whole + places[:2].ljust(2, "0")), bool(point))
+    return Number.from_units(int(whole + places[:2].ljust(2, "0")), 2, bool(point))
 
 
 def _span(token: Token) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from datagen_strategies import decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,8 +24,8 @@ from calcgpt.recipe import (
     recipe_names,
     recipe_toml,
 )
-from datagen.arithmetic import Number, Operation, Problem
-from datagen.notation import ALPHABET, PROMPT_LENGTH, WIDTH
+from datagen.arithmetic import Operation, Problem
+from datagen.notation import ALPHABET, WIDTH
 from datagen.steps import MARKS, render
 
 # Reading
@@ -247,8 +248,8 @@ def build(recipe: Recipe) -> GPT:
 def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
     recipe = load_recipe(name)
     model = build(recipe)
-    logits = model(torch.zeros(2, PROMPT_LENGTH + WIDTH, dtype=torch.long, device="meta"))
-    assert logits.shape == (2, PROMPT_LENGTH + WIDTH, len(ALPHABET))
+    logits = model(torch.zeros(2, 25 + WIDTH, dtype=torch.long, device="meta"))
+    assert logits.shape == (2, 25 + WIDTH, len(ALPHABET))
 
 
 def test_the_rows_of_the_steps_start_at_the_marks_of_the_notation() -> None:
@@ -261,7 +262,7 @@ def test_the_longest_line_with_steps_fits_in_the_context() -> None:
     recipe = load_recipe("steps")
     assert recipe.data is not None
     digits = recipe.data.digits or 0
-    most, least = Number(10**digits - 1, True), Number(-1, True)
+    most, least = decimal(10**digits - 1), decimal(-1)
     longest = max(len(render(Problem(most, op, least), digits)) for op in Operation)
     assert longest == max(
         len(render(Problem(a, op, b), digits))

@@ -1,11 +1,21 @@
 """Answers against an independent oracle that computes with fractions, and arrays of them."""
 
 import operator
+import re
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from datagen_strategies import EXTREMES, LARGEST, problems
+from datagen_strategies import (
+    EXTREMES,
+    LARGEST,
+    any_numbers,
+    any_problems,
+    decimal,
+    problems,
+    whole,
+)
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,36 +26,30 @@ from datagen.arithmetic import (
     ProblemArray,
     answer,
     answers,
+    concatenate,
     divide_half_even,
 )
-from datagen.notation import answer_text
+from datagen.notation import answer_text, number_from_text, number_text
 
 
 def oracle(problem: Problem) -> str:
     """The answer's text, by rational arithmetic alone."""
-    a, b = (Fraction(operand.hundredths, 100) for operand in (problem.a, problem.b))
+    a, b = (Fraction(number_text(operand)) for operand in (problem.a, problem.b))
     if problem.op == "/" and b == 0:
         return "nan"
     exact = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
-    rounded = round(exact[problem.op](a, b), 2)  # of a Fraction: exact, ties to even
+    # Rounding a Fraction is exact, ties to even.
+    rounded = round(exact[problem.op](a, b), problem.places)
     if problem.op != "/" and not problem.a.point and not problem.b.point:
         assert rounded.denominator == 1
         return str(rounded)
-    tenths, hundredth = divmod(abs(rounded * 100), 10)
-    places = f"{tenths % 10}{hundredth or ''}"
-    return f"{'-' if rounded < 0 else ''}{tenths // 10}.{places}"
-
-
-def whole(value: int) -> Number:
-    return Number(100 * value, point=False)
-
-
-def decimal(hundredths: int) -> Number:
-    return Number(hundredths, point=True)
+    digits = str(abs(rounded * 10**problem.places)).zfill(problem.places + 1)
+    places = digits[-problem.places :].rstrip("0") or "0"
+    return f"{'-' if rounded < 0 else ''}{digits[: -problem.places]}.{places}"
 
 
 @settings(max_examples=1000)
-@given(problems)
+@given(problems | any_problems)
 @example(Problem(decimal(50), Operation.MUL, decimal(1)))  # 0.005: a tie, to 0.0
 @example(Problem(decimal(50), Operation.MUL, decimal(3)))  # 0.015: a tie, to 0.02
 @example(Problem(decimal(-50), Operation.MUL, decimal(1)))  # -0.005: to 0.0, not -0.0
@@ -91,30 +95,134 @@ def test_division_rounds_half_to_even(numerator: int, denominator: int, quotient
     assert divide_half_even(numerator, denominator) == quotient
 
 
+@settings(max_examples=500)
+@given(any_problems.filter(lambda problem: problem.op != "/" or problem.b.units != 0))
+def test_answer_equals_that_of_decimal(problem: Problem) -> None:
+    with localcontext(prec=200, rounding=ROUND_HALF_EVEN):
+        a, b = Decimal(number_text(problem.a)), Decimal(number_text(problem.b))
+        exact = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+        quantum = Decimal(1).scaleb(-problem.places)
+        expected = exact[problem.op](a, b).quantize(quantum)
+        assert Decimal(answer_text(answer(problem))) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "places", "result"),
+    [
+        ("1/3", 8, "0.33333333"),
+        ("1/8", 1, "0.1"),  # 0.125
+        ("1/8", 3, "0.125"),
+        ("1/8", 9, "0.125"),
+        ("0.000000001*0.5", 9, "0.0"),  # a tie
+        ("0.000000003*0.5", 9, "0.000000002"),  # a tie
+        ("0.000000001+1", 8, "1.0"),
+        ("0.000000001+1", 9, "1.000000001"),
+        ("123456789*987654321", 1, "121932631112635269"),
+        ("99999.99+99999.99", 8, "199999.98"),
+        ("6/2", 5, "3.0"),
+        ("5/0", 5, "nan"),
+    ],
+)
+def test_examples_with_places(text: str, places: int, result: str) -> None:
+    [(a, op, b)] = re.findall(r"^([\d.]+)(.)([\d.]+)$", text)
+    problem = Problem(number_from_text(a), Operation(op), number_from_text(b), places)
+    assert answer_text(answer(problem)) == result
+
+
 def test_a_fraction_needs_a_point() -> None:
-    with pytest.raises(ValueError, match="1250 hundredths"):
-        Number(1250, point=False)
+    with pytest.raises(ValueError, match="without a point"):
+        Number.from_units(1250, 2, point=False)
 
 
-@given(st.lists(problems, max_size=20))
+@pytest.mark.parametrize(("units", "places"), [(50, 2), (0, 2), (1, -1), (1, 10), (10, 9)])
+def test_a_number_is_canonical(units: int, places: int) -> None:
+    with pytest.raises(ValueError, match=r"zeros|places must be"):
+        Number(units, places)
+
+
+@given(units=st.integers(), places=st.integers(0, 9), point=st.booleans())
+def test_from_units_is_exact(units: int, places: int, point: bool) -> None:
+    value = Fraction(units, 10**places)
+    if not point and value.denominator > 1:
+        with pytest.raises(ValueError, match="without a point"):
+            Number.from_units(units, places, point)
+        return
+    number = Number.from_units(units, places, point)
+    assert number.point == point
+    assert Fraction(number.units, 10**number.places) == value
+
+
+@given(any_numbers, st.integers(0, 9))
+def test_scaled_is_exact_or_refused(number: Number, places: int) -> None:
+    value = Fraction(number_text(number)) * 10**places
+    if value.denominator > 1:
+        with pytest.raises(ValueError, match="more than"):
+            number.scaled(places)
+    else:
+        assert number.scaled(places) == value
+
+
+@pytest.mark.parametrize("places", [0, 10, -1])
+def test_an_answer_has_from_one_to_nine_places(places: int) -> None:
+    with pytest.raises(ValueError, match="places must be from 1 to 9"):
+        Problem(Number(1), Operation.DIV, Number(3), places)
+
+
+@given(st.lists(problems, max_size=20) | st.lists(any_problems, max_size=5))
 @example([Problem(LARGEST, Operation.MUL, LARGEST), Problem(LARGEST, Operation.DIV, EXTREMES[-1])])
+@example([Problem(whole(1), Operation.DIV, whole(3), places) for places in (2, 9)])
 def test_answers_of_arrays_are_those_of_the_scalar_function(batch: list[Problem]) -> None:
     result = answers(ProblemArray.from_problems(batch))
-    columns = zip(result.hundredths, result.point, result.nan, strict=True)
-    assert [None if nan else Number(int(h), bool(p)) for h, p, nan in columns] == [
-        answer(problem) for problem in batch
-    ]
+    columns = zip(result.units.tolist(), result.point.tolist(), result.nan.tolist(), strict=True)
+    assert [
+        None if nan else Number.from_units(units, result.scale, point)
+        for units, point, nan in columns
+    ] == [answer(problem) for problem in batch]
 
 
 def test_answers_are_64_bit_integers_if_they_fit() -> None:
     small = ProblemArray.from_problems([Problem(LARGEST, Operation.ADD, LARGEST)])
     large = ProblemArray.from_problems([Problem(LARGEST, Operation.MUL, LARGEST)])
-    assert answers(small).hundredths.dtype == np.int64
-    assert answers(large).hundredths.dtype == object
+    assert answers(small).units.dtype == np.int64
+    assert answers(small.to_scale(5)).units.dtype == np.int64
+    assert answers(large).units.dtype == object
 
 
-@given(st.lists(problems, max_size=5))
+batches = st.lists(problems, max_size=5) | st.lists(any_problems, max_size=5)
+
+
+@given(batches)
 def test_to_problems_is_the_inverse_of_from_problems(batch: list[Problem]) -> None:
     array = ProblemArray.from_problems(batch)
     assert len(array) == len(batch)
     assert array.to_problems() == batch
+
+
+@given(batches, st.integers(2, 9))
+def test_a_scale_changes_no_problem(batch: list[Problem], scale: int) -> None:
+    array = ProblemArray.from_problems(batch)
+    if scale < array.scale:
+        with pytest.raises(ValueError, match="more places"):
+            array.to_scale(scale)
+        return
+    other = array.to_scale(scale)
+    assert other.scale == scale
+    assert other.to_problems() == batch
+    assert other.to_scale(array.scale).a.dtype == array.a.dtype
+
+
+@given(st.lists(batches, min_size=1, max_size=4))
+def test_arrays_are_concatenated_whatever_their_scales(parts: list[list[Problem]]) -> None:
+    whole = concatenate([ProblemArray.from_problems(part) for part in parts])
+    assert whole.to_problems() == [problem for part in parts for problem in part]
+
+
+def test_a_usual_array_has_two_places() -> None:
+    array = ProblemArray.from_problems([Problem(whole(1), Operation.DIV, LARGEST)] * 3)
+    same = ProblemArray(array.a, array.a_point, array.op, array.b, array.b_point)
+    assert (same.scale, same.places.tolist(), same.a.dtype) == (2, [2, 2, 2], np.int64)
+    assert same.take(np.array([0, 2]))[1:].to_problems() == array[:1].to_problems()
+    with pytest.raises(ValueError, match="scale must be"):
+        array.to_scale(10)
+    with pytest.raises(ValueError, match="broadcast"):
+        ProblemArray(array.a, array.a_point, array.op, array.b, array.b_point, array.places[:2])

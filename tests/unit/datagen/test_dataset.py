@@ -56,7 +56,7 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
 
     def question(problem: Problem) -> tuple[object, ...]:
         """What a problem asks, independent of how it is written."""
-        operands = [problem.a.hundredths, problem.b.hundredths]
+        operands = [problem.a.scaled(2), problem.b.scaled(2)]
         return problem.op, *(sorted(operands) if problem.op in "+*" else operands)
 
     training = {question(problem) for problem in problems[Split.TRAIN]}

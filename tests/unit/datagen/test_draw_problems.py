@@ -137,8 +137,8 @@ def test_a_problem_depends_on_its_words_alone() -> None:
         scaled_a = round(100 * a * Fraction(a_factor, 2**32))
         assert problem.op == "*"
         assert problem.a.point == (a_choice == always)
-        assert problem.a.hundredths == (scaled_a if a_choice == always else 100 * a)
-        assert problem.b.hundredths == 100_000  # 1000, or just below it, rounded
+        assert problem.a.scaled(2) == (scaled_a if a_choice == always else 100 * a)
+        assert problem.b.scaled(2) == 100_000  # 1000, or just below it, rounded
 
 
 def test_a_factor_of_zero_and_ties_to_even() -> None:

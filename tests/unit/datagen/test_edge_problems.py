@@ -35,7 +35,7 @@ def share_is(flags: np.ndarray, expected: float) -> bool:
 def without_signs(problem: Problem) -> tuple[int, Operation, int]:
     """The operands' magnitudes in hundredths, and the operation whose answer with these has the
     same magnitude as the problem's: a + -b is a - b."""
-    a, op, b = problem.a.hundredths, problem.op, problem.b.hundredths
+    a, op, b = problem.a.scaled(2), problem.op, problem.b.scaled(2)
     if op in (ADD, SUB) and (a < 0) != (b < 0):
         op = SUB if op == ADD else ADD
     return abs(a), op, abs(b)
@@ -50,7 +50,7 @@ def carries_in_a_row(a: int, b: int) -> bool:
 
 def shows_zeros(hundredths: int) -> bool:
     """Whether there are zeros inside the number as it is written, or two at its end."""
-    text = number_text(Number(hundredths, hundredths % 100 > 0)).replace(".", "")
+    text = number_text(Number.from_units(hundredths, 2, hundredths % 100 > 0)).replace(".", "")
     return re.search("[1-9]0+[1-9]|00$", text) is not None
 
 
@@ -101,11 +101,11 @@ def test_a_kind_is_what_its_name_says(name: str, data: st.DataObject) -> None:
     high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
     (problem,) = of_kind(KINDS[name], high << np.uint64(32) | low).to_problems()
     assert PROPERTIES[name](*without_signs(problem))
-    largest = max(abs(problem.a.hundredths), abs(problem.b.hundredths))
+    largest = max(abs(problem.a.scaled(2)), abs(problem.b.scaled(2)))
     assert largest < 10**7
     if halves[0] >= 2**31:  # the half that keeps to the blog's bounds
         assert largest <= 100_000
-        assert min(problem.a.hundredths, problem.b.hundredths) >= 0
+        assert min(problem.a.scaled(2), problem.b.scaled(2)) >= 0
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -134,11 +134,13 @@ def test_signs_and_sizes(name: str, samples: dict[str, ProblemArray]) -> None:
 def test_an_answer_without_signs_is_as_large(name: str, samples: dict[str, ProblemArray]) -> None:
     for problem in samples[name].to_problems()[:2000]:
         a, op, b = without_signs(problem)
-        plain = answer(Problem(Number(a, problem.a.point), op, Number(b, problem.b.point)))
+        plain_a = Number.from_units(a, 2, problem.a.point)
+        plain_b = Number.from_units(b, 2, problem.b.point)
+        plain = answer(Problem(plain_a, op, plain_b))
         actual = answer(problem)
         assert (actual is None) == (plain is None)
         if actual and plain:
-            assert abs(actual.hundredths) == abs(plain.hundredths)
+            assert abs(actual.units) == abs(plain.units)
 
 
 @pytest.mark.parametrize("name", ["inner zeros", "equal", "zero", "units", "unlike lengths"])
@@ -171,7 +173,7 @@ def test_quotients_are_beside_ties_and_wholes_on_either_side(
 
 
 def test_small_quotients_are_rounded_either_way(samples: dict[str, ProblemArray]) -> None:
-    rounded = np.abs(answers(samples["small quotients"]).hundredths)
+    rounded = np.abs(answers(samples["small quotients"]).units)
     assert set(rounded) == {0, 1}
     assert 0.4 < rounded.mean() < 0.6
 
@@ -194,7 +196,7 @@ def test_chains_of_all_lengths(samples: dict[str, ProblemArray]) -> None:
 
 
 def test_round_sums_lose_one_place_or_both(samples: dict[str, ProblemArray]) -> None:
-    hundredths = answers(samples["round sums"]).hundredths
+    hundredths = answers(samples["round sums"]).units
     assert not (hundredths % 10).any()
     # Half are made to be whole, and a tenth of the others happen to be.
     assert share_is(hundredths % 100 == 0, 1 / 2 + 1 / 20)

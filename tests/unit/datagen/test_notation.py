@@ -1,9 +1,10 @@
 """Problems as text: render and parse are inverses, and nothing else is read."""
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
-from datagen_strategies import numbers, problems
+from datagen_strategies import any_numbers, any_problems, numbers, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.errors import NotationError, UserError
 from datagen.notation import (
     ALPHABET,
-    PROMPT_LENGTH,
     WIDTH,
     answer_text,
     number_from_text,
@@ -36,7 +36,7 @@ LINES = [
 ]
 
 edits = st.tuples(
-    st.integers(0, 60), st.sampled_from(["change", "insert", "remove"]), st.sampled_from(ALPHABET)
+    st.integers(0, 300), st.sampled_from(["change", "insert", "remove"]), st.sampled_from(ALPHABET)
 )
 
 
@@ -57,26 +57,48 @@ def test_known_lines(line: str, a: str, op: str, b: str, result: str) -> None:
 
 
 @settings(max_examples=1000)
-@given(problems)
+@given(problems | any_problems)
 def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
     line = render(problem)
     assert parse(line) == problem
-    assert parse_prompt(line[:PROMPT_LENGTH]) == problem
-    assert parse_answer(line[PROMPT_LENGTH:-1]) == answer(problem)
+    prompt, equals, field = line.partition("=")
+    assert parse_prompt(prompt + equals) == problem
+    assert parse_answer(field[:-1]) == answer(problem)
 
 
-@given(problems)
+@given(problems | any_problems)
 def test_a_line_has_its_characters_where_they_belong(problem: Problem) -> None:
     line = render(problem)
     assert set(line) <= set(ALPHABET)
-    assert (line[:2], line[12], line[23:25], line[-1]) == ("$(", problem.op, ")=", "$")
-    field, text = line[25:-1], answer_text(answer(problem))
+    places = "" if problem.places == 2 else str(problem.places)
+    texts = [number_text(number) for number in (problem.a, problem.b)]
+    a, b = ("0" * (WIDTH - len(text)) + text for text in texts)
+    prompt = f"${places}({a}{problem.op}{b})="
+    assert line[: len(prompt)] == prompt == render_prompt(problem)
+    field, text = line[len(prompt) : -1], answer_text(answer(problem))
     assert len(field) == max(WIDTH, len(text))
     assert field[::-1].endswith(text)
     assert set(field[len(text) :]) <= {"0"}
-    for operand, padded in ((problem.a, line[2:12]), (problem.b, line[13:23])):
-        assert padded == "0" * (WIDTH - len(number_text(operand))) + number_text(operand)
     assert render_prompt(problem) + render_answer(answer(problem)) + "$" == line
+
+
+@pytest.mark.parametrize(
+    ("line", "places", "result"),
+    [
+        ("$(0000000001/0000000003)=33.0000000$", 2, "0.33"),
+        ("$1(0000000001/0000000003)=3.00000000$", 1, "0.3"),
+        ("$8(0000000001/0000000003)=33333333.0$", 8, "0.33333333"),
+        ("$9(0000000001/0000000003)=333333333.0$", 9, "0.333333333"),
+        ("$3(000000.001+0000000001)=100.100000$", 3, "1.001"),
+        ("$(0000000.05-12345678901)=59.00987654321-$", 2, "-12345678900.95"),
+        ("$4(0.123456789*-10000000000)=0.0987654321-$", 4, "-1234567890.0"),
+    ],
+)
+def test_known_lines_of_other_widths_and_places(line: str, places: int, result: str) -> None:
+    problem = parse(line)
+    assert problem.places == places
+    assert answer_text(answer(problem)) == result
+    assert render(problem) == line
 
 
 def test_the_alphabet_is_sorted_and_complete() -> None:
@@ -90,6 +112,14 @@ def test_number_text_is_how_python_writes_it(number: Number) -> None:
     assert text == str(float(text) if number.point else int(text))
 
 
+@given(any_numbers)
+def test_number_text_is_read_back(number: Number) -> None:
+    text = number_text(number)
+    assert number_from_text(text) == number
+    assert Fraction(text) == Fraction(number.units, 10**number.places)
+    assert len(text.partition(".")[2]) == number.places
+
+
 @pytest.mark.parametrize(
     ("text", "position"),
     [
@@ -99,19 +129,20 @@ def test_number_text_is_how_python_writes_it(number: Number) -> None:
         ("-07", 2),
         ("1.", 2),
         (".5", 0),
-        ("1.50", 3),
-        ("1.00", 3),
-        ("1.234", 4),
+        ("1.50", 4),
+        ("1.00", 4),
+        ("1.2345678911", 11),
+        ("1.2345678901", 10),
         ("-0", 2),  # it could have become -0.5
         ("-0.0", 4),
-        ("-0.00", 4),
+        ("-0.00", 5),
         ("1e5", 1),
         ("+5", 0),
         ("5 ", 1),
         ("٣", 0),  # a digit, but not one of ours
         ("1,5", 1),
         ("nan", 0),
-        ("9" * 5000, 100),
+        ("9" * 5000, 200),
     ],
 )
 def test_what_is_not_a_number(text: str, position: int) -> None:
@@ -126,14 +157,18 @@ def test_what_is_not_a_number(text: str, position: int) -> None:
     ("field", "position"),
     [
         ("00000-0012", 7),  # zeros after the minus sign
-        ("000001.500", 6),  # the point leaves room for three places
+        ("000001.500", 9),
         ("0000001.50", 9),  # a trailing zero
         ("00000000-0", 9),
         ("000000-0.0", 9),
         ("000000012.", 9),
         ("000000000-", 9),
         (".000000001", 0),
-        ("0.00000001", 1),
+        ("0.0000000012", 11),  # more than nine places
+        ("1.0000000012", 11),
+        ("12345678901.", 12),
+        ("01234567891", 10),  # longer than ten characters, and padded
+        ("0000-123.45", 10),
     ],
 )
 def test_operands_that_are_not_canonical(field: str, position: int) -> None:
@@ -155,7 +190,7 @@ def offence(parse_text: Callable[[str], object], text: str) -> NotationError | N
 
 
 @settings(max_examples=1000)
-@given(problems, edits)
+@given(problems | any_problems, edits)
 def test_edited_lines_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
 ) -> None:
@@ -171,7 +206,7 @@ def test_edited_lines_are_refused_or_mean_something_else(
 
 
 @settings(max_examples=1000)
-@given(problems, edits)
+@given(problems | any_problems, edits)
 def test_edited_answers_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
 ) -> None:
@@ -191,13 +226,32 @@ def test_other_text_is_refused(text: str) -> None:
         parse_prompt(text)
 
 
-@given(problems)
+@given(problems | any_problems)
 def test_a_wrong_answer_is_refused_where_it_differs(problem: Problem) -> None:
     line = render(problem)
-    wrong = line[:PROMPT_LENGTH] + ("1" if line[PROMPT_LENGTH] != "1" else "2")
+    start = len(render_prompt(problem))
+    wrong = line[:start] + ("1" if line[start] != "1" else "2") + line[start + 1 :]
     with pytest.raises(NotationError) as caught:
-        parse(wrong + line[PROMPT_LENGTH + 1 :])
-    assert caught.value.position == PROMPT_LENGTH
+        parse(wrong)
+    assert caught.value.position == start
+
+
+@pytest.mark.parametrize(
+    ("start", "position"), [("$2(", 1), ("$0(", 1), ("$a(", 1), ("$12(", 2), ("$3$", 2), ("$3", 2)]
+)
+def test_the_places_are_one_digit_and_two_are_not_written(start: str, position: int) -> None:
+    rest = "0000000001/0000000003)=" if start.endswith("(") else ""
+    with pytest.raises(NotationError) as caught:
+        parse_prompt(start + rest)
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize("text", ["$(" + "9" * 10**6, "$(" + "0" * 10**6, "$9(1234567890+" * 10**5])
+def test_a_hostile_text_is_refused_at_once(text: str) -> None:
+    for read in (parse, parse_prompt, parse_answer, number_from_text):
+        with pytest.raises(NotationError) as caught:
+            read(text)
+        assert caught.value.position <= 250
 
 
 @pytest.mark.parametrize("end", ["", "\n", "$", "0"])
@@ -211,21 +265,37 @@ def test_a_line_ends_where_it_should(end: str) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    [Number(100 * 10**10, False), Number(-100 * 10**9, False), Number(10**10, True)],
+    [Number(10**100), Number(-(10**99)), Number(10**99 + 1, 1), Number(-(10**98) - 1, 1)],
 )
 def test_a_number_too_wide_for_an_operand(number: Number) -> None:
-    with pytest.raises(NotationError) as caught:
-        render(Problem(number, Operation.ADD, Number(0, False)))
+    assert not notation.is_operand(number)
+    with pytest.raises(NotationError, match=r"^-?1000000\S*\.\.\. needs more than 100") as caught:
+        render(Problem(number, Operation.ADD, Number(0)))
     assert caught.value.position == 0
-    assert notation.number_text(number) in str(caught.value)
+    text = number_text(number)
+    with pytest.raises(NotationError) as caught:
+        parse_prompt(f"$({text}+0000000001)=")
+    assert caught.value.position == 102 - ("." in text)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [Number(10**100 - 1), Number(-(10**99) + 1), Number(10**98 + 1, 1), Number(1 - 10**98, 9)],
+)
+def test_the_longest_operands(number: Number) -> None:
+    assert len(number_text(number)) == 100
+    for op in Operation:
+        problem = Problem(number, op, number, 9)
+        assert parse(render(problem)) == problem
+        assert parse_answer(render_answer(answer(problem))) == answer(problem)
 
 
 def test_answers_longer_than_the_field_are_not_padded() -> None:
-    large = Number(100 * 9_999_999_999, False)
+    large = Number(9_999_999_999)
     line = render(Problem(large, Operation.MUL, large))
     assert line == "$(9999999999*9999999999)=10000000008999999999$"
     assert parse(line) == Problem(large, Operation.MUL, large)
-    assert parse_answer("10000000008999999999") == Number(9999999998000000000100, False)
+    assert parse_answer("10000000008999999999") == Number(99999999980000000001)
     for padded in ("100000000089999999990", "00000000000", "3210000000000"):
         with pytest.raises(NotationError):
             parse_answer(padded)

@@ -7,12 +7,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from datagen_strategies import digits_and_problem
+from datagen_strategies import decimal, digits_and_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import notation, steps, vectorised
-from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
+from datagen.arithmetic import OPERATIONS, Operation, Problem, answer
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.steps import (
@@ -58,7 +58,7 @@ def example(title: str) -> Example:
     text = section(title)
     [line] = re.findall(r"^\$\(\S+", text, flags=re.M)
     [(tens, units, work)] = re.findall(r"^([ 1-9]+)\n([0-9]+)\n([xy]\S+)$", text, flags=re.M)
-    problem = notation.parse_prompt(line[: notation.PROMPT_LENGTH])
+    problem = notation.parse_prompt(line[: line.index("=") + 1])
     pieces = [(int(row[0]), row[1].strip("`")) for row in table(text)]
     return Example(problem, tens, units, work, pieces, [row[2] for row in table(text)])
 
@@ -69,7 +69,7 @@ LINES = re.findall(r"^(\$\(\S+)(?: +(.*))?$", DOC, flags=re.M)
 
 @pytest.mark.parametrize(("line", "equation"), LINES)
 def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
-    problem = notation.parse_prompt(line[: notation.PROMPT_LENGTH])
+    problem = notation.parse_prompt(line[: line.index("=") + 1])
     direct = line.count("=") == 1
     assert line == (notation.render(problem) if direct else steps.render(problem, W))
     if equation:
@@ -100,7 +100,7 @@ def test_the_pieces_of_an_example_are_its_work(title: str) -> None:
 @pytest.mark.parametrize("title", EXAMPLES)
 def test_the_meaning_of_a_piece_has_its_number(title: str) -> None:
     sample = example(title)
-    lengths = iter([n_digits(abs(n.hundredths)) for n in (sample.problem.b, sample.problem.a)])
+    lengths = iter([n_digits(abs(n.scaled(2))) for n in (sample.problem.b, sample.problem.a)])
     in_row = False
     for (_, step), meaning in zip(sample.pieces, sample.meanings, strict=True):
         numbers = [int(number) for number in re.findall(r"-?\d+", meaning)]
@@ -178,9 +178,9 @@ def test_other_quotient_digits_come_to_the_same_end() -> None:
 
 def formula(problem: Problem, digits: int) -> int:
     """The length of a work, as the table in the document has it."""
-    length_a, length_b = n_digits(abs(problem.a.hundredths)), n_digits(abs(problem.b.hundredths))
+    length_a, length_b = n_digits(abs(problem.a.scaled(2))), n_digits(abs(problem.b.scaled(2)))
     if problem.op == Operation.MUL:
-        rows = length_b - trailing_zeros(abs(problem.b.hundredths))
+        rows = length_b - trailing_zeros(abs(problem.b.scaled(2)))
         return 4 * digits + 4 + rows * (2 * digits + 3)
     if problem.op != Operation.DIV:
         return 4 * digits + 9
@@ -203,7 +203,7 @@ def longest(digits: int, op: Operation) -> Problem:
     """A problem of an operation with the longest work, a quotient also with the longest line."""
     most = 10**digits - 1
     a, b = (most - 2, -3) if op == Operation.DIV else (most, most)
-    return Problem(Number(a, True), op, Number(b, True))
+    return Problem(decimal(a), op, decimal(b))
 
 
 def lengths_by_digits() -> dict[int, list[int]]:
@@ -220,7 +220,7 @@ def test_works_are_as_long_as_the_formulas_say(digits: int) -> None:
     ends = [10**zeros for zeros in range(1, digits)]  # 10 - 10, 100 - 10, 100 - 100 ...
     divisors = [*magnitudes, *{m + 1 - end for m in magnitudes for end in ends if m > end}]
     for a, b, op in itertools.product(magnitudes, divisors, Operation):
-        problem = Problem(Number(a, True), op, Number(-b, True))
+        problem = Problem(decimal(a), op, decimal(-b))
         assert len(render_work(problem, digits)) == formula(problem, digits)
         if len(notation.number_text(problem.b)) <= notation.WIDTH:
             assert len(steps.render(problem, digits)) <= longest_line

@@ -1,9 +1,10 @@
 """Which split a problem belongs to."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
-from datagen_strategies import problems
+from datagen_strategies import any_problems, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,10 +14,11 @@ from datagen.splits import Split, belongs, problem_hash, problem_hashes, split_o
 
 def twin(number: Number) -> Number:
     """The same number, written the other way if it can be."""
-    return Number(number.hundredths, not number.point or number.hundredths % 100 != 0)
+    is_whole = number.units % 10**number.places == 0
+    return Number.from_units(number.units, number.places, not (number.point and is_whole))
 
 
-@given(st.lists(problems, max_size=20))
+@given(st.lists(problems, max_size=20) | st.lists(any_problems, max_size=5))
 def test_arrays_agree_with_single_problems(batch: list[Problem]) -> None:
     hashes = problem_hashes(ProblemArray.from_problems(batch))
     assert hashes.tolist() == [problem_hash(problem) for problem in batch]
@@ -24,21 +26,29 @@ def test_arrays_agree_with_single_problems(batch: list[Problem]) -> None:
         assert belongs(hashes, split).tolist() == [split_of(problem) == split for problem in batch]
 
 
-@given(problems)
+@given(problems | any_problems)
 def test_twins_and_mirror_images_are_on_the_same_side(problem: Problem) -> None:
     same = [Problem(twin(problem.a), problem.op, twin(problem.b))]
     if problem.op in (Operation.ADD, Operation.MUL):
         same.append(Problem(problem.b, problem.op, problem.a))
+    same += [replace(other, places=places) for other in same for places in (1, 9)]
     assert {problem_hash(other) for other in same} == {problem_hash(problem)}
 
 
 def test_different_problems_have_different_hashes() -> None:
-    operands = [Number(100 * n, False) for n in range(40)]
+    operands = [Number(n) for n in range(40)]
     hashes = {
         problem_hash(Problem(a, op, b)) for a in operands for op in Operation for b in operands
     }
     ordered, unordered = 40 * 40, 40 * 41 // 2
     assert len(hashes) == 2 * ordered + 2 * unordered
+
+
+def test_the_places_of_an_operand_and_its_digits_beyond_64_bits_count() -> None:
+    operands = [Number(n, places) for n in (1, 2, 11) for places in range(2, 10)]
+    operands += [Number(n + 2**64 * k) for n in range(4) for k in (-2, -1, 0, 1, 2, 2**64)]
+    pairs = [(a, b) for a in operands for b in operands]
+    assert len({problem_hash(Problem(a, Operation.SUB, b)) for a, b in pairs}) == len(pairs)
 
 
 def test_one_problem_in_32_is_held_out_for_each() -> None:
@@ -57,7 +67,7 @@ def test_one_problem_in_32_is_held_out_for_each() -> None:
 
 def test_the_sides_never_change() -> None:
     # A data set made today must not overlap one made years ago: these hashes are for ever.
-    three, five = Number(300, False), Number(-525, True)
+    three, five = Number(3), Number(-525, 2)
     assert [problem_hash(Problem(three, op, five)) for op in Operation] == [
         0x8CB84086638F58EF,
         0x1FFABFD14578A3D0,

@@ -5,12 +5,12 @@ import re
 from random import Random
 
 import pytest
-from datagen_strategies import digits_and_problem, problems_of
+from datagen_strategies import decimal, digits_and_problem, problems_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from datagen import notation, steps
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import Operation, Problem, answer
 from datagen.errors import DataError, NotationError
 from datagen.notation import number_from_text
 from datagen.steps import (
@@ -182,7 +182,7 @@ def test_about_a_quarter_of_loose_digits_are_the_second_nearest() -> None:
     later: set[int] = set()  # magnitudes after the first row
 
     for _ in range(1000):
-        a, b = (Number(random.randrange(1, 10**7), True) for _ in "ab")
+        a, b = (decimal(random.randrange(1, 10**7)) for _ in "ab")
         question = Problem(a, Operation.DIV, b)
         loose, before = loose_digits(question), len(chosen)
 
@@ -284,5 +284,5 @@ def test_an_operand_that_is_too_long_is_refused(text: str) -> None:
 
 def test_the_rows_have_enough_letters() -> None:
     assert len(steps.ROWS) == steps.MAX_DIGITS + steps.GUARD
-    work = render_work(Problem(Number(10**9 - 1, True), Operation.DIV, Number(1, True)), 9)
+    work = render_work(Problem(decimal(10**9 - 1), Operation.DIV, decimal(1)), 9)
     assert set(steps.ROWS) <= set(work)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from datagen_strategies import EXTREMES, LARGEST, problems
+from datagen_strategies import EXTREMES, LARGEST, any_problems, decimal, problems, whole
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray
 from datagen.errors import NotationError
 from datagen.notation import render
-from datagen.vectorised import render_lines
+from datagen.vectorised import fits, render_lines
 
 # A NumPy warning, such as an overflow, means other bytes on another machine.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -47,24 +47,36 @@ def test_small_decimals_as_operand_and_as_answer(point: bool, signs: tuple[int, 
 
 
 def test_many_chunks() -> None:
-    batch = [Problem(Number(100 * i, False), Operation.MUL, LARGEST) for i in range(100)]
+    batch = [Problem(whole(i), Operation.MUL, LARGEST) for i in range(100)]
     assert render_lines(ProblemArray.from_problems(batch), chunk=7) == expected(batch)
+
+
+@settings(max_examples=300)
+@given(st.lists(problems | any_problems, max_size=8))
+def test_lines_of_any_width_and_places(batch: list[Problem]) -> None:
+    array = ProblemArray.from_problems(batch)
+    assert fits(array).all()
+    assert render_lines(array) == expected(batch)
 
 
 @pytest.mark.parametrize(
     "number",
-    [
-        Number(100 * 10**10, False),
-        Number(-100 * 10**9, False),
-        Number(10**10, True),
-        Number(-(10**9), True),
-        Number(100 * 10**16, False),
-    ],
+    [whole(10**10), whole(-(10**9)), decimal(10**10), decimal(-(10**9)), whole(10**16)],
 )
-def test_a_number_too_wide_for_an_operand(number: Number) -> None:
-    for problem in (
+def test_a_number_longer_than_the_field(number: Number) -> None:
+    batch = [
         Problem(LARGEST, Operation.ADD, number),
         Problem(number, Operation.MUL, number),
-    ):
-        with pytest.raises(NotationError, match="cannot be written"):
-            render_lines(ProblemArray.from_problems([problem]))
+        Problem(whole(1), Operation.ADD, LARGEST),
+    ]
+    for some in (batch, batch[:1], batch[1:]):
+        assert render_lines(ProblemArray.from_problems(some)) == expected(some)
+
+
+def test_an_operand_of_more_than_a_hundred_characters() -> None:
+    batch = [Problem(whole(n), Operation.ADD, whole(1)) for n in (10**99, 10**100, -(10**99))]
+    array = ProblemArray.from_problems(batch)
+    assert fits(array).tolist() == [True, False, False]
+    assert render_lines(array[:1]) == expected(batch[:1])
+    with pytest.raises(NotationError, match="cannot be written"):
+        render_lines(array)

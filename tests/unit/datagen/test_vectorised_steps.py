@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from datagen_strategies import problems_of
+from datagen_strategies import decimal, problems_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import steps, vectorised_steps
-from datagen.arithmetic import Number, Operation, Problem, ProblemArray
+from datagen.arithmetic import Operation, Problem, ProblemArray
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import DataError, NotationError
@@ -55,6 +55,6 @@ def test_fits_tells_what_can_be_rendered(batch: list[Problem], digits: int) -> N
 
 
 def test_digits_are_bounded() -> None:
-    one = ProblemArray.from_problems([Problem(Number(1, True), Operation.ADD, Number(1, True))])
+    one = ProblemArray.from_problems([Problem(decimal(1), Operation.ADD, decimal(1))])
     with pytest.raises(DataError, match="from 3 to 9"):
         vectorised_steps.render_lines(one, 10)

@@ -161,7 +161,7 @@ def test_held_out_problems_are_different_validation_problems() -> None:
     drawn = problems(validation="blog")
     some = drawn.held_out(700).to_problems()
     assert {split_of(problem) for problem in some} == {Split.VAL}
-    assert len({(p.a.hundredths, p.op, p.b.hundredths) for p in some}) == len(some) == 700
+    assert len({(p.a.scaled(2), p.op, p.b.scaled(2)) for p in some}) == len(some) == 700
     assert drawn.held_out(20).to_problems() == some[:20]
     assert problems(seed=2).held_out(20).to_problems() != some[:20]
 

@@ -231,7 +231,7 @@ def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
     assert isinstance(number, Number)
     fits = len(number_text(number)) <= 10
     assert (Domain(None).reason_against(number) is None) == fits
-    small = fits and abs(number.hundredths) < 10**7
+    small = fits and abs(number.scaled(2)) < 10**7
     assert (Domain(7).reason_against(number) is None) == small
 
 

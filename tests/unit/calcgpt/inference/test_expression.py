@@ -27,7 +27,7 @@ from calcgpt.inference.expression import (
 from datagen.arithmetic import Number, Operation
 from datagen.notation import number_text
 
-literals = st.builds(Literal, numbers | st.just(Number(0, False)), st.just(0), st.just(0))
+literals = st.builds(Literal, numbers | st.just(Number(0)), st.just(0), st.just(0))
 
 
 def binaries(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Binary]:
@@ -118,7 +118,7 @@ class Typist:
         """A text that may stand beside any operation."""
         if isinstance(node, Literal):
             text = self.magnitude(node.number)
-            for _ in range((node.number.hundredths < 0) + 2 * self.chance()):
+            for _ in range((node.number.scaled(2) < 0) + 2 * self.chance()):
                 text = self.sign("-") + self.space() + (f"({text})" if self.chance() else text)
         elif self.is_negation(node) and self.chance():
             text = self.sign("-") + self.space() + self.operand(node.right)
@@ -127,7 +127,7 @@ class Typist:
         return f"({text}{self.space()})" if self.draw(st.integers(0, 4)) == 0 else text
 
     def is_negation(self, node: Binary) -> bool:
-        zero = isinstance(node.left, Literal) and node.left.number == Number(0, False)
+        zero = isinstance(node.left, Literal) and node.left.number == Number(0)
         return node.op == "-" and zero and isinstance(node.right, Binary)
 
     def whole(self, node: Expression) -> str:
@@ -163,7 +163,7 @@ def test_however_it_is_typed_the_tree_is_the_same(typed: tuple[Binary, str]) -> 
         if isinstance(node, Binary):
             assert bare(parse(part)) == bare(node)
         elif part in SIGNS["-"]:  # the 0 of -(2+3)
-            assert node.number == Number(0, False)
+            assert node.number == Number(0)
         else:
             assert bare(parse(part + "+1").left) == bare(node)
 
@@ -172,12 +172,12 @@ def of_python(node: ast.expr) -> Any:
     """What `bare` makes of the tree, from Python's own; None where we have nothing like it."""
     match node:
         case ast.Constant(value=int() | float() as value):
-            return Number(int(100 * Decimal(repr(value))), isinstance(value, float))
+            return Number.from_units(int(100 * Decimal(repr(value))), 2, isinstance(value, float))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             of = of_python(operand)
             if isinstance(of, Number):
-                return Number(-of.hundredths, of.point)
-            return of and (Operation.SUB, Number(0, False), of)
+                return Number(-of.units, of.places)
+            return of and (Operation.SUB, Number(0), of)
         case ast.BinOp(op=op, left=left, right=right):
             operation = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}[type(op)]
             of_left, of_right = of_python(left), of_python(right)
@@ -287,7 +287,7 @@ def test_places_are_those_of_the_text_as_typed() -> None:
 @pytest.mark.parametrize(("typed", "part"), [("1--(5)", "-(5)"), ("1-(- 5)", "- 5")])
 def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
     number = parse(typed).right
-    assert bare(number) == Number(-500, False)
+    assert bare(number) == Number(-5)
     assert typed[number.start : number.end] == part
 
 
@@ -388,7 +388,7 @@ def test_the_refusal_is_all_that_is_said(typed: str, message: str) -> None:
 
 def test_up_to_its_limits_an_expression_is_read() -> None:
     assert parse("(" * 198 + "1+1" + ")" * 198 + "=").depth == 1  # 400 characters
-    assert bare(parse("-" * 397 + "1+1").left) == Number(-100, False)
+    assert bare(parse("-" * 397 + "1+1").left) == Number(-1)
     assert parse("+".join("1" * 41)).depth == MAX_DEPTH == 40
     assert parse("(1+2)*(3-4/5)").depth == 3
 
