@@ -19,7 +19,7 @@ from limits.storage import storage_from_string
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.problems import problem
+from api.problems import ProblemError
 from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
 
@@ -49,13 +49,13 @@ class ApiKeys:
             return await self._app(scope, receive, send)
         client = self._client(_keys_of(Headers(scope=scope)))
         if client is None:
-            refusal = problem(
+            refusal = ProblemError(
                 401,
                 "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`",
                 kind="unauthorized",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-            return await refusal(scope, receive, send)
+            return await refusal.response()(scope, receive, send)
         scope.setdefault("state", {})["api_client"] = client
         await self._app(scope, receive, send)
 
@@ -161,13 +161,13 @@ class RateLimit:
         if not seconds:
             return await self._app(scope, receive, send)
         self._sheds.inc()
-        refusal = problem(
+        refusal = ProblemError(
             429,
             f"too many requests; try again in {seconds} s",
             kind="rate-limited",
             headers={"Retry-After": str(seconds)},
         )
-        await refusal(scope, receive, send)
+        await refusal.response()(scope, receive, send)
 
 
 def _open(uri: str) -> Storage:

@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -234,37 +235,34 @@ class Batcher:
                 if job.on_token and not job.cancelled:
                     job.on_token(token, probability)
             for job in ended:
-                if job.done and not job.done.done():
-                    job.done.set_result(None)
+                _settle(job.done)
 
         self._in_loop(callback)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        def callback() -> None:
-            for job in jobs:
-                if job.done and not job.done.done():
-                    job.done.set_exception(error)
-
-        self._in_loop(callback)
+        for job in jobs:
+            self._in_loop(partial(_settle, job.done, error=error))
 
     def _call(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
         try:
-            result, failure = function(), None
+            self._in_loop(partial(_settle, future, function()))
         except Exception as error:
-            result, failure = None, error
-
-        def callback() -> None:
-            if future.done():  # cancelled
-                return
-            if failure:
-                future.set_exception(failure)
-            else:
-                future.set_result(result)
-
-        self._in_loop(callback)
+            self._in_loop(partial(_settle, future, error=error))
 
     def _in_loop(self, callback: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:  # the loop is closed
             log.debug("a job ended after the event loop")
+
+
+def _settle(
+    future: asyncio.Future[Any] | None, result: Any = None, error: Exception | None = None
+) -> None:
+    """Sets the result of a future, or its error. Does nothing if it is cancelled."""
+    if future is None or future.done():
+        return
+    if error:
+        future.set_exception(error)
+    else:
+        future.set_result(result)

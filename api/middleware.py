@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.access import is_api
-from api.problems import problem
+from api.problems import ProblemError
 from api.telemetry import Metrics
 
 log = logging.getLogger(__name__)
@@ -60,19 +60,19 @@ class RequestLog:
             telemetry.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
-        failure = problem(500, "internal error; the log of the service has the details")
+        failure = ProblemError(500, "internal error; the log of the service has the details")
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except (ClientDisconnect, StalledError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server shuts down and does not wait any longer
-            failure = problem(
+            failure = ProblemError(
                 503, "the service is shutting down", kind="ending", headers={"Retry-After": "1"}
             )
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"][:MAX_PATH])
         if not exchange.started and not exchange.disconnected:
-            await failure(scope, exchange.receive, exchange.send)
+            await failure.response()(scope, exchange.receive, exchange.send)
 
     def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
         method = scope["method"] if scope["method"] in METHODS else "other"
@@ -227,7 +227,8 @@ class _Disconnected(Exception):
 
 
 def _refusal(status: int, detail: str, kind: str) -> Response:
-    return problem(status, detail, kind=kind, headers={"Connection": "close"})
+    headers = {"Connection": "close"}
+    return ProblemError(status, detail, kind=kind, headers=headers).response()
 
 
 async def _discard(receive: Receive) -> None:

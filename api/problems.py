@@ -41,34 +41,20 @@ class ProblemError(Exception):
         self.extra = extra
 
     def document(self) -> dict[str, Any]:
-        """Returns the document as JSON values."""
-        return document(self.status, self.detail, kind=self.kind, **self.extra)
+        """Returns the document as JSON values, without members that are None."""
+        body = {
+            "type": f"{TYPE}{self.kind}" if self.kind else "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+            "request_id": telemetry.request_id.get(),
+        }
+        return {name: value for name, value in body.items() if value is not None}
 
-
-def document(status: int, detail: str, *, kind: str | None = None, **extra: Any) -> dict[str, Any]:
-    """Returns a problem document as JSON values, without members that are None."""
-    body = {
-        "type": f"{TYPE}{kind}" if kind else "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        **extra,
-        "request_id": telemetry.request_id.get(),
-    }
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def problem(
-    status: int,
-    detail: str,
-    *,
-    kind: str | None = None,
-    headers: Mapping[str, str] | None = None,
-    **extra: Any,
-) -> JSONResponse:
-    """Returns a response whose body is a problem document."""
-    body = document(status, detail, kind=kind, **extra)
-    return JSONResponse(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
+    def response(self) -> JSONResponse:
+        """Returns a response whose body is the document."""
+        return JSONResponse(self.document(), self.status, self.headers, MEDIA_TYPE)
 
 
 def of_expression(error: ExpressionError) -> ProblemError:
@@ -83,23 +69,22 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ProblemError)
     async def problem_error(request: Request, error: ProblemError) -> JSONResponse:
-        return problem(
-            error.status, error.detail, kind=error.kind, headers=error.headers, **error.extra
-        )
+        return error.response()
 
     @app.exception_handler(ExpressionError)
     async def bad_expression(request: Request, error: ExpressionError) -> JSONResponse:
-        return await problem_error(request, of_expression(error))
+        return of_expression(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        return problem(422, f"{where}: {first['msg']}", kind="invalid-request")
+        detail = f"{where}: {first['msg']}"
+        return ProblemError(422, detail, kind="invalid-request").response()
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
-        return problem(error.status_code, error.detail, headers=error.headers)
+        return ProblemError(error.status_code, error.detail, headers=error.headers).response()
 
 
 DESCRIPTIONS = {

@@ -22,7 +22,7 @@ from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app, prepare
 from api.models import LoadedModel, loader
-from api.problems import MEDIA_TYPE, document
+from api.problems import MEDIA_TYPE, ProblemError
 from api.settings import Settings, load_settings
 from calcgpt.errors import UserError
 from datagen.workers import end_with_parent
@@ -169,7 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refuse(400, "this is not HTTP")
 
     def _refuse(self, status: int, detail: str) -> None:
-        body = json.dumps(document(status, detail, kind="not-http")).encode()
+        body = json.dumps(ProblemError(status, detail, kind="not-http").document()).encode()
         head = (
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"

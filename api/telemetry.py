@@ -8,6 +8,7 @@ import os
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -122,60 +123,35 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        registry = CollectorRegistry()
-        self._registry = registry
-        self.requests = Counter(
-            "calcgpt_requests",
-            "Requests answered",
-            ("route", "method", "status"),
-            registry=registry,
+        self._registry = registry = CollectorRegistry()
+        counter, histogram = (
+            partial(Counter, registry=registry),
+            partial(Histogram, registry=registry),
         )
-        self.request_seconds = Histogram(
+        gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
+        self.requests = counter(
+            "calcgpt_requests", "Requests answered", ("route", "method", "status")
+        )
+        self.request_seconds = histogram(
             "calcgpt_request_seconds",
             "Seconds from request to response",
             ("route",),
             buckets=REQUEST_SECONDS,
-            registry=registry,
         )
-        self.queue_depth = Gauge(
-            "calcgpt_queue_depth",
-            "Problems waiting for the model",
-            registry=registry,
-            multiprocess_mode="livesum",
+        self.queue_depth = gauge("calcgpt_queue_depth", "Problems waiting for the model")
+        self.in_flight = gauge("calcgpt_requests_in_flight", "Expressions in progress")
+        self.batch_size = histogram(
+            "calcgpt_batch_size", "Rows in a forward pass", ("model",), buckets=BATCH_ROWS
         )
-        self.in_flight = Gauge(
-            "calcgpt_requests_in_flight",
-            "Expressions in progress",
-            registry=registry,
-            multiprocess_mode="livesum",
+        self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
+        self.answers = counter(
+            "calcgpt_answers", "Answers, by whether exact arithmetic agrees", ("model", "verified")
         )
-        self.batch_size = Histogram(
-            "calcgpt_batch_size",
-            "Rows in a forward pass",
-            ("model",),
-            buckets=BATCH_ROWS,
-            registry=registry,
-        )
-        self.tokens = Counter(
-            "calcgpt_tokens", "Characters written by the model", ("model",), registry=registry
-        )
-        self.answers = Counter(
-            "calcgpt_answers",
-            "Answers, by whether exact arithmetic agrees",
-            ("model", "verified"),
-            registry=registry,
-        )
-        self.sheds = Counter(
-            "calcgpt_sheds",
-            "Requests given up, by reason",
-            ("reason",),
-            registry=registry,
-        )
-        self.loop_lag = Histogram(
+        self.sheds = counter("calcgpt_sheds", "Requests given up, by reason", ("reason",))
+        self.loop_lag = histogram(
             "calcgpt_event_loop_lag_seconds",
             "Seconds that the event loop was late",
             buckets=LAG_SECONDS,
-            registry=registry,
         )
         for reason in SHEDS:  # start at 0: Prometheus cannot watch a series that does not exist
             self.sheds.labels(reason)
