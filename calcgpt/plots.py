@@ -77,6 +77,11 @@ def series_style(index: int) -> dict[str, Any]:
     }
 
 
+def is_wide(values: Sequence[float]) -> bool:
+    """Returns whether values differ so much that their axis should be logarithmic."""
+    return bool(values) and 0 < 10 * min(values) < max(values)
+
+
 def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
     """Writes each (NAME, figure) as NAME.png into the folder `out`; returns the paths.
 
@@ -149,7 +154,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
     _plot_points(loss, curves.loss, label="training", **training)
     _plot_points(loss, curves.val_loss, label="validation", **validation)
     values = [value for _, value in curves.loss + curves.val_loss]
-    if min(values) > 0 and max(values) > 10 * min(values):
+    if is_wide(values):
         loss.set_yscale("log")
     loss.set_ylabel("loss (nats per token)")
     loss.set_title(name, parse_math=False)

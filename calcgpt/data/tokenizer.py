@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
-Make = TypeVar("Make", bound="Callable[[str, int], Tokenizer]")
 
 
 class Tokenizer(ABC):
@@ -94,17 +92,12 @@ class Tokenizer(ABC):
 tokenizer_from_json = Tokenizer.from_json
 
 
-@dataclass(frozen=True)
-class Maker:
+class Maker(Protocol):
     """Makes the tokenizer that a name in a recipe stands for."""
-
-    kind: type[Tokenizer]
-    make: Callable[[str, int], Tokenizer]
 
     def __call__(self, text: str, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
         """Returns a tokenizer for a training text, of at most `vocab_size` tokens if its size is a
         choice. Raises ValueError if no tokenizer can be made from the text."""
-        return self.make(text, vocab_size)
 
 
 def code_points(text: str | bytes) -> CodePoints:
@@ -304,8 +297,8 @@ TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairToke
 
 # Name in a recipe -> maker of the tokenizer for a training text.
 TOKENIZERS: dict[str, Maker] = {
-    "arithmetic": Maker(CharTokenizer, arithmetic_tokenizer),
-    "steps": Maker(CharTokenizer, steps_tokenizer),
-    "chars": Maker(CharTokenizer, text_tokenizer),
-    "bpe": Maker(BytePairTokenizer, byte_pair_tokenizer),
+    "arithmetic": arithmetic_tokenizer,
+    "steps": steps_tokenizer,
+    "chars": text_tokenizer,
+    "bpe": byte_pair_tokenizer,
 }

@@ -8,7 +8,6 @@ OUT/report.json, report.md, plots/   the report; see `calcgpt.lab.ablation_repor
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
 from calcgpt.training.distributed import Interrupted
+from calcgpt.training.environment import usable_cores
 from calcgpt.training.train import pick_device
 from datagen.dataset import generate
 from datagen.files import locked, write_json
@@ -133,7 +133,7 @@ def _devices(name: str) -> list[str]:
 def _default_processes(devices: Sequence[str], threads: int) -> int:
     if devices[0].startswith("cuda"):
         return len(devices)
-    return max(1, len(os.sched_getaffinity(0)) // threads)
+    return max(1, usable_cores() // threads)
 
 
 def run_jobs(

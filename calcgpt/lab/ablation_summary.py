@@ -183,22 +183,13 @@ def estimate_column(
     return Column(heading, lambda v: v.estimate(value).text(decimals), metric, temperature)
 
 
-def answers_columns(index: int, temperature: float) -> list[Column]:
-    """Returns the columns of the answers at one temperature."""
+def answers_column(index: int, temperature: float, metric: Metric) -> Column:
+    """Returns the column of a metric of the answers at one temperature."""
     decoding = "greedy" if temperature == 0 else f"T = {temperature:g}"
-    char_accuracy = estimate_column(
-        f"char accuracy, {decoding}",
-        lambda score: score.answers[index].char_accuracy,
-        "char_accuracy",
-        temperature,
+    heading = f"{metric.replace('_', ' ')}, {decoding}"
+    return estimate_column(
+        heading, lambda score: float(getattr(score.answers[index], metric)), metric, temperature
     )
-    exact_match = estimate_column(
-        f"exact match, {decoding}",
-        lambda score: score.answers[index].exact_match,
-        "exact_match",
-        temperature,
-    )
-    return [char_accuracy, exact_match]
 
 
 def operation_column(index: int, operation: Operation) -> Column:
@@ -220,7 +211,8 @@ def scores_table(task: TaskSummary) -> str:
     ]
     temperatures = [answers.temperature for answers in task.example.answers]
     for index, temperature in enumerate(temperatures):
-        columns += answers_columns(index, temperature)
+        columns.append(answers_column(index, temperature, "char_accuracy"))
+        columns.append(answers_column(index, temperature, "exact_match"))
     if 0.0 in temperatures:
         greedy = temperatures.index(0.0)
         operations = task.example.answers[greedy].by_operation

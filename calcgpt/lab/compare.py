@@ -13,7 +13,7 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import OPERATIONS, Point, Row, curves, read_rows
-from calcgpt.plots import new_figure, save_figures, series_style
+from calcgpt.plots import is_wide, new_figure, save_figures, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
@@ -220,9 +220,9 @@ def figure(runs: Sequence[Run]) -> Figure:
             _draw_line(axes, points, index, is_thin=label.startswith("training"))
         axes.set_ylabel(label)
         axes.grid()
-        if "loss" in label and _is_wide([value for points in lines for _, value in points]):
+        if "loss" in label and is_wide([value for points in lines for _, value in points]):
             axes.set_yscale("log")
-    if _is_wide([c.loss[-1][0] for c in all_curves]):
+    if is_wide([c.loss[-1][0] for c in all_curves]):
         grid[-1].set_xscale("log")
     grid[-1].set_xlabel("tokens seen in training (millions)")
     _draw_legend(figure, [run.name for run in runs])
@@ -247,8 +247,3 @@ def _draw_legend(figure: Figure, names: Sequence[str]) -> None:
     ]
     labels = [name.replace("$", r"\$") for name in names]  # else it starts a formula
     figure.legend(lines, labels, loc="outside right upper", ncols=1 + len(names) // 36)
-
-
-def _is_wide(values: list[float]) -> bool:
-    """Returns whether values differ so much that their axis should be logarithmic."""
-    return bool(values) and min(values) > 0 and max(values) > 10 * min(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
+from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint, score_cells
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.lab.compare import perplexity
@@ -73,7 +73,8 @@ def training(checkpoint: Checkpoint, folder: Path) -> str:
         raise CheckpointError(str(error)) from None
     parts = [printable(f"{folder}: {_progress(metrics, checkpoint.recipe.train.steps)}")]
     by_split = {label: getattr(metrics, key) for key, label in SPLITS.items()}
-    rows = [[label, *_cells(scores)] for label, scores in by_split.items() if scores is not None]
+    cells = [score_cells(label, scores) for label, scores in by_split.items() if scores]
+    rows = [[cell or None for cell in row] for row in cells]
     if rows:
         parts.append(text_table(["", "n", "char acc.", "exact match", *OPERATIONS], rows))
     starts = [start for start in read_starts(folder.parent) if start.step < (metrics.step or 0)]
@@ -97,16 +98,6 @@ def _progress(metrics: CheckpointMetrics, steps: int) -> str:
     if metrics.data_sha256 is not None:
         parts.append(f"data {metrics.data_sha256[:12]}")
     return ", ".join(parts) or "metrics.json says nothing about its training"
-
-
-def _cells(scores: Scores) -> list[str | None]:
-    exact_match = {op: accuracy.exact_match for op, accuracy in scores.by_operation.items()}
-    return [
-        f"{scores.n:,}",
-        f"{scores.char_accuracy:.4f}",
-        f"{scores.exact_match:.4f}",
-        *(f"{exact_match[op]:.4f}" if op in exact_match else None for op in OPERATIONS),
-    ]
 
 
 def _environment(starts: list[Start]) -> list[str]:

@@ -26,7 +26,7 @@ from calcgpt.metrics import Scores
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import Row
+from calcgpt.training.trackers import Row, RowCall
 from calcgpt.training.train import pick_device, train
 from datagen.files import read_json, write_json
 from datagen.splits import Split
@@ -121,6 +121,11 @@ class Job:
         Calls `report(step, loss)` after each training row. Raises UserError or Interrupted, as
         `train` does.
         """
+
+        def progress(row: Row) -> None:
+            if "loss" in row:
+                report(row["step"], row["loss"])
+
         folder = train(
             self.recipe,
             self.data,
@@ -128,7 +133,7 @@ class Job:
             resume=True,
             device=device,
             progress=False,
-            trackers=[lambda folder, recipe: ProgressTracker(report)],
+            trackers=[lambda folder, recipe: RowCall(progress)],
         )
         checkpoint = Checkpoint.load(folder, pick_device(device))
         data = DataFolder.load(self.data)
@@ -147,20 +152,6 @@ class Job:
             recipe=self.recipe,
         )
         write_json(self.folder / SCORE, score.model_dump())
-
-
-class ProgressTracker:
-    """Reports the step and the loss of each training row."""
-
-    def __init__(self, report: Callable[[int, float], None]) -> None:
-        self._report = report
-
-    def write(self, row: Row) -> None:
-        if "loss" in row:
-            self._report(row["step"], row["loss"])
-
-    def close(self) -> None:
-        pass
 
 
 def score_model(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> dict[str, Any]:

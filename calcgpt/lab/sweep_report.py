@@ -13,7 +13,7 @@ import numpy as np
 
 from calcgpt.lab.space import Choice, Hyperparameter, Int, LogUniform, Range, Space
 from calcgpt.lab.trials import Ranked, Status
-from calcgpt.plots import HEAT_MAP, RC_PARAMS, save_figures
+from calcgpt.plots import HEAT_MAP, RC_PARAMS, is_wide, save_figures
 from calcgpt.recipe import recipe_toml
 from calcgpt.tables import markdown_table
 from datagen.files import write_json, write_text
@@ -208,7 +208,7 @@ def draw_history(study: Study, metric: str) -> Figure:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid()
     results = [trial.value for trial in study.trials if trial.value is not None]
-    if 0 < 10 * min(results) < max(results):
+    if is_wide(results):
         axes.set_yscale("log")
     return _figure(axes)
 

@@ -78,18 +78,6 @@ def record_start(
 ) -> None:
     """Adds a line for a start after `step` steps. Removes the lines of later steps, which the run
     does again, and incomplete lines."""
-    path = run.path / NAME
-    earlier = [line for line, content in step_lines(path) if content["step"] < step]
-    start = start_now(
-        recipe, data_sha256=data_sha256, device=device, step=step, n_process=n_process
-    )
-    write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
-
-
-def start_now(
-    recipe: Recipe, *, data_sha256: str, device: torch.device, step: int, n_process: int
-) -> Start:
-    """Returns the start of a run in this process."""
     cuda = device.type == "cuda"
     precision = recipe.train.precision
     if precision == "auto":
@@ -100,7 +88,7 @@ def start_now(
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-    return Start(
+    start = Start(
         step=step,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         command=without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
@@ -124,6 +112,9 @@ def start_now(
         data_sha256=data_sha256,
         recipe=recipe.model_dump(),
     )
+    path = run.path / NAME
+    earlier = [line for line, content in step_lines(path) if content["step"] < step]
+    write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
 
 
 def read_starts(folder: Path) -> list[Start]:

@@ -22,7 +22,7 @@ from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import Row, TrackerFactory
+from calcgpt.training.trackers import RowCall, TrackerFactory
 from datagen.ray_cluster import connected, prepare
 
 log = logging.getLogger(__name__)
@@ -105,21 +105,8 @@ def _work(
 
     if threads:
         torch.set_num_threads(threads)
-    all_trackers = [lambda run, recipe: _RowSender(rows), *trackers]
+    all_trackers = [lambda run, recipe: RowCall(rows.put), *trackers]
     train(recipe, data, out, **arguments, progress=False, trackers=all_trackers)
-
-
-class _RowSender:
-    """A tracker that sends the rows to the process that started the run."""
-
-    def __init__(self, rows: Any) -> None:
-        self._rows = rows
-
-    def write(self, row: Row) -> None:
-        self._rows.put(row)
-
-    def close(self) -> None:
-        pass
 
 
 def _resources(workers: int, device: str, threads: int, local: bool) -> dict[str, float]:

@@ -78,6 +78,19 @@ class TensorBoard:
         self._board.close()
 
 
+class RowCall:
+    """Calls a function with every row."""
+
+    def __init__(self, function: Callable[[Row], Any]) -> None:
+        self._function = function
+
+    def write(self, row: Row) -> None:
+        self._function(row)
+
+    def close(self) -> None:
+        pass
+
+
 class Trackers:
     """Several trackers as one."""
 
