@@ -26,10 +26,9 @@ from starlette.requests import ClientDisconnect
 from api import calculate, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, RequestLog, SecurityHeaders
-from api.models import LoadedModel, Loader, ModelPool
 from api.problems import API_RESPONSES, responses
 from api.schemas import ModelList, Status
-from api.service import Service
+from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__

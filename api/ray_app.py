@@ -17,7 +17,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from api.app import create_app, prepare
-from api.models import LoadedModel, loader
+from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
 from calcgpt.errors import UserError
 

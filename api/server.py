@@ -21,8 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from api.app import create_app, prepare
-from api.models import LoadedModel, loader
 from api.problems import MEDIA_TYPE, ProblemError
+from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
 from calcgpt.errors import UserError
 from datagen.workers import end_with_parent

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import torch
 
-from api.models import LoadedModel
+from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer

@@ -19,7 +19,7 @@ from httpx2 import Response
 from server_forks import ForkedProcess
 
 from api.app import create_app
-from api.models import LoadedModel
+from api.service import LoadedModel
 from api.settings import Settings
 
 

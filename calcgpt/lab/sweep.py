@@ -58,7 +58,8 @@ def sweep(
     trial starts, and TrainingError, after the report, if no trial has a result.
     """
     prepare(address)
-    from calcgpt.lab.search import algorithm_name, run_search, search_seed  # imports Ray
+    from calcgpt.lab.search import algorithm_name, search_seed  # imports Ray
+    from calcgpt.lab.tune import run_search
 
     algorithm = algorithm_name(space)
     identity = _identity(space, data)

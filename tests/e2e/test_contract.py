@@ -19,7 +19,7 @@ from schemathesis.engine.recorder import ScenarioRecorder
 from serving import wait_for
 
 from api.app import create_app
-from api.models import LoadedModel
+from api.service import LoadedModel
 from api.settings import Settings
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import client_of, events_of, problem
 
-from api.models import load_model
+from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.calculator import Calculator
 from datagen.arithmetic import Operation

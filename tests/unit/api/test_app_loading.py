@@ -12,7 +12,7 @@ from httpx2 import Response
 from serving import client_of, events_of, problem, wait_for
 
 from api.app import create_app
-from api.models import LoadedModel
+from api.service import LoadedModel
 from api.settings import Settings
 
 

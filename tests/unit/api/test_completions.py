@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import client_of, problem
 
-from api.models import LoadedModel, load_model
+from api.service import LoadedModel, load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
 from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import client_of, problem, wait_for
 
-from api.models import load_model
 from api.schemas import CompletionRequest
+from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT

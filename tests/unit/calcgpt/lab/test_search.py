@@ -11,7 +11,6 @@ pytest.importorskip("optuna")
 from calcgpt.errors import ConfigError
 from calcgpt.lab.search import (
     ALGORITHMS,
-    RecordedSearch,
     algorithm_name,
     has_bohb,
     make_search,
@@ -19,6 +18,7 @@ from calcgpt.lab.search import (
 )
 from calcgpt.lab.space import Space
 from calcgpt.lab.trials import Params, SweepFolder, Trial
+from calcgpt.lab.tune import RecordedSearch
 
 
 def with_search(space: Space, **changes: Any) -> Space:
