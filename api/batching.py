@@ -99,10 +99,6 @@ class Group:
         remaining = set(self.generation.rows)
         return step, [self.jobs[row] for row in step.rows if row not in remaining]
 
-    def drop_cancelled(self) -> None:
-        """Drops the rows of cancelled jobs."""
-        self.generation.drop({row for row in self.generation.rows if self.jobs[row].cancelled})
-
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -208,23 +204,23 @@ class Batcher:
             self._report([], jobs)
 
     def _step(self, group: Group) -> None:
-        group.drop_cancelled()
-        if not group.generation.rows:
+        jobs, generation = group.jobs, group.generation
+        generation.drop({row for row in generation.rows if jobs[row].cancelled})
+        if not generation.rows:
             return
         try:
             step, ended = group.step()
         except Exception as error:  # the thread must survive it
-            rows = group.generation.rows
-            self._fail([group.jobs[row] for row in rows], error)
-            group.generation.drop(set(rows))
+            self._fail([jobs[row] for row in generation.rows], error)
+            generation.drop(set(generation.rows))
             return
-        model = group.jobs[0].model
+        model = jobs[0].model
         self._metrics.batch_size.labels(model).observe(len(step.rows))
         self._metrics.tokens.labels(model).inc(len(step.rows))
         written = [
             (job, step.ids[index], step.probabilities[index])
             for index, row in enumerate(step.rows)
-            if (job := group.jobs[row]).on_token
+            if (job := jobs[row]).on_token
         ]
         if written or ended:
             self._report(written, ended)

@@ -12,6 +12,7 @@ import click
 from calcgpt.cli.options import (
     PATH,
     SEED,
+    data_option,
     device_option,
     json_option,
     named_paths,
@@ -92,11 +93,7 @@ def ablate(
 @click.command()
 @click.argument("space")
 @click.option("--out", required=True, type=PATH, help="The folder of the sweep.")
-@click.option(
-    "--data",
-    type=PATH,
-    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
-)
+@data_option
 @click.option(
     "--trials", type=click.IntRange(1, 100_000), help="Trials, instead of the space's number."
 )

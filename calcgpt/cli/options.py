@@ -55,3 +55,8 @@ device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
+data_option = click.option(
+    "--data",
+    type=PATH,
+    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
+)

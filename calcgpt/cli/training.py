@@ -9,16 +9,12 @@ from typing import Any
 
 import click
 
-from calcgpt.cli.options import PATH, device_option, quiet_option, set_option
+from calcgpt.cli.options import PATH, data_option, device_option, quiet_option, set_option
 
 
 @click.command()
 @click.option("--recipe", required=True, help="A name (see `calcgpt recipes`) or a TOML file.")
-@click.option(
-    "--data",
-    type=PATH,
-    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
-)
+@data_option
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")
 @set_option("Override a field of the recipe: model.n_layer=4.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")

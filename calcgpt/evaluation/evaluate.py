@@ -80,7 +80,8 @@ def evaluate(
     start = time.perf_counter()
     for index, rows in enumerate(_batches(lines, batch_size)):
         prompts_BP = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
-        seeded = dataclasses.replace(sampling, seed=_batch_seed(sampling.seed, index))
+        seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
+        seeded = dataclasses.replace(sampling, seed=int(seed))
         completions = generate(model, prompts_BP.to(device), stop, sampling=seeded)
         for row, completion in zip(rows, completions, strict=True):
             outputs[row] = tokenizer.decode(completion.ids)
@@ -102,10 +103,6 @@ def _batches(lines: Sequence[Line], batch_size: int) -> Iterator[Sequence[int]]:
         rows = list(group)
         for start in range(0, len(rows), batch_size):
             yield rows[start : start + batch_size]
-
-
-def _batch_seed(seed: int, index: int) -> int:
-    return int(np.random.SeedSequence((seed, index)).generate_state(1)[0])
 
 
 def answer_field(line: Line, output: str) -> str:

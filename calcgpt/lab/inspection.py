@@ -138,7 +138,11 @@ def inspect(
         raise UserError(f"only one operation can be inspected; this has {len(answer.nodes)}")
     node = answer.nodes[0]
     recipe = checkpoint.recipe
-    texts = file_problems(data, n) if data else drawn_problems(recipe, tokenizer, n, seed)
+    if data:
+        read_problems(data, n)  # raises if a line is no problem
+        texts = read_text(data).splitlines()[:n]
+    else:
+        texts = drawn_problems(recipe, tokenizer, n, seed)
     try:
         lines = ProblemLines("\n".join(texts), tokenizer, model.config.block_size)
     except DataError as error:
@@ -205,12 +209,6 @@ def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) 
     if not fitting:
         raise DataError(f"no problem fits in the model's context, {max_length - 1} characters")
     return fitting
-
-
-def file_problems(path: Path, n: int) -> list[str]:
-    """Returns the first `n` lines of a file; raises DataError if one of them is not a problem."""
-    read_problems(path, n)
-    return read_text(path).splitlines()[:n]
 
 
 def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[LayerActivations]:

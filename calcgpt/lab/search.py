@@ -149,11 +149,6 @@ def hyperband(space: Space) -> Any:
     )
 
 
-def no_scheduler(space: Space) -> Any:
-    """Trains every trial to its end."""
-    return schedulers.FIFOScheduler()  # type: ignore[no-untyped-call]
-
-
 def _objective(space: Space) -> dict[str, Any]:
     return {"time_attr": ROUND, "metric": space.search.metric, "mode": space.search.mode}
 
@@ -162,6 +157,6 @@ SCHEDULERS: dict[str, Callable[[Space], Any]] = {
     "asha": asha,
     "hyperband": hyperband,
     "bohb": hyperband,
-    "none": no_scheduler,
+    "none": lambda space: schedulers.FIFOScheduler(),  # type: ignore[no-untyped-call]
 }
 PAUSING = ("hyperband", "bohb")  # pause trials until others have caught up
