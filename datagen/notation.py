@@ -11,6 +11,7 @@ places that the answer is rounded to; without it, they are two. `render` and `pa
 
 import re
 from collections.abc import Callable
+from functools import partial
 
 from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.errors import NotationError
@@ -103,14 +104,15 @@ def parse_prompt(text: str) -> Problem:
     return Problem(a, op, b, places or USUAL_PLACES)
 
 
-def parse_answer(field: str) -> Number | None:
-    """Inverts `render_answer`. Raises NotationError for any other text."""
+def parse_answer(field: str, places: int = USUAL_PLACES) -> Number | None:
+    """Inverts `render_answer`, for answers of at most `places` places. Raises NotationError for any
+    other text."""
     text = field[::-1]
     if text == NAN.rjust(WIDTH, "0"):
         return None
-    number = _padded_number(text)
+    number = _answer(text, places)
     if number is None:
-        raise _unexpected(field, _first_wrong(field, _begins_answer))
+        raise _unexpected(field, _first_wrong(field, partial(_begins_answer, places=places)))
     return number
 
 
@@ -172,10 +174,16 @@ def _begins_operand(text: str) -> bool:
     return any(_operand(field) is not None for field in fields)
 
 
-def _begins_answer(text: str) -> bool:
+def _answer(text: str, places: int) -> Number | None:
+    """Returns the answer of at most `places` places that is written like this, if any."""
+    number = _padded_number(text)
+    return number if number and number.places <= places else None
+
+
+def _begins_answer(text: str, places: int) -> bool:
     """Whether an answer field begins with `text`. If any does, one of these does."""
     fields = [(start + text[::-1]).rjust(WIDTH, "0") for start in ("", "1", "n", "na")]
-    return any(f == NAN.rjust(WIDTH, "0") or _padded_number(f) is not None for f in fields)
+    return any(f == NAN.rjust(WIDTH, "0") or _answer(f, places) is not None for f in fields)
 
 
 def _first_wrong(text: str, is_valid_start: Callable[[str], bool]) -> int:

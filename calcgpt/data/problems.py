@@ -56,7 +56,7 @@ def split_line(text: str) -> Line:
     if not field.endswith("$"):
         raise NotationError("the closing '$' is missing", len(text))
     try:
-        parse_answer(field[:-1])
+        parse_answer(field[:-1], problem.places)
     except NotationError as error:
         raise NotationError("not an answer", start + error.position) from None
     return Line(prompt, field, problem.op.value)

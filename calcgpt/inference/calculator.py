@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -30,7 +31,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.expression import Binary, Expression, Literal, parse, show
 from calcgpt.inference.generate import Decoder, generate
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, WIDTH, answer_text, number_text, parse_answer, render_prompt
 from datagen.steps import quotient_digits
@@ -262,7 +263,7 @@ class Computation:
         """Takes what the model wrote after the prompt of a node's question, and the probability of
         each character. Returns the node."""
         question = self._questions[node]
-        result, value = read_answer(question.prompt + output)
+        result, value = read_answer(question.prompt + output, question.problem.places)
         exact = answer_text(answer(question.problem))
         work, equals, _ = output.rpartition("=")
         answered = Node(
@@ -316,35 +317,41 @@ class Calculator:
         return Computation(expression, self.checkpoint.name, self.domain)
 
     def calculate(self, expression: str) -> Calculation:
-        """Returns the answer. All operations of one level of the tree are one batch. Raises
-        ExpressionError as `Computation` does."""
+        """Returns the answer. All operations of one level of the tree with prompts of one length
+        are one batch. Raises ExpressionError as `Computation` does."""
         computation = self.begin(expression)
         tokenizer = self.checkpoint.tokenizer
         device = next(self.checkpoint.model.parameters()).device
         while questions := computation.questions():
-            prompts = [tokenizer.encode(question.prompt).tolist() for question in questions]
-            prompts_BP = torch.tensor(prompts, device=device)
-            completions = generate(self.decoder, prompts_BP, self.stop)
-            for question, completion in zip(questions, completions, strict=True):
-                output = tokenizer.decode(completion.ids)
-                computation.answer(question.node, output, completion.probabilities)
+            for _, group in groupby(sorted(questions, key=_prompt_length), key=_prompt_length):
+                batch = list(group)
+                prompts = [tokenizer.encode(question.prompt).tolist() for question in batch]
+                prompts_BP = torch.tensor(prompts, device=device)
+                completions = generate(self.decoder, prompts_BP, self.stop)
+                for question, completion in zip(batch, completions, strict=True):
+                    output = tokenizer.decode(completion.ids)
+                    computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
 
 
-def read_answer(text: str) -> tuple[str | None, Number | None]:
+def read_answer(text: str, places: int = USUAL_PLACES) -> tuple[str | None, Number | None]:
     """Returns the answer in a completed problem, as text and as a number.
 
     The answer is what follows the last `=`, up to a closing `$`. Both are None if that is not an
-    answer in the notation; the number is None if the answer is `nan`.
+    answer of at most `places` places in the notation; the number is None if the answer is `nan`.
     """
     field = text.rpartition("=")[2]
     if not field.endswith("$"):
         return None, None
     try:
-        value = parse_answer(field[:-1])
+        value = parse_answer(field[:-1], places)
     except NotationError:
         return None, None
     return answer_text(value), value
+
+
+def _prompt_length(question: Question) -> int:
+    return len(question.prompt)
 
 
 def _in_order(tree: Binary) -> list[Binary]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from datagen_strategies import any_numbers, any_problems, numbers, problems
@@ -63,7 +64,7 @@ def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
     assert parse(line) == problem
     prompt, equals, field = line.partition("=")
     assert parse_prompt(prompt + equals) == problem
-    assert parse_answer(field[:-1]) == answer(problem)
+    assert parse_answer(field[:-1], problem.places) == answer(problem)
 
 
 @given(problems | any_problems)
@@ -211,10 +212,11 @@ def test_edited_answers_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
 ) -> None:
     text, where = edited(render_answer(answer(problem)), edit)
-    if error := offence(parse_answer, text):
+    read = partial(parse_answer, places=problem.places)
+    if error := offence(read, text):
         assert where <= error.position <= len(text)
     else:
-        assert render_answer(parse_answer(text)) == text
+        assert render_answer(read(text)) == text
 
 
 @given(st.text(alphabet=ALPHABET, max_size=40) | st.text(max_size=40))
@@ -287,7 +289,16 @@ def test_the_longest_operands(number: Number) -> None:
     for op in Operation:
         problem = Problem(number, op, number, 9)
         assert parse(render(problem)) == problem
-        assert parse_answer(render_answer(answer(problem))) == answer(problem)
+        assert parse_answer(render_answer(answer(problem)), 9) == answer(problem)
+
+
+@pytest.mark.parametrize("places", range(1, 10))
+def test_an_answer_has_no_more_places_than_its_question_says(places: int) -> None:
+    digits = "123456789"[:places]
+    assert parse_answer(f"{digits}.0".ljust(10, "0"), places) == Number(int(digits[::-1]), places)
+    with pytest.raises(NotationError) as caught:
+        parse_answer(f"{digits}1.0".ljust(10, "0"), places)
+    assert caught.value.position == places + 1
 
 
 def test_answers_longer_than_the_field_are_not_padded() -> None:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from calcgpt.config import DataConfig
 from calcgpt.data import problems as module
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.problems import FreshBatches, FreshProblems
+from calcgpt.data.problems import FreshBatches, FreshProblems, split_line
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
+from datagen.notation import render
 from datagen.splits import Split, split_of
 
 MIXTURE = dict.fromkeys(DISTRIBUTIONS, 1.0)
@@ -138,6 +139,39 @@ def test_distributions_have_their_weights(
         assert shares(block.op[which], 4) == pytest.approx(np.full(4, 0.25), abs=near(10_000))
     # Neither comes in runs: each half of the block holds its share.
     assert many[:20_000].mean() == pytest.approx(0.75, abs=near(20_000))
+
+
+@pytest.mark.parametrize("largest", [10**9, 10**25])
+def test_distributions_may_differ_in_scale_places_and_size(
+    monkeypatch: pytest.MonkeyPatch, largest: int
+) -> None:
+    def wide(words: np.ndarray) -> ProblemArray:
+        a, b = (np.array([int(w) * largest // 2**64 for w in row], object) for row in words[:2])
+        if largest < 2**63:
+            a, b = a.astype(np.int64), b.astype(np.int64)
+        op, points = (words[2] % 4).astype(np.uint8), np.ones(len(a), bool)
+        places = (words[2] >> np.uint64(32)) % np.uint64(9) + np.uint64(1)
+        return ProblemArray(a, points, op, b, points, places.astype(np.uint8), scale=7)
+
+    monkeypatch.setitem(DISTRIBUTIONS, "wide", Distribution(3, wide))
+    drawn = problems(mixture={"wide": 1.0, "blog": 1.0}, validation="wide")
+    block = drawn.block(0, 2000)
+    assert block.scale == 7
+    assert set(block.places.tolist()) == set(range(1, 10))
+    assert drawn.render(block).decode().splitlines() == [
+        render(problem) for problem in block.to_problems()
+    ]
+    usual = block.take(np.flatnonzero(block.places == 2))
+    assert 0.5 < len(usual) / len(block) < 0.6  # half, and a ninth of the other half
+    held_out = drawn.held_out(30)
+    assert {split_of(problem) for problem in held_out.to_problems()} == {Split.VAL}
+    # Formats with worked steps leave out what they cannot write.
+    steps = problems(mixture={"wide": 1.0, "blog": 1.0}, format="steps")
+    mask = steps.format.fits(block)
+    assert 0 < mask.sum() < len(usual)
+    lines = steps.render(block.take(np.flatnonzero(mask))).decode().splitlines()
+    assert len(lines) == mask.sum()
+    assert all(split_line(line).prompt[1] == "(" for line in lines)
 
 
 def test_what_the_format_cannot_hold_is_left_out() -> None:

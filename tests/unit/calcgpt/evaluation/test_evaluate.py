@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from datagen_strategies import problems
+from datagen_strategies import any_problems, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,15 +23,16 @@ from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, evaluate,
 from calcgpt.inference.generate import Completion, Sampling
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
-from datagen.arithmetic import Problem
+from datagen.arithmetic import Number, Problem
 from datagen.errors import NotationError
-from datagen.notation import ALPHABET, render
+from datagen.notation import ALPHABET, number_text, render
 
 ADD = "$(0000000782+0000000021)=3080000000$"
 SUB = "$(0000002.08-0000136.22)=41.431-000$"
 MUL = "$(0000000573*0000351.77)=12.4651020$"
 DIV = "$(0000000471/0000000299)=85.1000000$"
 STEPS = "$(0000000782+0000000021)=1+2-3=3080000000$"  # work between two `=`
+PLACES = "$4(0000000001/0000000003)=3333.00000$"
 LONG = "$(9999999999*0000000010)=09999999999$"  # an answer of eleven digits is not padded
 
 
@@ -104,7 +105,7 @@ def test_scores_are_shares_and_operations_add_up(rows: list[tuple[str, str]]) ->
     assert scores.exact_match * len(rows) == pytest.approx(exact)
 
 
-@given(st.lists(st.sampled_from([ADD, SUB, MUL, DIV, STEPS, LONG]), min_size=1))
+@given(st.lists(st.sampled_from([ADD, SUB, MUL, DIV, STEPS, LONG, PLACES]), min_size=1))
 def test_the_right_answers_score_one(texts: list[str]) -> None:
     lines = [split_line(text) for text in texts]
     scores = score(lines, [text.partition("=")[2] for text in texts])
@@ -118,6 +119,7 @@ def test_the_right_answers_score_one(texts: list[str]) -> None:
         (ADD, "$(0000000782+0000000021)=", "3080000000$", "+"),
         (STEPS, "$(0000000782+0000000021)=", "3080000000$", "+"),
         (LONG, "$(9999999999*0000000010)=", "09999999999$", "*"),
+        (PLACES, "$4(0000000001/0000000003)=", "3333.00000$", "/"),
     ],
 )
 def test_a_line_is_cut_at_its_first_and_its_last_equals_sign(
@@ -132,6 +134,9 @@ def test_a_line_is_cut_at_its_first_and_its_last_equals_sign(
     [
         ("", 0),
         ("hello", 0),
+        ("$(0000000001/0000000003)=333.000000$", 28),  # three places
+        ("$3(0000000001/0000000003)=3333.00000$", 30),
+        ("$2(0000000001/0000000003)=33.0000000$", 1),
         ("$(0000000782+0000000021)", 24),
         ("$(0000000782^0000000021)=3080000000$", 12),
         ("$(0000000782+0000000021)=3080000000", 35),
@@ -292,13 +297,13 @@ def test_rows_are_digits_of_a_and_columns_of_b() -> None:
     assert list(tables) == ["+", "/"]
 
 
-@given(st.lists(st.tuples(problems, st.booleans()), min_size=1))
+@given(st.lists(st.tuples(problems | any_problems, st.booleans()), min_size=1))
 def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bool]]) -> None:
     lines = [split_line(render(problem)) for problem, _ in rows]
     tables = by_operand_length(evaluated(lines, [right for _, right in rows]))
     sizes = {len(row) for t in tables.values() for table in t.values() for row in (table, *table)}
     assert len(sizes) == 1
-    cells = [(p.op.value, digits(p.a.scaled(2)), digits(p.b.scaled(2))) for p, _ in rows]
+    cells = [(p.op.value, digits(p.a), digits(p.b)) for p, _ in rows]
     expected = {
         "n": Counter(cells),
         "right": Counter(cell for cell, (_, right) in zip(cells, rows, strict=True) if right),
@@ -314,9 +319,10 @@ def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bo
         assert actual == counts
 
 
-def digits(hundredths: int) -> int:
-    """Returns the smallest number of digits whose power of ten is above the magnitude."""
-    return next(d for d in range(20) if abs(hundredths) < 10**d)
+def digits(number: Number) -> int:
+    """Returns the number of digits from the first that is not 0, with at least two places."""
+    whole, _, places = number_text(number).lstrip("-").partition(".")
+    return len((whole + places.ljust(2, "0")).lstrip("0"))
 
 
 class TwoBatches(BatchSource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from datagen_strategies import numbers, problems, problems_of
+from datagen_strategies import any_problems, numbers, problems, problems_of
 from expressions import expressions, value_of
 from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ from calcgpt.inference.calculator import (
     read_answer,
 )
 from calcgpt.inference.expression import parse, show
-from datagen.arithmetic import Operation, Problem, answer
+from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.notation import answer_text, render_answer
 from datagen.steps import StepKind, quotient_digits, work_steps
 
@@ -54,6 +54,7 @@ def exact_steps() -> Calculator:
         ("$(0000002.08-0000136.22)=41.431-000$", "-134.14"),
         ("$(0000000782+0000000021)=3080000000", None),
         ("$(0000000782+0000000021)=308$", None),
+        ("$(0000000782+0000000021)=321.000000$", None),  # three places
         ("$(0000000782+0000000021)=$", None),
         ("$(0000000782+0000000021)=", None),
         ("$(0000000782+0000000021)=30+0000000$", None),
@@ -64,10 +65,11 @@ def test_an_answer_is_read_or_is_none(text: str, result: str | None) -> None:
     assert read_answer(text)[0] == result
 
 
-@given(problems)
+@given(problems | any_problems)
 def test_every_right_answer_is_read_back(problem: Problem) -> None:
     value = answer(problem)
-    assert read_answer(f"={render_answer(value)}$") == (answer_text(value), value)
+    text = f"={render_answer(value)}$"
+    assert read_answer(text, problem.places) == (answer_text(value), value)
 
 
 @given(expressions())
@@ -136,6 +138,21 @@ def test_nodes_of_one_level_are_one_batch() -> None:
     # The shared beginning of the three prompts is read by one row; then three write, then one
     # for the product, and one for the difference.
     assert decoder.batches == [1, *[3] * 11, *[1] * 22]
+
+
+class AnyNumber(Domain):
+    """A domain without bounds."""
+
+    def reason_against(self, number: Number) -> None:
+        return None
+
+
+def test_prompts_of_other_lengths_are_other_batches() -> None:
+    wide = calculator()
+    wide.domain = AnyNumber(None)
+    calculation = wide.calculate("12345678901*2 + 1*2 - 3*98765432109 + 4*5")
+    assert calculation.verified
+    assert {len(node.prompt or "") for node in calculation.nodes} == {25, 26, 28}
 
 
 def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
@@ -225,7 +242,6 @@ def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> Non
 
 @given(numbers)
 def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
-    from datagen.arithmetic import Number
     from datagen.notation import number_text
 
     assert isinstance(number, Number)
