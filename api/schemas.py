@@ -121,25 +121,6 @@ class BatchResponse(BaseModel):
 
 # Models and health.
 
-STEPS: dict[str, Any] = {
-    "id": "steps",
-    "object": "model",
-    "created": 0,
-    "owned_by": "calcgpt",
-    "default": True,
-    "description": "Exact answers by worked steps.",
-    "parameters": 801_280,
-    "engine": "onnxruntime",
-    "domain": {
-        "operations": ["+", "-", "*", "/"],
-        "decimal_places": 2,
-        "max_characters": 10,
-        "below": 100_000,
-        "works_in_steps": True,
-    },
-    "metrics": {"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
-}
-
 
 class Domain(BaseModel):
     """The problems that a model can be given."""
@@ -170,6 +151,17 @@ class Model(BaseModel):
     metrics: dict[str, Any] | None = Field(
         description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )
+
+
+STEPS = Model(
+    id="steps",
+    default=True,
+    description="Exact answers by worked steps.",
+    parameters=801_280,
+    engine="onnxruntime",
+    domain=Domain(max_characters=10, below=100_000, works_in_steps=True),
+    metrics={"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
+).model_dump()
 
 
 class ModelList(BaseModel):

@@ -6,19 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from datagen.errors import ConfigError, DataError, UserError
-
-__all__ = [
-    "CheckpointError",
-    "ConfigError",
-    "DataError",
-    "ExpressionError",
-    "ExpressionErrorKind",
-    "TrainingError",
-    "UserError",
-    "look_up",
-    "missing_extra",
-]
+from datagen.errors import ConfigError as ConfigError
+from datagen.errors import DataError as DataError
+from datagen.errors import UserError as UserError
 
 T = TypeVar("T")
 

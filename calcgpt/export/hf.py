@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,32 +107,25 @@ def _write(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> Non
         file.chmod(0o644)  # safetensors makes files that only their owner can read
 
 
-@singledispatch
 def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     """Returns the tokenizer of the library `tokenizers` that gives the same ids and the same text.
 
-    Raises ConfigError for a class without an implementation here.
+    A character that is not in the vocabulary is an error, as in `CharTokenizer`: the model has no
+    token for it, and without it the text would be another problem.
     """
-    raise ConfigError(f"the library tokenizers has no equivalent of {type(tokenizer).__name__}")
-
-
-@hf_tokenizer.register(CharTokenizer)
-def _(tokenizer: CharTokenizer) -> tokenizers.Tokenizer:
-    """A character that is not in the vocabulary is an error, as in `CharTokenizer`: the model has
-    no token for it, and without it the text would be another problem."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
+    if isinstance(tokenizer, BytePairTokenizer):
+        return tokenizer.pipeline
+    if not isinstance(tokenizer, CharTokenizer):
+        name = type(tokenizer).__name__
+        raise ConfigError(f"the library tokenizers has no equivalent of {name}")
     vocabulary = {character: i for i, character in enumerate(tokenizer.vocabulary)}
     result = Tokenizer(models.WordLevel(vocabulary))
     # `[\s\S]` includes newlines, unlike `.`.
     result.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     result.decoder = decoders.Fuse()  # no spaces between tokens
     return result
-
-
-@hf_tokenizer.register(BytePairTokenizer)
-def _(tokenizer: BytePairTokenizer) -> tokenizers.Tokenizer:
-    return tokenizer.pipeline
 
 
 def tokenizer_config(tokenizer: Tokenizer, block_size: int) -> dict[str, Any]:

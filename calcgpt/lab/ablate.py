@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -180,7 +180,8 @@ def run_jobs(
         outcomes[job.name] = outcome
         slots.put(slot)
 
-    with Progress(jobs, n_process, progress) as view, ThreadPoolExecutor(n_process) as executor:
+    view = Progress(jobs, n_process, progress)
+    with closing(view), ThreadPoolExecutor(n_process) as executor:
         try:
             for future in [executor.submit(run_job, job) for job in jobs]:
                 future.result()
@@ -242,10 +243,7 @@ class Progress:
             for slot in range(n_process)
         ]
 
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
         for bar in (*self._bars, self._total):
             bar.close()
 

@@ -112,9 +112,7 @@ def make_search(space: Space, previous: Sequence[Trial], seed: int) -> Searcher:
         seed,
         metric=space.search.metric,
         mode=space.search.mode,
-        points_to_evaluate=[
-            dict(trial.params.drawn) for trial in previous
-        ],  # HyperOpt changes them
+        points_to_evaluate=[dict(trial.params.drawn) for trial in previous],  # may be changed
     )
 
 
@@ -131,26 +129,19 @@ def search_seed(seed: int, n_previous: int) -> int:
 
 def asha(space: Space) -> Any:
     """Asynchronous successive halving (Li et al. 2020)."""
-    return schedulers.ASHAScheduler(
-        **_objective(space),
-        grace_period=1,
-        max_t=space.rounds,
-        reduction_factor=space.search.reduction_factor,
-    )
+    return schedulers.ASHAScheduler(**_halving(space), grace_period=1)
 
 
 def hyperband(space: Space) -> Any:
     """HyperBand (Li et al. 2018) in the form of BOHB: the largest bracket comes first and is filled
     before it is halved. Ray's other HyperBand halves the trials that happen to run."""
-    return schedulers.HyperBandForBOHB(
-        **_objective(space),
-        max_t=space.rounds,
-        reduction_factor=space.search.reduction_factor,
-    )
+    return schedulers.HyperBandForBOHB(**_halving(space))
 
 
-def _objective(space: Space) -> dict[str, Any]:
-    return {"time_attr": ROUND, "metric": space.search.metric, "mode": space.search.mode}
+def _halving(space: Space) -> dict[str, Any]:
+    search = space.search
+    objective = {"time_attr": ROUND, "metric": search.metric, "mode": search.mode}
+    return {**objective, "max_t": space.rounds, "reduction_factor": search.reduction_factor}
 
 
 SCHEDULERS: dict[str, Callable[[Space], Any]] = {
