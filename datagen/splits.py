@@ -15,7 +15,6 @@ from datagen.arithmetic import (
     MUL,
     OPERATIONS,
     USUAL_PLACES,
-    Operation,
     Problem,
     ProblemArray,
 )
@@ -44,15 +43,21 @@ _INCREMENT = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: its bits have no patter
 def problem_hash(problem: Problem) -> int:
     """Returns 64 bits that depend on the operation and the operands' values, not on how they are
     written, nor on the places of the answer."""
-    operands = [problem.a, problem.b]
-    if problem.op in (Operation.ADD, Operation.MUL):
-        places = max(problem.a.places, problem.b.places)
-        operands.sort(key=lambda operand: operand.scaled(places))
-    state = (OPERATIONS.index(problem.op) + 1) * _INCREMENT & _MASK
-    for operand in operands:
-        places = max(USUAL_PLACES, operand.places)
-        units = operand.scaled(places)
-        state = _mix(state + units + (places - USUAL_PLACES) * _INCREMENT & _MASK)
+    scale = max(USUAL_PLACES, problem.a.places, problem.b.places)
+    code = OPERATIONS.index(problem.op)
+    return _hash(code, problem.a.scaled(scale), problem.b.scaled(scale), scale)
+
+
+def _hash(op: int, a: int, b: int, scale: int) -> int:
+    """Returns the hash of an operation on operands in units of 10**-scale."""
+    if op in (ADD, MUL) and a > b:
+        a, b = b, a
+    state = (op + 1) * _INCREMENT & _MASK
+    for units in (a, b):
+        places = scale - USUAL_PLACES  # beyond two
+        while places and units % 10 == 0:
+            units, places = units // 10, places - 1
+        state = _mix(state + units + places * _INCREMENT & _MASK)
         while not -(2**63) <= units < 2**63:  # more than 64 bits
             units >>= 64
             state = _mix(state + units + MAX_PLACES * _INCREMENT & _MASK)
@@ -62,7 +67,9 @@ def problem_hash(problem: Problem) -> int:
 def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
     """Returns the hashes of an array of problems, (n,)."""
     if problems.a.dtype == object or problems.b.dtype == object:
-        return np.array([problem_hash(p) for p in problems.to_problems()], np.uint64)
+        columns = (column.tolist() for column in (problems.op, problems.a, problems.b))
+        hashes = [_hash(op, a, b, problems.scale) for op, a, b in zip(*columns, strict=True)]
+        return np.array(hashes, np.uint64)
     commutative = (problems.op == ADD) | (problems.op == MUL)
     # Swaps a and b: adds the difference to one and takes it from the other (faster than `where`).
     difference = (problems.b - problems.a) * (commutative & (problems.a > problems.b))

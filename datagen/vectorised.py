@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from datagen import notation
 from datagen.arithmetic import (
+    MAX_PLACES,
     OPERATIONS,
     POWERS_OF_TEN,
     USUAL_PLACES,
@@ -83,10 +84,16 @@ class _DecimalColumns:
 def fits(problems: ProblemArray) -> NDArray[np.bool_]:
     """Returns a mask, (n,), of the problems whose operands have at most `notation.MAX_WIDTH`
     characters."""
-    if problems.a.dtype != object and problems.b.dtype != object:
+    # Whole numbers below this bound leave room for a sign, a point and the places.
+    bound = 10 ** (notation.MAX_WIDTH - 2 - MAX_PLACES + problems.scale)
+    if all(abs(units) < bound for x in (problems.a, problems.b) for units in _extremes(x)):
         return np.ones(len(problems), np.bool_)
     rows = problems.to_problems()
     return np.array([is_operand(p.a) and is_operand(p.b) for p in rows], np.bool_)
+
+
+def _extremes(operands: NDArray[Any]) -> tuple[int, int]:
+    return int(operands.min(initial=0)), int(operands.max(initial=0))
 
 
 def _render_chunk(problems: ProblemArray) -> bytes:
