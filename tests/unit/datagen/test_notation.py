@@ -1,8 +1,10 @@
 """Problems as text: render and parse are inverses, and nothing else is read."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
+from itertools import product
 
 import pytest
 from datagen_strategies import any_numbers, any_problems, numbers, problems
@@ -312,3 +314,52 @@ def test_answers_longer_than_the_field_are_not_padded() -> None:
             parse_answer(padded)
     with pytest.raises(NotationError):
         parse_answer("9" * 5000)
+
+
+def starts(texts: Iterable[str]) -> set[str]:
+    """All beginnings of these texts."""
+    return {text[:end] for text in texts for end in range(len(text) + 1)}
+
+
+def numbers_of(length: int, digits: str) -> list[Number]:
+    """All numbers of at most so many characters and of these digits."""
+    texts = ("".join(t) for n in range(1, length + 1) for t in product("-." + digits, repeat=n))
+    canonical = re.compile(r"-?(0|[1-9]\d*)(\.(\d|\d*[1-9]))?")
+    return [
+        Number(int(text.replace(".", "")), len(text.partition(".")[2]))
+        for text in texts
+        if canonical.fullmatch(text) and text not in ("-0", "-0.0")
+    ]
+
+
+def test_the_first_wrong_character_of_an_operand_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all texts of up to six characters, in a notation with operands of three to five."""
+    monkeypatch.setattr(notation, "WIDTH", 3)
+    monkeypatch.setattr(notation, "MAX_WIDTH", 5)
+    operands = [notation.operand_field(number) for number in numbers_of(5, "01")]
+    assert {"000", "-11", "0.1", "10111", "-1.01"} <= set(operands)
+    valid = starts(f"{a}+" for a in operands)
+    for text in ("".join(t) for n in range(7) for t in product("-.01", repeat=n)):
+        with pytest.raises(NotationError) as caught:
+            parse_prompt(f"$({text}+")
+        first_wrong = next((i for i in range(len(text)) if text[: i + 1] not in valid), len(text))
+        if f"{text}+" in valid:
+            first_wrong += 1  # the second operand is missing
+        if text[first_wrong:].startswith("-") and text[:first_wrong] in operands:
+            continue  # a difference
+        assert caught.value.position == 2 + first_wrong
+
+
+def test_the_first_wrong_character_of_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all texts of up to five characters, in a notation with answers of three and more."""
+    monkeypatch.setattr(notation, "WIDTH", 3)
+    for places in (1, 2):
+        answers = [number for number in numbers_of(7, "01") if number.places <= places]
+        fields = {render_answer(value) for value in [*answers, None]}
+        valid = starts(fields)
+        for text in ("".join(t) for n in range(6) for t in product("-.01na", repeat=n)):
+            error = offence(partial(parse_answer, places=places), text)
+            assert (error is None) == (text in fields)
+            if error:
+                starting = (i for i in range(len(text)) if text[: i + 1] not in valid)
+                assert error.position == next(starting, len(text))
