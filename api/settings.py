@@ -87,7 +87,7 @@ class Settings(BaseSettings):
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         return self
 
-    def shown(self) -> dict[str, Any]:
+    def masked(self) -> dict[str, Any]:
         """Returns all values as JSON, with secrets masked."""
         return self.model_dump(mode="json")
 

@@ -88,6 +88,6 @@ def serve(show_config: bool, **flags: Any) -> None:
 
     settings = load_settings({name: value for name, value in flags.items() if value is not None})
     if show_config:
-        click.echo(json.dumps(settings.shown(), indent=2))
+        click.echo(json.dumps(settings.masked(), indent=2))
     else:
         run(settings)

@@ -297,7 +297,7 @@ def command(data: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
     )
 
 
-def said_by_us(output: str) -> list[str]:
+def own_lines(output: str) -> list[str]:
     """The lines that are not torchrun's."""
     return re.findall(r"^(?:error|stopped|the run) .*|^error: .*", output, re.MULTILINE)
 
@@ -335,12 +335,12 @@ def test_a_signal_to_one_process_stops_all_of_them_and_the_run_resumes(
     assert code != 0
     last = sorted(out.glob("step-*"))[-1]
     step = int(last.name[5:])
-    assert said_by_us(output) == [f"stopped after step {step}, which is saved; --resume continues"]
+    assert own_lines(output) == [f"stopped after step {step}, which is saved; --resume continues"]
     assert exit_codes(output) == [128 + signal.SIGTERM] * 2
     more = ("--set", f"train.steps={step + 5}", "--resume")
     code, output = finish(command(data_folder, out, *more))
     assert code == 0, output
-    assert said_by_us(output) == [
+    assert own_lines(output) == [
         f"the run is complete; its last checkpoint is {out}/step-{step + 5:08d}"
     ]
     assert [r["step"] for r in rows(out) if "loss" in r] == list(range(1, step + 6))
@@ -350,7 +350,7 @@ def test_control_c_at_torchrun_lets_the_run_be_saved(data_folder: Path, tmp_path
     launcher, _ = start_long_run(data_folder, tmp_path / "run")
     launcher.send_signal(signal.SIGINT)
     _, output = finish(launcher)
-    [line] = said_by_us(output)
+    [line] = own_lines(output)
     last = sorted((tmp_path / "run").glob("step-*"))[-1]
     assert line.startswith(f"stopped after step {int(last.name[5:])}, which is saved")
     Checkpoint.load(last)
@@ -361,14 +361,14 @@ def test_if_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Pa
     second.kill()
     code, output = finish(launcher)
     assert code != 0
-    assert said_by_us(output) in ([], ["error: another process of this run has ended before it"])
+    assert own_lines(output) in ([], ["error: another process of this run has ended before it"])
     assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
 
 
 def test_an_error_in_all_processes_is_printed_once(data_folder: Path, tmp_path: Path) -> None:
     code, output = finish(command(data_folder, tmp_path / "run", "--set", "train.batch_size=3"))
     assert code != 0
-    assert said_by_us(output) == [
+    assert own_lines(output) == [
         "error: batch_size 3 is not divisible by grad_accum 1 times 2 processes"
     ]
     assert set(exit_codes(output)) <= {2, -signal.SIGTERM}

@@ -57,7 +57,7 @@ def environment_of_the_image() -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in argument("ENV").split())
 
 
-def is_found(expression: str, metrics: str) -> bool:
+def has_series(expression: str, metrics: str) -> bool:
     """Whether all series that a PromQL expression selects are among the metrics, in text."""
     samples = [s for f in text_string_to_metric_families(metrics) for s in f.samples]
     selectors = re.findall(r"(calcgpt_\w+)(?:\{([^}]*)\})?", expression)
@@ -173,8 +173,8 @@ def test_alerts_are_about_metrics_that_there_are() -> None:
     assert job == read_yaml("prometheus.yml")["scrape_configs"][0]["job_name"]
     assert expressions
     for expression in expressions:
-        assert is_found(expression, rendered), expression
-    assert not is_found('rate(calcgpt_sheds_total{reason="none"}[5m])', rendered)
+        assert has_series(expression, rendered), expression
+    assert not has_series('rate(calcgpt_sheds_total{reason="none"}[5m])', rendered)
 
 
 def test_the_variables_of_the_documentation_exist() -> None:

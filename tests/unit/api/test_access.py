@@ -233,10 +233,10 @@ class FailingStorage(MemoryStorage):
 
     STORAGE_SCHEME = ["async+faulty"]  # noqa: RUF012
     error: Exception | None = None
-    n_asked = 0
+    n_call = 0
 
     async def acquire_sliding_window_entry(self, *arguments: Any, **options: Any) -> bool:
-        FailingStorage.n_asked += 1
+        FailingStorage.n_call += 1
         if self.error:
             raise self.error
         return await asyncio.get_running_loop().create_future()
@@ -247,7 +247,7 @@ def test_a_failing_storage_refuses_no_request(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, error: Exception | None
 ) -> None:
     monkeypatch.setattr(FailingStorage, "error", error)
-    monkeypatch.setattr(FailingStorage, "n_asked", 0)
+    monkeypatch.setattr(FailingStorage, "n_call", 0)
 
     def waits(limiter: Limiter, n: int) -> list[int]:
         async def run() -> list[int]:
@@ -259,13 +259,13 @@ def test_a_failing_storage_refuses_no_request(
     assert waits(limiter, 20) == [0] * 20
     assert len(caplog.records) == 1
     assert "password" not in caplog.text
-    n_asked = FailingStorage.n_asked
+    n_call = FailingStorage.n_call
     assert waits(limiter, 20) == [0] * 20
-    assert FailingStorage.n_asked == n_asked  # the storage is not used for a while
+    assert FailingStorage.n_call == n_call  # the storage is not used for a while
 
     impatient = Limiter("1/hour", "async+faulty://", timeout=0.01, retry_after=0)
     assert waits(impatient, 1) == waits(impatient, 1) == [0]
-    assert FailingStorage.n_asked == n_asked + 2  # and then used again
+    assert FailingStorage.n_call == n_call + 2  # and then used again
 
 
 @pytest.mark.parametrize(

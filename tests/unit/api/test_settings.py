@@ -50,7 +50,7 @@ def test_workers_get_the_same_settings_from_the_environment(
 
 def test_secrets_are_not_shown() -> None:
     settings = load_settings({"api_keys": "key1,key2", "rate_storage": "async+redis://:pw@host"})
-    for text in (json.dumps(settings.shown()), repr(settings), str(settings)):
+    for text in (json.dumps(settings.masked()), repr(settings), str(settings)):
         for secret in ("key1", "key2", "pw@host"):
             assert secret not in text
 

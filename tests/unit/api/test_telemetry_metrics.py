@@ -29,7 +29,7 @@ sys.stdout.buffer.write(Metrics().render()[0])
 """
 
 
-class Shown:
+class Samples:
     """The samples of a rendered page."""
 
     def __init__(self, page: bytes) -> None:
@@ -54,7 +54,7 @@ def test_every_metric_has_its_name() -> None:
     metrics.loop_lag.observe(0.002)
     body, content_type = metrics.render()
     assert content_type.startswith("text/plain")
-    sample = Shown(body)
+    sample = Samples(body)
     assert sample("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
     assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
     assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
@@ -69,7 +69,7 @@ def test_every_metric_has_its_name() -> None:
 
 
 def test_reasons_start_at_zero() -> None:
-    sample = Shown(Metrics().render()[0])
+    sample = Samples(Metrics().render()[0])
     for reason in ("full", "rate", "deadline", "disconnected"):
         assert sample("calcgpt_sheds_total", reason=reason) == 0
 
@@ -77,7 +77,7 @@ def test_reasons_start_at_zero() -> None:
 def test_applications_do_not_share_their_metrics() -> None:
     first, second = Metrics(), Metrics()
     first.queue_depth.set(7)
-    assert Shown(second.render()[0])("calcgpt_queue_depth") == 0
+    assert Samples(second.render()[0])("calcgpt_queue_depth") == 0
 
 
 def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
         pipe = subprocess.PIPE
         return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe)
 
-    def render() -> Shown:
-        return Shown(started(SHOW).communicate()[0])
+    def render() -> Samples:
+        return Samples(started(SHOW).communicate()[0])
 
     workers = [started(f"{COUNT}print(flush=True); input()") for _ in range(2)]
     for worker in workers:
@@ -115,7 +115,7 @@ async def _watch_while(metrics: Metrics, blocked: float) -> None:
     watcher = asyncio.create_task(watch_loop(metrics, interval=0.001))
     await asyncio.sleep(0)  # it has begun to wait
     time.sleep(blocked)
-    while Shown(metrics.render()[0])("calcgpt_event_loop_lag_seconds_count") < 2:
+    while Samples(metrics.render()[0])("calcgpt_event_loop_lag_seconds_count") < 2:
         await asyncio.sleep(0)
     watcher.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -125,6 +125,6 @@ async def _watch_while(metrics: Metrics, blocked: float) -> None:
 def test_a_blocked_event_loop_is_measured() -> None:
     metrics = Metrics()
     asyncio.run(_watch_while(metrics, blocked=0.05))
-    sample = Shown(metrics.render()[0])
+    sample = Samples(metrics.render()[0])
     assert sample("calcgpt_event_loop_lag_seconds_sum") >= 0.05 - 0.001
     assert sample("calcgpt_event_loop_lag_seconds_bucket", le="+Inf") >= 2
