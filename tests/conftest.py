@@ -14,6 +14,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,6 +142,18 @@ def tiny(tiny_folder: Path) -> Checkpoint:
 def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
     """A copy of that checkpoint, to be damaged."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "copies" / "tiny"))
+
+
+@pytest.fixture(scope="session")
+def quick_exporter() -> Iterator[None]:
+    """Lets torch's exporter to ONNX read the source of its operators once, not for every graph,
+    which takes a second."""
+    from torch.onnx._internal.exporter import _registration
+
+    with pytest.MonkeyPatch.context() as patch:
+        library = _registration.onnxscript_apis
+        patch.setattr(library, "get_torchlib_ops", cache(library.get_torchlib_ops))
+        yield
 
 
 class Outcome(NamedTuple):

@@ -123,7 +123,9 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
     example = (torch.zeros(2, 2, dtype=torch.int64), past_tokens, past)
     kv_axes = [{0: "batch", 2: "past"} for _ in past]
     inputs, outputs = input_output_names(model)
-    with _quiet():
+    # torch caches the shapes that its operators return, which takes longer than computing them.
+    uncached = torch._dynamo.config.patch(fake_tensor_cache_enabled=False)
+    with _quiet(), uncached:
         try:
             program = torch.onnx.export(
                 Graph(model.with_plain_attention()).eval(),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint, resolve
@@ -16,6 +17,8 @@ from calcgpt.data.problems import read_problems
 from calcgpt.inference.generate import generate
 from datagen.dataset import DatasetPlan
 from datagen.dataset import generate as generate_data
+
+pytestmark = pytest.mark.usefixtures("quick_exporter")
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints"
 ANSWER_STDIN = """

@@ -6,7 +6,7 @@ from calcgpt.checkpoint import Checkpoint
 
 
 @pytest.fixture(scope="session")
-def tiny_graph(tiny: Checkpoint) -> bytes:
+def tiny_graph(tiny: Checkpoint, quick_exporter: None) -> bytes:
     """The ONNX graph of `tiny`, which takes seconds to make."""
     from calcgpt.inference.onnx_graph import to_onnx
 

@@ -20,6 +20,8 @@ from calcgpt.export import EXPORTERS
 from calcgpt.inference.generate import generate
 from calcgpt.model.gpt import LanguageModel, build_model
 
+pytestmark = pytest.mark.usefixtures("quick_exporter")
+
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 32, "n_head": 4, "block_size": 24}
 
 

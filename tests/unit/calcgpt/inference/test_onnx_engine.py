@@ -31,6 +31,8 @@ from calcgpt.inference.engines import (
 )
 from calcgpt.inference.generate import Sampling, generate
 
+pytestmark = pytest.mark.usefixtures("quick_exporter")
+
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_onnxruntime_writes_what_torch_writes(

@@ -19,6 +19,7 @@ from calcgpt.model.gpt import BLOCKS, build_model
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 
+pytestmark = pytest.mark.usefixtures("quick_exporter")
 VOCAB = 21
 BLOCK_SIZE = 24
 COMMON: dict[str, Any] = {
