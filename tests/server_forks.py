@@ -1,5 +1,7 @@
 """Processes of `calcgpt serve`, forked from one that has imported it, which takes seconds.
 
+Their workers, if they have several, are forked from them.
+
 Run as a program, this is that process. It reads requests from stdin and writes answers to stdout,
 one line of JSON each. At the end of stdin it kills what it has forked, and ends.
 """
@@ -14,9 +16,16 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import uvicorn
+from prometheus_client import values
+from uvicorn.supervisors.multiprocess import SIGNALS
 
 
 class ForkedProcess:
@@ -78,10 +87,26 @@ def _ask(request: dict[str, Any]) -> Any:
     return json.loads(parent.stdout.readline())
 
 
+def _forked_worker(*, target: Callable[..., None], kwargs: dict[str, Any]) -> Any:
+    """Stands in for `Process` of multiprocessing's context `spawn`, of which uvicorn makes workers.
+
+    Undoes what a new process of Python would not inherit.
+    """
+
+    def start(**kwargs: Any) -> None:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        values.ValueClass = values.get_value_class()  # now PROMETHEUS_MULTIPROC_DIR is set
+        target(**kwargs)
+
+    return get_context("fork").Process(target=start, kwargs=kwargs)
+
+
 def _run(request: dict[str, Any]) -> None:
     """Becomes the requested process."""
     from calcgpt.cli import cli
 
+    uvicorn._subprocess.spawn = SimpleNamespace(Process=_forked_worker)
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
@@ -93,7 +118,7 @@ def _run(request: dict[str, Any]) -> None:
 
 
 def _main() -> None:
-    import calcgpt.inference.calculator  # noqa: F401
+    import api.server  # noqa: F401
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a person interrupts the tests
     running: set[int] = set()

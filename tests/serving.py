@@ -22,6 +22,9 @@ from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
 
+# The environment of servers: JSON logs, and only one model, which torch runs.
+DEFAULTS = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
+
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
     """Waits until the condition is true; fails after `seconds`."""
@@ -91,17 +94,15 @@ def server(
     """Runs `calcgpt serve` on a free port, with its default model loaded. Kills it at the end.
 
     Unless options say otherwise, it offers only that model, and torch runs it. With `forked` false
-    or several workers it is a new process of Python, which takes seconds longer.
+    it is a new process of Python, which takes seconds longer, and so is each worker.
     """
     command = ["serve", "--port", "0", "--checkpoint", str(checkpoint), *map(str, options)]
-    defaults = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
-    variables = {**os.environ, **defaults, **environment}
+    variables = {**os.environ, **DEFAULTS, **environment}
     announced = re.compile(r"(?:answers|start) on (http://127\.0\.0\.1:\d+)")
-    several = "--workers" in options and options[options.index("--workers") + 1] != 1
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         process: subprocess.Popen[str] | ForkedProcess
-        if forked and not several:
+        if forked:
             process = ForkedProcess(command, variables, log)
         else:
             with log.open("w") as stderr:

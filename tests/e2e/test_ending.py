@@ -7,16 +7,16 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections import Counter
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-from serving import Server, server, wait_for
+from server_forks import ForkedProcess
+from serving import DEFAULTS, Server, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Sampled continuations share no batch, so this is seconds of work. The limits leave time for it
@@ -114,27 +114,40 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
 
 
 @workers
-def test_a_signal_before_it_is_ready_ends_it(workers: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        host, port = free.getsockname()
-    command = ["-m", "calcgpt", "serve", "--port", str(port), "--workers", str(workers)]
-    with subprocess.Popen([sys.executable, *command]) as process:
-        try:
-            wait_for(lambda: listens(host, port), 60)
+def test_a_signal_before_it_is_ready_ends_it(workers: int, tiny_copy: Path, tmp_path: Path) -> None:
+    """A pipe in place of a file of the checkpoint holds it until the signal was sent."""
+    metrics = tiny_copy / "metrics.json"
+    content = metrics.read_bytes()
+    metrics.unlink()
+    os.mkfifo(metrics)
+    options = ["--port", "0", "--checkpoint", str(tiny_copy), "--workers", str(workers)]
+    process = ForkedProcess(["serve", *options], os.environ | DEFAULTS, tmp_path / "log")
+    try:
+        with suppress(BrokenPipeError), metrics.open("wb") as pipe:  # once it is opened to read
             process.terminate()
-            assert process.wait(30) in (0, -signal.SIGTERM)
-        finally:
-            process.kill()
+            pipe.write(content)
+        assert process.wait(30) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
 
 
-def test_a_killed_worker_is_replaced_and_all_end_with_a_killed_supervisor() -> None:
-    with server("steps", "--workers", 2) as running:
+def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
+    with server("steps", "--workers", 2, forked=False) as running:
         wait_for(lambda: len(ready(running)) == 2, 60)
+        for _ in range(20):
+            assert ask(running)["verified"]
+        for _ in range(5):  # whichever answers
+            assert metric(running, "calcgpt_answers_total") == 20
+        # They know their clients, and so can count for each: not so for a socket without addresses.
+        clients = {record["client"] for record in running.records if "client" in record}
+        assert clients == {"127.0.0.1"}
+
         killed, *_ = ready(running)
         os.kill(killed, signal.SIGKILL)
         assert all(ask(running)["verified"] for _ in range(10))  # by the other
         wait_for(lambda: len(ready(running)) == 3, 60)
         assert all(ask(running)["verified"] for _ in range(10))
+        # They end with a killed supervisor.
         try:
             running.process.kill()
             wait_for(lambda: not listens(*address(running)), 60)

@@ -6,8 +6,6 @@ import json
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from serving import problem, server, wait_for
-from wire import ask, metric
+from wire import ask
 
 
 def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
@@ -76,21 +74,6 @@ def test_no_secret_is_logged(tiny_folder: Path) -> None:
             assert secret not in running.log
 
 
-def test_several_workers_count_together(tiny_folder: Path) -> None:
-    with server(tiny_folder, "--workers", 2) as running:
-        ready = re.compile(r"worker \d+ is ready: tiny by torch")
-        wait_for(lambda: len(ready.findall(running.log)) == 2, 60)
-        for _ in range(20):
-            ask(running)
-        for _ in range(5):  # whichever is asked
-            assert metric(running, "calcgpt_answers_total") == 20
-        # They know their clients, and so can count for each: not so for a socket without addresses.
-        clients = {record["client"] for record in running.records if "client" in record}
-        assert clients == {"127.0.0.1"}
-        running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(20) == 0
-
-
 def test_the_settings_are_shown_without_secrets(
     run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,10 +107,9 @@ def test_the_environment_sets_what_no_flag_sets(
     monkeypatch.setenv("CALCGPT_PORT", "65536")
     with server(tiny_folder) as running:  # its flags take precedence
         assert ask(running)["model"] == "tiny"
-    command = [sys.executable, "-m", "calcgpt", "serve"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith("error: CALCGPT_PORT: ")
+    ended = serve_here()
+    assert ended.code == 2
+    assert ended.err.startswith("error: CALCGPT_PORT: ")
 
 
 @pytest.mark.parametrize(
