@@ -46,7 +46,7 @@ Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "steps"]
 Format = Literal["direct", "loose-steps", "steps"]
-Distribution = Literal["blog", "calculator", "edge"]
+Distribution = Literal["blog", "calculator", "edge", "everyday", "wide", "wide-12"]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
 

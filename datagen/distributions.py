@@ -1,8 +1,11 @@
 """The distributions of problems, by name.
 
     blog         two operands up to 1000, two in five of them decimals
-    calculator   what people type: numbers of all lengths below 100,000, some negative
+    calculator   numbers of all lengths below 100,000, some negative
     edge         problems that arithmetic often gets wrong (see `edge_problems`)
+    everyday     what people type, to any number of places (see `everyday_problems`)
+    wide         numbers of 1 to 20 digits, all lengths equally often (see `wide_problems`)
+    wide-12      the same, of 1 to 12 digits
 
 They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
 NumPy. That of `Generator`'s methods is not.
@@ -10,11 +13,12 @@ NumPy. That of `Generator`'s methods is not.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import edge_problems
+from datagen import edge_problems, everyday_problems, wide_problems
 from datagen.arithmetic import ProblemArray
 from datagen.drawing import Flags, Integers, Sampler, Words, mixture
 from datagen.errors import DataError
@@ -115,6 +119,9 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "blog": Distribution(BLOG_WORDS, blog),
     "calculator": Distribution(CALCULATOR_WORDS, calculator),
     "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
+    "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
+    "wide": Distribution(wide_problems.n_words(20), partial(wide_problems.wide, longest=20)),
+    "wide-12": Distribution(wide_problems.n_words(12), partial(wide_problems.wide, longest=12)),
 }
 
 

@@ -5,7 +5,7 @@ Shapes: words are (words, n), results (n,), where n is the number of problems.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
@@ -56,6 +56,20 @@ class Sampler:
         lengths = np.maximum(np.searchsorted(POWERS_OF_TEN, top), 1)
         low = POWERS_OF_TEN.take(self.below(lengths))
         return low + self.below(np.minimum(9 * low, top - low + 1))
+
+    def of_length(self, digits: Integers, longest: int) -> NDArray[Any]:
+        """Returns numbers without leading zeros, all of one length equally likely.
+
+        `digits` gives the length of each, from 1 to `longest`. The numbers have the type int64, or
+        object (Python integers) if `longest` exceeds 18.
+        """
+        numbers: NDArray[Any] = np.zeros(len(digits), np.int64 if longest <= 18 else object)
+        for below in range((longest - 1) // 9 * 9, -1, -9):  # nine digits at a time
+            here = POWERS_OF_TEN.take(np.clip(digits - below, 0, 9))
+            is_first = (digits > below) & (digits <= below + 9)
+            low = here // 10 * is_first
+            numbers = numbers * 10**9 + (low + self.below(here - low))
+        return numbers
 
     def power_of_ten(self, low: int, top: Integers | int) -> Integers:
         """Returns powers of ten from `low`, a power itself, to top >= low, all equally likely."""

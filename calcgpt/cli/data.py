@@ -46,7 +46,12 @@ def datagen() -> None:
 @click.option("--val", default=10_000, show_default=True, help="Validation problems.")
 @click.option("--test", default=10_000, show_default=True, help="Test problems.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the data set.")
-@click.option("--distribution", default="blog", show_default=True, help="blog, calculator or edge.")
+@click.option(
+    "--distribution",
+    default="blog",
+    show_default=True,
+    help="blog, calculator, edge, everyday, wide or wide-12.",
+)
 @click.option(
     "--format",
     "format_",

@@ -17,6 +17,8 @@ from datagen.splits import Split
 from datagen.vectorised import render_lines
 
 N = 200_000
+HUNDREDTHS = ("blog", "calculator", "edge")
+LONGEST = {"wide": 20, "wide-12": 12}  # digits of their operands, which are Python integers
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +47,28 @@ def test_each_problem_depends_on_its_own_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> None:
-    for column, kind in (("a", np.int64), ("b", np.int64), ("op", np.uint8)):
+    operands = np.object_ if name in LONGEST else np.int64
+    for column, kind in (("a", operands), ("b", operands), ("op", np.uint8), ("places", np.uint8)):
         assert getattr(draw(name, 1000), column).dtype == kind
     problems = draw(name, 20_000)
     assert set(problems.op) == {0, 1, 2, 3}
+    assert set(problems.places) == ({2} if name in HUNDREDTHS else set(range(1, 10)))
+    assert problems.scale == (2 if name in HUNDREDTHS else 9)
+    unit = 10**problems.scale
+    digits = 5 if name in HUNDREDTHS else LONGEST.get(name, 10)
     for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
         assert point.dtype == np.bool_
-        assert np.abs(operand).max() < 10**7
-        assert not (operand[~point] % 100).any()
+        assert np.abs(operand).max() < 10**digits * unit
+        assert not (operand[~point] % unit).any()
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_lines_of_every_distribution_are_those_of_the_scalar_renderer(name: str) -> None:
+    count = 100_000 if name in HUNDREDTHS else 30_000  # more than one batch
     bits = bit_generator(2, 0, 0)
-    lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, 100_000))).splitlines()
-    assert len(lines) == 100_000
-    batches = DISTRIBUTIONS[name](bit_generator(2, 0, 0), 100_000)
+    lines = b"".join(map(render_lines, DISTRIBUTIONS[name](bits, count))).splitlines()
+    assert len(lines) == count
+    batches = DISTRIBUTIONS[name](bit_generator(2, 0, 0), count)
     problems = [
         p for batch in batches for p in batch.take(np.arange(0, len(batch), 8)).to_problems()
     ]
@@ -80,6 +88,9 @@ PINNED = {
     "blog": "5abe74c44127181e",
     "calculator": "a44a0948c98002d2",
     "edge": "1423f3f91d0842ea",
+    "everyday": "cb54569b031f9222",
+    "wide": "b627fa9eb3fe6f28",
+    "wide-12": "f3bbf183417a57cb",
 }
 
 

@@ -64,6 +64,34 @@ def test_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> None
         assert_uniform(counts, int((lengths == length).sum()))
 
 
+@given(st.data())
+def test_numbers_of_a_length(data: st.DataObject) -> None:
+    longest = data.draw(st.integers(1, 40))
+    lengths = data.draw(st.lists(st.integers(1, longest), max_size=5))
+    n_words = (-(-longest // 9) + 1) // 2
+    words = data.draw(
+        st.lists(WORD, min_size=n_words * len(lengths), max_size=len(lengths) * n_words)
+    )
+    sampler = Sampler(np.array(words, np.uint64).reshape(n_words, len(lengths)))
+    drawn = sampler.of_length(np.array(lengths, np.int64), longest)
+    assert drawn.dtype == (np.int64 if longest <= 18 else object)
+    assert [len(str(number)) for number in drawn.tolist()] == lengths
+    assert all(number > 0 for number in drawn.tolist())
+
+
+@pytest.mark.parametrize("longest", [9, 18, 27])
+def test_numbers_of_a_length_are_uniform(longest: int) -> None:
+    digits = 1 + np.arange(N) % longest
+    drawn = Sampler(random_words(2)).of_length(digits, longest)
+    for length in {1, 2, longest - 9, longest} - {0}:
+        numbers = drawn[digits == length].tolist()
+        for position in range(min(length, 12)):
+            counts = np.bincount([int(str(number)[position]) for number in numbers], minlength=10)
+            assert_uniform(counts[1 if position == 0 else 0 :], len(numbers))
+    equal = drawn[digits == 1]
+    assert abs(np.corrcoef(equal[:-1].astype(int), equal[1:].astype(int))[0, 1]) < 0.05
+
+
 def test_powers_of_ten() -> None:
     top = np.where(np.arange(N) % 2, 100_000, 999)
     drawn = Sampler(random_words(1)).power_of_ten(100, top)

@@ -1,0 +1,125 @@
+"""What people type."""
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datagen.arithmetic import Number, Operation, Problem
+from datagen.drawing import Words, bit_generator
+from datagen.everyday_problems import CONSTANTS, KIND_WORDS, KINDS, WORDS, Kind, everyday, of_kind
+from datagen.notation import number_text
+
+N = 40_000
+ADD, SUB, MUL, DIV = Operation
+
+
+def random_words(words: int, n: int = N) -> Words:
+    return bit_generator(5, 0, 0).random_raw(words * n).reshape(words, n)
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[Problem]:
+    return everyday(random_words(WORDS)).to_problems()
+
+
+def share_is(flags: list[bool], expected: float) -> bool:
+    """Whether the share of True is the expected one, within five standard deviations."""
+    return abs(np.mean(flags) - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
+
+
+def value(number: Number) -> Fraction:
+    return Fraction(number.units, 10**number.places)
+
+
+def without_signs(problem: Problem) -> Problem:
+    a, b = (Number(abs(n.units), n.places) for n in (problem.a, problem.b))
+    return Problem(a, problem.op, b, problem.places)
+
+
+def is_round(number: Number) -> bool:
+    return (
+        number.places == 0
+        and 100 <= number.units <= 10**9
+        and len(str(number.units).rstrip("0")) <= 2
+    )
+
+
+# What makes a problem one of a kind.
+PROPERTIES: dict[str, Callable[[Problem], bool]] = {
+    "_any": lambda p: max(p.a.units, p.b.units) < 10**9 and max(p.a.places, p.b.places) <= 6,
+    "_prices": lambda p: p.a.places in (1, 2) and (p.b.places > 0) == (p.op in (ADD, SUB)),
+    "_percentages": lambda p: any(0 < value(n) < 2 and 1 <= n.places <= 4 for n in (p.a, p.b)),
+    "_small_factors": lambda p: (
+        p.op in (MUL, DIV) and any(0 < value(n) < 1 and n.places <= 2 for n in (p.a, p.b))
+    ),
+    "_constants": lambda p: bool({number_text(p.a), number_text(p.b)} & set(CONSTANTS)),
+    "_fractions": lambda p: p.op == DIV and p.a.places == p.b.places == 0 < p.b.units < 10_000,
+    "_round": lambda p: is_round(p.a) or is_round(p.b),
+    "_results": lambda p: p.a.places > 0 or p.b.places > 0,
+}
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(KINDS), ids=lambda kind: kind.__name__.strip("_"))
+@settings(max_examples=100)
+@given(data=st.data())
+def test_a_kind_is_what_its_name_says(kind: Kind, data: st.DataObject) -> None:
+    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+    halves = data.draw(st.lists(half, min_size=2 * KIND_WORDS, max_size=2 * KIND_WORDS))
+    high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
+    (problem,) = of_kind(kind, high << np.uint64(32) | low).to_problems()
+    assert PROPERTIES[kind.__name__](without_signs(problem)), problem
+
+
+def test_every_kind_has_its_property() -> None:
+    assert {kind.__name__ for kind in KINDS} == PROPERTIES.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "times"),
+    [
+        ("1 / 3", 3),
+        ("0.33333333", 2),
+        ("3.14159265", 10),
+        ("2.54", 10),
+        ("0.453592", 10),
+        ("1.19", 10),
+        ("365", 10),
+        ("1000", 50),
+        ("1000000000", 50),
+    ],
+)
+def test_what_people_type_is_there(text: str, times: int, sample: list[Problem]) -> None:
+    texts = Counter(
+        text
+        for p in sample
+        for text in (number_text(p.a), number_text(p.b), f"{number_text(p.a)} {p.op} {p.b.units}")
+    )
+    assert texts[text] >= times
+
+
+def test_signs_and_places(sample: list[Problem]) -> None:
+    nonzero = [p for p in sample if p.a.units and p.b.units]
+    assert len(nonzero) > 0.99 * N
+    for flags in ([p.a.units < 0 for p in nonzero], [p.b.units < 0 for p in nonzero]):
+        assert share_is(flags, 1 / 4)
+    for places in range(1, 10):
+        expected = 1 / 4 / 9 + 3 / 8 * (places in (2, 8))
+        assert share_is([p.places == places for p in sample], expected)
+
+
+def test_all_lengths_and_places_are_frequent(sample: list[Problem]) -> None:
+    for numbers in ([p.a for p in sample], [p.b for p in sample]):
+        lengths = Counter(len(str(abs(n.units))) for n in numbers)
+        places = Counter(n.places for n in numbers)
+        assert all(lengths[digits] > N / 100 for digits in range(1, 10))
+        assert all(places[count] > N / 50 for count in range(7))
+        assert places[8] > N / 100
+
+
+def test_some_divide_by_zero(sample: list[Problem]) -> None:
+    assert any(p.op == DIV and not p.b.units for p in sample)
