@@ -238,7 +238,7 @@ def draw_operand_lengths(record: Record) -> Figure:
     label = "exact match (share of the problems)"
     figure.colorbar(panels[0].images[0], ax=panels, label=label, shrink=0.7)
     cells = "each cell: problems, and ✗ wrong answers"
-    digits = "digits: of the magnitude in hundredths"
+    digits = "digits: of the magnitude, with at least two places"
     figure.suptitle(f"{_title(record)}\n{cells}\n{digits}", parse_math=False, fontsize=11)
     return figure
 
