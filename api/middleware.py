@@ -172,7 +172,7 @@ class BodyLimit:
         try:
             async with asyncio.timeout(self._seconds):
                 body = await self._read(scope, receive)
-        except _Disconnected:
+        except ClientDisconnect:
             return  # there is no one to answer
         except TimeoutError:
             refusal = _refusal(
@@ -199,7 +199,7 @@ class BodyLimit:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise _Disconnected
+                raise ClientDisconnect
             body += message.get("body", b"")
             if len(body) > self._limit:
                 return None
@@ -220,10 +220,6 @@ class BodyLimit:
             async with asyncio.timeout(self._discard_seconds):
                 await _discard(receive)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class _Disconnected(Exception):
-    """The client disconnected before its body was complete."""
 
 
 def _refusal(status: int, detail: str, kind: str) -> Response:

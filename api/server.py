@@ -32,10 +32,6 @@ log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536  # most bytes of a request line and its headers
 
 
-class ServeError(UserError):
-    """The service cannot start. The message says why."""
-
-
 def run(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM, then finishes the accepted requests.
 
@@ -212,15 +208,14 @@ def url_of(listener: socket.socket) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Raises ServeError if the address is not available."""
+    """Returns a listening socket. Raises UserError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=2048)
     except socket.gaierror as error:
-        raise ServeError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        reason = error.strerror
     except OSError as error:
-        raise ServeError(
-            f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}"
-        ) from None
+        reason = os.strerror(error.errno or 0)
     except UnicodeError:
-        raise ServeError(f"cannot listen on {host}:{port}: not a host name") from None
+        reason = "not a host name"
+    raise UserError(f"cannot listen on {host}:{port}: {reason}")

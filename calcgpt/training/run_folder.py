@@ -14,7 +14,7 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -55,10 +55,6 @@ class Counters:
     step: int = 0
     tokens: int = 0
     seconds: float = 0.0  # of training, without validation and saving
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns the fields of `metrics.json`."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, metrics: dict[str, Any]) -> Self:

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +284,7 @@ class Trainer:
         """Writes the checkpoint of this step, then removes checkpoints that are not kept."""
         metrics = {
             "parameters": self.model.n_parameters(),
-            **self.counters.as_json(),
+            **asdict(self.counters),
             "data_sha256": self.data.fingerprint,
             **metrics,
         }
