@@ -1,0 +1,80 @@
+"""Where a model that writes worked steps should look: the coordinates of every character.
+
+A character has six numbers: its kind and that of the next character, its row and column, and the
+row and column of what the next character is computed from (`datagen.layout`). All follow from the
+text so far: the layout from the question, the layout of the answer from the result row.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen.layout import LOWEST, WIDTH, Kind, Shape, Slot, layout
+from datagen.work import answer_slots, shape_of
+
+N_COORDINATES = 6
+KIND, NEXT_KIND, ROW, COLUMN, QUERY_ROW, QUERY_COLUMN = range(N_COORDINATES)
+
+Coordinates = NDArray[np.int16]  # (T, 6)
+
+
+def coordinates(line: bytes) -> Coordinates:
+    """Returns the coordinates of the characters of a line, (T, 6), which may be unfinished.
+
+    Any text is allowed. What is not in the notation, and what follows it, has coordinates 0.
+    """
+    prompt = line[: line.find(b"=") + 1]
+    shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
+    if shape is None:
+        return _of_question(line)
+    fixed = _of_shape(shape)
+    if len(line) < len(fixed):
+        return fixed[: len(line)]
+    plan = layout(shape)
+    slots = [slot for slot, _ in answer_slots(plan, line[: len(fixed)])]
+    rest = _of_slots([plan.slots[-1], *slots])
+    rest[0, KIND] = Kind.EQUALS
+    n_beyond = max(0, len(line) - len(fixed) + 1 - len(rest))
+    beyond = np.zeros((n_beyond, N_COORDINATES), np.int16)
+    return np.concatenate((fixed[:-1], rest[: len(line) - len(fixed) + 1], beyond))
+
+
+@lru_cache(maxsize=20_000)
+def _of_shape(shape: Shape) -> Coordinates:
+    """Returns the coordinates of questions and works of a shape. Nothing before the question's last
+    character is predicted, so that it has no next kind and no query."""
+    plan = layout(shape)
+    result = _of_slots(plan.slots)
+    result[: plan.prompt_length - 1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = 0
+    return result
+
+
+def _of_slots(slots: list[Slot]) -> Coordinates:
+    own = np.array([[s.kind, s.row, s.column] for s in slots], np.int16)
+    following = np.array([[s.kind, s.query_row, s.query_column] for s in slots[1:]], np.int16)
+    result = np.zeros((len(slots), N_COORDINATES), np.int16)
+    result[:, [KIND, ROW, COLUMN]] = own
+    result[:-1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = following.reshape(-1, 3)
+    return result
+
+
+def _of_question(line: bytes) -> Coordinates:
+    """Returns the coordinates of the beginning of a question, or of text that has none.
+
+    An operand ends at the first operator after its tenth character.
+    """
+    result = np.zeros((len(line), N_COORDINATES), np.int16)
+    start = line.find(b"(") + 1
+    if not line.startswith(b"$") or not 2 <= start <= 3:
+        return result
+    kind = Kind.A_FIELD
+    for position in range(start, len(line)):
+        character, index = line[position], position - start
+        if kind is Kind.A_FIELD and index >= WIDTH and character in b"+-*/":
+            kind, start = Kind.B_FIELD, position + 1
+        elif character not in b"0123456789.-":
+            break
+        else:
+            result[position, [KIND, COLUMN]] = kind, LOWEST + index
+    return result

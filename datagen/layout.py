@@ -1,0 +1,404 @@
+"""The layout of worked steps: what stands where, before any digit of the work is known.
+
+The question alone decides it: the operation, the lengths and places of the operands, and the places
+of the answer. Only the answer's own layout also depends on the result row, whose zeros at both ends
+are not copied. docs/NOTATION.md shows a layout for each operation.
+
+A slot is the place of one character. It has coordinates (a row and a column), a kind (which rule
+writes it), a query (the coordinates of what the rule needs) and sources (the positions of the
+characters that the rule reads). A model that knows the coordinates, kinds and queries knows where to
+look; it has to learn the rules.
+
+Rows count from 1. Columns count from 2, lowest digit first, so that the digit brought down below a
+remainder has column 1. A coordinate of 0 means that there is none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import lru_cache
+
+from datagen.arithmetic import Operation
+
+MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
+WIDTH = 10  # the least number of characters of an operand or answer
+DEFAULT_PLACES = 2  # of an answer, if the question does not say
+LOWEST = 2  # column of a row's lowest digit
+
+
+class Kind(IntEnum):
+    """What a slot is for. One rule writes all slots of a kind (`datagen.rules`).
+
+    A checkpoint knows kinds by their numbers: new ones go to the end.
+    """
+
+    QUESTION = 0  # the characters of the question outside the operands, or not in the notation
+    A_FIELD = 1
+    B_FIELD = 2
+    # Operands, without point and padding
+    A_SIGN = 3
+    A_DIGIT = 4
+    A_ZERO = 5  # a digit that the question does not write
+    B_SIGN = 6
+    B_SIGN_OF_SUM = 7  # a difference adds the negative
+    B_DIGIT = 8
+    B_ZERO = 9
+    # Sums
+    ADD_OR_SUBTRACT = 10
+    SUM_LOWEST = 11
+    SUM_DIGIT = 12
+    # Products
+    ROW_MARK = 13
+    MULTIPLIER = 14
+    FIRST_DIGIT = 15  # of the first row, which has nothing to add to
+    FIRST_CARRY = 16
+    PRODUCT_DIGIT = 17
+    PRODUCT_CARRY = 18
+    # Quotients
+    REMAINDER_MARK = 19
+    REMAINDER_COPY = 20  # the first remainder is the beginning of A
+    REMAINDER_ZERO = 21
+    BROUGHT_DOWN = 22
+    BROUGHT_ZERO = 23
+    DIVIDEND_SIGN = 24
+    QUOTIENT_DIGIT = 25
+    REMAINDER_DIGIT = 26
+    REMAINDER_CARRY = 27
+    QUOTIENT_ROUNDING = 28
+    # The exact row, if it has more places than the result
+    EXACT_MARK = 29
+    SUM_BELOW = 30  # digits below the one that decides about the rounding
+    SUM_HALF = 31  # that one
+    SUM_KEPT = 32  # those that the result keeps
+    PRODUCT_BELOW = 33
+    PRODUCT_HALF = 34
+    PRODUCT_KEPT = 35
+    ROUNDING = 36
+    # The result
+    RESULT_MARK = 37
+    SUM_RESULT = 38
+    PRODUCT_RESULT = 39
+    ROUNDED_RESULT = 40
+    ROUNDED_TOP = 41  # only a carry can stand there
+    QUOTIENT_RESULT = 42
+    QUOTIENT_TOP = 43
+    SUM_SIGN = 44
+    SIGN = 45
+    NAN = 46
+    EQUALS = 47
+    # The answer, a copy of the result
+    ANSWER_DIGIT = 48
+    ANSWER_ZERO = 49
+    ANSWER_POINT = 50
+    ANSWER_MINUS = 51
+    ANSWER_N = 52
+    ANSWER_A = 53
+    END = 54
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides the layout of a question.
+
+    `a_digits` and `b_digits` are the numbers of digits from the first that is not 0 to the lowest
+    written place, at least 1. `places` is P.
+    """
+
+    op: Operation
+    a_digits: int
+    a_places: int
+    b_digits: int
+    b_places: int
+    places: int
+    a_width: int  # characters of the field
+    b_width: int
+    by_zero: bool = False  # a division by zero
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of one character; see the module."""
+
+    kind: Kind
+    row: int = 0
+    column: int = 0
+    query_row: int = 0
+    query_column: int = 0
+    sources: tuple[int, ...] = ()
+
+
+NOWHERE = -1  # a source that does not exist and counts as 0
+
+
+@dataclass(slots=True)
+class Layout:
+    """The slots of a question and its work, in order.
+
+    `result` are the positions of the result's digits, lowest first; `result_places` says how many
+    of them are decimals. `sign` is the position of its sign. Both are empty for nan.
+    """
+
+    slots: list[Slot] = field(default_factory=list)
+    result: list[int] = field(default_factory=list)
+    result_places: int = 0
+    sign: int = NOWHERE
+    prompt_length: int = 0
+
+    def put(
+        self,
+        kind: Kind,
+        row: int = 0,
+        column: int = 0,
+        query: tuple[int, int] = (0, 0),
+        sources: Iterable[int] = (),
+    ) -> int:
+        """Adds a slot and returns its position."""
+        self.slots.append(Slot(kind, row, column, *query, tuple(sources)))
+        return len(self.slots) - 1
+
+
+def get(positions: list[int], index: int) -> int:
+    """Returns the position of a digit, or NOWHERE if the row has no such digit."""
+    return positions[index] if 0 <= index < len(positions) else NOWHERE
+
+
+@lru_cache(maxsize=100_000)
+def layout(shape: Shape) -> Layout:
+    """Returns the layout of all questions of this shape."""
+    plan = Layout()
+    write = {Operation.MUL: _product, Operation.DIV: _quotient}.get(shape.op, _sum)
+    write(plan, shape)
+    plan.put(Kind.EQUALS)
+    return plan
+
+
+@dataclass(slots=True)
+class _Question:
+    """Positions in the question: of each operand's field, and of its digits by power of ten."""
+
+    a_field: range
+    b_field: range
+    a: dict[int, int]  # exponent -> position
+    b: dict[int, int]
+    op: int
+
+
+def _question(plan: Layout, shape: Shape) -> _Question:
+    """Puts the question. A character of an operand has its index in the operand as column, which is
+    known as soon as it is read."""
+    for _ in "$(" if shape.places == DEFAULT_PLACES else "$P(":
+        plan.put(Kind.QUESTION)
+    a_field, a = _operand(plan, Kind.A_FIELD, shape.a_width, shape.a_places)
+    op = plan.put(Kind.QUESTION)
+    b_field, b = _operand(plan, Kind.B_FIELD, shape.b_width, shape.b_places)
+    for _ in ")=":
+        plan.put(Kind.QUESTION)
+    plan.prompt_length = len(plan.slots)
+    return _Question(a_field, b_field, a, b, op)
+
+
+def _operand(
+    plan: Layout, kind: Kind, width: int, places: int
+) -> tuple[range, dict[int, int]]:
+    field = [plan.put(kind, 0, LOWEST + i) for i in range(width)]
+    digits = field[::-1]  # the last one first
+    if places:
+        del digits[places]  # the point
+    exponents = range(-places, len(digits) - places)
+    return range(field[0], field[-1] + 1), dict(zip(exponents, digits, strict=True))
+
+
+def _copy(
+    plan: Layout,
+    positions: dict[int, int],
+    exponents: range,
+    largest: int,
+    kinds: tuple[Kind, Kind],
+) -> list[int]:
+    """Puts a row of copies of an operand's digits, lowest first, and returns their positions.
+
+    Digits that are not written in the question are zeros, and so are those above the exponent
+    `largest`, which the question pads.
+    """
+    digit, zero = kinds
+    copies = []
+    for column, exponent in enumerate(exponents, start=LOWEST):
+        source = positions.get(exponent, NOWHERE) if exponent <= largest else NOWHERE
+        if source == NOWHERE:
+            copies.append(plan.put(zero, 0, column))
+        else:
+            query = (0, plan.slots[source].column)
+            copies.append(plan.put(digit, 0, column, query, [source]))
+    return copies
+
+
+_A, _B = (Kind.A_DIGIT, Kind.A_ZERO), (Kind.B_DIGIT, Kind.B_ZERO)
+
+
+def _sum(plan: Layout, shape: Shape) -> None:
+    """A and B in the same unit, their sum or difference, and its magnitude, rounded if need be."""
+    d = max(shape.a_places, shape.b_places)
+    n = max(shape.a_digits + d - shape.a_places, shape.b_digits + d - shape.b_places)
+    drop = max(0, d - shape.places)
+    n = max(n, drop)
+    question = _question(plan, shape)
+    exponents = range(-d, n + 1 - d)
+    a_sign = plan.put(Kind.A_SIGN, sources=question.a_field)
+    a = _copy(plan, question.a, exponents, shape.a_digits - shape.a_places - 1, _A)
+    b_sign = plan.put(Kind.B_SIGN_OF_SUM, sources=[*question.b_field, question.op])
+    b = _copy(plan, question.b, exponents, shape.b_digits - shape.b_places - 1, _B)
+    operator = plan.put(Kind.ADD_OR_SUBTRACT, sources=[a_sign, b_sign])
+    total: list[int] = []
+    for j in range(n + 1):
+        kind = Kind.SUM_DIGIT if j else Kind.SUM_LOWEST
+        before = [a[j - 1], b[j - 1], total[j - 1]] if j else []
+        column = j + LOWEST
+        total.append(plan.put(kind, 0, column, (0, column), [operator, a[j], b[j], *before]))
+    exact = [Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW]
+    kinds = exact if drop else [Kind.SUM_RESULT] * 3
+    plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
+    magnitude: list[int] = []
+    for j in range(n + 1):
+        before = [total[j - 1], magnitude[j - 1]] if j else []
+        kind = kinds[(j < drop) + (j < drop - 1)]
+        column = j + LOWEST
+        sources = [total[n], total[j], *before]
+        magnitude.append(plan.put(kind, 0, column, (0, column), sources))
+    plan.result = _rounded(plan, magnitude, drop) if drop else magnitude
+    plan.result_places = min(d, shape.places)
+    # The top digit of the sum is 9 if it is negative.
+    query = (0, n + LOWEST)
+    plan.sign = plan.put(Kind.SUM_SIGN, 0, 0, query, [a_sign, total[n], *plan.result])
+
+
+def _rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[int]:
+    """Puts the rounding of an exact row and the rounded digits, and returns their positions."""
+    query = (0, drop - 1 + LOWEST)
+    sources = [exact[drop - 1], get(exact, drop), *exact[: drop - 1]]
+    rounding = plan.put(Kind.ROUNDING, 0, 0, query, sources)
+    plan.put(Kind.RESULT_MARK)
+    result: list[int] = []
+    for j in range(drop, len(exact) + extra):
+        before = [exact[j - 1], result[-1]] if result else [NOWHERE, rounding]
+        column = j + LOWEST
+        sources = [get(exact, j), *before]
+        kind = Kind.ROUNDED_RESULT if j < len(exact) else Kind.ROUNDED_TOP
+        result.append(plan.put(kind, 0, column, (0, column), sources))
+    return result
+
+
+def _product(plan: Layout, shape: Shape) -> None:
+    """A row for each digit of B: what is left of the row before, plus A times the digit."""
+    n_a, n_b = shape.a_digits, shape.b_digits
+    question = _question(plan, shape)
+    a_sign = plan.put(Kind.A_SIGN, sources=question.a_field)
+    a_exponents = range(-shape.a_places, n_a - shape.a_places)
+    a = _copy(plan, question.a, a_exponents, a_exponents[-1], _A)
+    b_sign = plan.put(Kind.B_SIGN, sources=question.b_field)
+    b_exponents = range(-shape.b_places, n_b - shape.b_places)
+    b = _copy(plan, question.b, b_exponents, b_exponents[-1], _B)
+    old: list[int] = []
+    lowest: list[tuple[int, tuple[int, int]]] = []  # position and coordinates
+    for k in range(1, n_b + 1):
+        plan.put(Kind.ROW_MARK, k)
+        multiplier = plan.put(Kind.MULTIPLIER, k, 0, (0, k - 1 + LOWEST), [b[k - 1]])
+        row, carry = [], NOWHERE
+        for j in range(n_a):
+            query = (k, j + LOWEST)
+            sources = [multiplier, a[j], get(old, j + 1), carry]
+            kind = Kind.PRODUCT_DIGIT if k > 1 else Kind.FIRST_DIGIT
+            row.append(plan.put(kind, k, j + LOWEST, query, sources))
+            # The last carry is the row's top digit.
+            kind = Kind.PRODUCT_CARRY if k > 1 else Kind.FIRST_CARRY
+            carry = plan.put(kind, k, j + 1 + LOWEST, query, sources)
+        row.append(carry)
+        lowest.append((row[0], (k, LOWEST)))
+        old = row
+    digits = lowest + [(old[j], (n_b, j + LOWEST)) for j in range(1, n_a + 1)]
+    places = shape.a_places + shape.b_places
+    drop = max(0, places - shape.places)
+    plan.result_places = min(places, shape.places)
+    if drop > len(digits):  # less than half of the last place
+        plan.put(Kind.RESULT_MARK)
+    else:
+        exact = [Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW]
+        kinds = exact if drop else [Kind.PRODUCT_RESULT] * 3
+        plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
+        magnitude = [
+            plan.put(kinds[(m < drop) + (m < drop - 1)], 0, m + LOWEST, query, [source])
+            for m, (source, query) in enumerate(digits)
+        ]
+        plan.result = _rounded(plan, magnitude, drop, 1) if drop else magnitude
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+
+
+def _quotient(plan: Layout, shape: Shape) -> None:
+    """Long division with signed digits. A row is the last remainder with A's next digit brought
+    down, minus a quotient digit times B."""
+    n_a, n_b = shape.a_digits, shape.b_digits
+    width = max(n_b, MIN_DIVISOR)
+    question = _question(plan, shape)
+    plan.result_places = shape.places
+    a_sign = plan.put(Kind.A_SIGN, sources=question.a_field)
+    a_exponents = range(-shape.a_places, n_a - shape.a_places)
+    a = _copy(plan, question.a, a_exponents, a_exponents[-1], _A)
+    b_sign = plan.put(Kind.B_SIGN, sources=question.b_field)
+    # Zeros below B until it has `width` digits, and one above it.
+    lowest = -shape.b_places - (width - n_b)
+    b_exponents = range(lowest, lowest + width + 1)
+    top = n_b - shape.b_places - 1
+    b = _copy(plan, question.b, b_exponents, top, _B)
+    if shape.by_zero:
+        plan.put(Kind.RESULT_MARK)
+        plan.put(Kind.NAN)
+        return
+    n_row = n_a - n_b + shape.b_places - shape.a_places + shape.places + 2
+    if n_row <= 0:  # less than half of the last place
+        plan.put(Kind.RESULT_MARK)
+        plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
+        return
+    # The first remainder has A's leading digits, one fewer than B.
+    plan.put(Kind.REMAINDER_MARK, 1)
+    remainder = []
+    for j in range(width + 1):
+        source = n_a - (width - 1) + j
+        if j < width - 1 and source >= 0:
+            query = (0, source + LOWEST)
+            copy = plan.put(Kind.REMAINDER_COPY, 1, j + LOWEST, query, [a[source]])
+        else:
+            copy = plan.put(Kind.REMAINDER_ZERO, 1, j + LOWEST)
+        remainder.append(copy)
+    quotient: list[tuple[int, int]] = []  # positions of sign and digit
+    for k in range(1, n_row + 1):
+        source = n_a - (width - 1) - k
+        if source >= 0:
+            query = (0, source + LOWEST)
+            down = plan.put(Kind.BROUGHT_DOWN, k, LOWEST - 1, query, [a[source]])
+        else:
+            down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
+        leading = (k, width + LOWEST)
+        sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, leading, [remainder[width]])
+        tops = [*remainder[width - MIN_DIVISOR :], *b[width - MIN_DIVISOR : width]]
+        q = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, tops)
+        quotient.append((sign, q))
+        old, row, carry = [down, *remainder], [], NOWHERE
+        for j in range(width + 1):
+            query = (k + 1, j + LOWEST)
+            if j:
+                before = [sign, q, b[j - 1], old[j - 1], carry]
+                carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, query, before)
+            sources = [sign, q, b[j], old[j], carry]
+            row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
+        remainder = row
+    parity = quotient[-2][1] if n_row > 1 else NOWHERE
+    sources = [*quotient[-1], parity, *reversed(remainder)]
+    rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
+    plan.put(Kind.RESULT_MARK)
+    for m in range(n_row):  # the digit of the rounding is left out, and one may be carried to the top
+        digit = quotient[n_row - 2 - m] if m < n_row - 1 else (NOWHERE, NOWHERE)
+        before = [*quotient[n_row - 1 - m], plan.result[-1]] if m else [NOWHERE, NOWHERE, rounding]
+        query = (max(0, n_row - m), 0)
+        column = m + LOWEST
+        kind = Kind.QUOTIENT_RESULT if m < n_row - 1 else Kind.QUOTIENT_TOP
+        plan.result.append(plan.put(kind, 0, column, query, [*digit, *before]))
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])

@@ -1,0 +1,266 @@
+"""The rules of worked steps: each writes a character from a few earlier ones.
+
+A rule takes the characters of its sources (`datagen.layout`), as ASCII codes in arrays of shape
+(n,), one item a problem, and returns the characters to write, (n,) uint8. A source that does not
+exist is 0, and counts as the digit 0. The same rules write one line or a million.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen.layout import MIN_DIVISOR, Kind
+
+Characters: TypeAlias = NDArray[np.uint8]  # (n,)
+Values: TypeAlias = NDArray[np.int16]  # (n,)
+Rule: TypeAlias = Callable[..., Characters]
+
+PLUS, MINUS, ZERO, NINE = (ord(c) for c in "+-09")
+
+
+def value(characters: Characters) -> Values:
+    """Returns the values of digits, (n,); 0 for any other character."""
+    digits = characters.astype(np.int16) - ZERO
+    return np.where((digits < 0) | (digits > 9), 0, digits)
+
+
+def digit(values: Values) -> Characters:
+    """Returns the characters of the values 0 to 9."""
+    return (values + ZERO).astype(np.uint8)
+
+
+def _sign(negative: NDArray[np.bool_]) -> Characters:
+    return np.where(negative, MINUS, PLUS).astype(np.uint8)
+
+
+def _constant(character: str) -> Rule:
+    code = np.uint8(ord(character))
+    return lambda *sources: code
+
+
+def _copy(source: Characters) -> Characters:
+    return source
+
+
+def _operand_sign(*field: Characters) -> Characters:
+    return _sign(_any(c == MINUS for c in field))
+
+
+def _operand_sign_of_sum(*field_and_op: Characters) -> Characters:
+    *field, op = field_and_op
+    return _sign(_any(c == MINUS for c in field) != (op == MINUS))
+
+
+def _any(flags: object) -> NDArray[np.bool_]:
+    return np.logical_or.reduce(list(flags))  # type: ignore[call-overload, no-any-return]
+
+
+def _add_or_subtract(a_sign: Characters, b_sign: Characters) -> Characters:
+    return _sign(a_sign != b_sign)
+
+
+def _sum_digit(
+    operator: Characters,
+    a: Characters,
+    b: Characters,
+    a_before: Characters | None = None,
+    b_before: Characters | None = None,
+    sum_before: Characters | None = None,
+) -> Characters:
+    """The carry is what the column before, which is written without it, must have carried."""
+    add = operator == PLUS
+    direction = np.where(add, 1, -1)
+    total = value(a) + direction * value(b)
+    if a_before is not None and b_before is not None and sum_before is not None:
+        before = value(a_before) + direction * value(b_before)
+        carried = (direction * (value(sum_before) - before)) % 10  # into the column before
+        total += (before + direction * carried) // 10
+    return digit(total % 10)
+
+
+def _magnitude(
+    top: Characters,
+    total: Characters,
+    total_before: Characters | None = None,
+    magnitude_before: Characters | None = None,
+) -> Characters:
+    """The digit, or that of the ten's complement if the top digit of the sum is 9."""
+    first = np.ones(len(total), bool)
+    if total_before is not None and magnitude_before is not None:
+        # As long as all lower digits are 0, the complement of 0 is 0.
+        first = (total_before == ZERO) & (magnitude_before == ZERO)
+    values = value(total)
+    return digit(np.where(top == NINE, (9 + first - values) % 10, values))
+
+
+def _product_total(
+    multiplier: Characters, a: Characters, old: Characters, carry: Characters
+) -> Values:
+    return value(old) + value(multiplier) * value(a) + value(carry)
+
+
+def _product_digit(*sources: Characters) -> Characters:
+    return digit(_product_total(*sources) % 10)
+
+
+def _product_carry(*sources: Characters) -> Characters:
+    return digit(_product_total(*sources) // 10)
+
+
+def _remainder_total(
+    sign: Characters, q: Characters, b: Characters, old: Characters, carry: Characters
+) -> Values:
+    """old - q * b: the carry is a borrow if q is positive."""
+    change = value(q) * value(b) + value(carry)
+    return value(old) + np.where(sign == PLUS, -change, change)
+
+
+def _remainder_digit(*sources: Characters) -> Characters:
+    return digit(_remainder_total(*sources) % 10)
+
+
+def _remainder_carry(*sources: Characters) -> Characters:
+    return digit(abs(_remainder_total(*sources) // 10))
+
+
+def _dividend_sign(top: Characters) -> Characters:
+    return _sign(top == NINE)
+
+
+def estimate(*sources: Characters) -> NDArray[np.float64]:
+    """Returns the quotient that the leading digits tell, (n,), within 0.2 of the true one.
+
+    The sources are the remainder's leading digits, the lowest first, its sign digit last, and those
+    of the divisor.
+    """
+    remainder, divisor = sources[: MIN_DIVISOR + 1], sources[MIN_DIVISOR + 1 :]
+    powers = 10 ** np.arange(MIN_DIVISOR)
+    leading = sum(p * value(c) for p, c in zip(powers, remainder, strict=False))
+    leading = leading - np.where(remainder[-1] == NINE, 10**MIN_DIVISOR, 0)
+    by = sum(p * value(c) for p, c in zip(powers, divisor, strict=True))
+    # The digits that are not looked at add half a unit on average.
+    return 10 * (leading + 0.5) / (by + 0.5)  # type: ignore[no-any-return]
+
+
+def quotient_digit(*sources: Characters) -> Characters:
+    """The whole number next to the estimate. It always leaves less than the divisor."""
+    return digit(np.minimum(np.abs(np.rint(estimate(*sources))), 9).astype(np.int16))
+
+
+def second_quotient_digit(*sources: Characters) -> Characters:
+    """The second nearest whole number, where it certainly leaves less than the divisor, too."""
+    guess = estimate(*sources)
+    nearest = np.clip(np.rint(guess), -9, 9)
+    distance = guess - nearest
+    other = nearest + np.sign(distance)
+    negative = sources[MIN_DIVISOR] == NINE
+    usable = (np.abs(distance) > 0.25) & (np.abs(other) <= 9) & ((other < 0) <= negative)
+    usable &= (other > 0) <= ~negative
+    return digit(np.abs(np.where(usable, other, nearest)).astype(np.int16))
+
+
+def _rounding(half: Characters, kept: Characters, *below: Characters) -> Characters:
+    more = value(half) > 5
+    tie_or_more = half == ZERO + 5
+    rest = _any(value(c) > 0 for c in below) if below else np.zeros(len(half), bool)
+    up = more | (tie_or_more & (rest | (value(kept) % 2 == 1)))
+    return np.where(up, PLUS, ZERO).astype(np.uint8)
+
+
+def _quotient_rounding(
+    sign: Characters, last: Characters, before: Characters, top: Characters, *rest: Characters
+) -> Characters:
+    """What the last quotient digit adds to the one before when it is rounded away."""
+    positive = sign == PLUS
+    zero = ~_any(value(c) > 0 for c in (top, *rest))
+    # Whether the remainder has the sign of the last digit, so that the distance is above `last`.
+    beyond = ~zero & ((top != NINE) == positive)
+    away = (value(last) > 5) | ((value(last) == 5) & (beyond | (zero & (value(before) % 2 == 1))))
+    return np.where(away, np.where(positive, PLUS, MINUS), ZERO).astype(np.uint8)
+
+
+def _rounded_result(exact: Characters, before: Characters, result: Characters) -> Characters:
+    """`result` is the digit before, or what the rounding adds."""
+    carry = (result == PLUS) | ((before == NINE) & (result == ZERO))
+    return digit((value(exact) + carry) % 10)
+
+
+def _quotient_result(
+    sign: Characters,
+    q: Characters,
+    sign_before: Characters,
+    q_before: Characters,
+    result: Characters,
+) -> Characters:
+    """A signed digit and what the one before carries. `result` is the digit before, or what the
+    rounding adds."""
+    before = np.where(sign_before == MINUS, -1, 1) * value(q_before)
+    into = (value(result) - before + 1) % 10 - 1  # what was carried into it: -1, 0 or 1
+    carry = np.where(sign_before == 0, _signed_one(result), (before + into) // 10)
+    return digit((np.where(sign == MINUS, -1, 1) * value(q) + carry) % 10)
+
+
+def _signed_one(rounding: Characters) -> Values:
+    return (rounding == PLUS).astype(np.int16) - (rounding == MINUS)
+
+
+def _sum_sign(a_sign: Characters, top: Characters, *result: Characters) -> Characters:
+    negative = (a_sign == MINUS) != (top == NINE)
+    return _sign(negative & _any(value(c) > 0 for c in result))
+
+
+def _product_sign(a_sign: Characters, b_sign: Characters, *result: Characters) -> Characters:
+    if not result:
+        return _sign(np.zeros(len(a_sign), bool))
+    return _sign((a_sign != b_sign) & _any(value(c) > 0 for c in result))
+
+
+RULES: dict[Kind, Rule] = {
+    Kind.A_SIGN: _operand_sign,
+    Kind.A_DIGIT: _copy,
+    Kind.A_ZERO: _constant("0"),
+    Kind.B_SIGN: _operand_sign,
+    Kind.B_SIGN_OF_SUM: _operand_sign_of_sum,
+    Kind.B_DIGIT: _copy,
+    Kind.B_ZERO: _constant("0"),
+    Kind.ADD_OR_SUBTRACT: _add_or_subtract,
+    Kind.SUM_LOWEST: _sum_digit,
+    Kind.SUM_DIGIT: _sum_digit,
+    Kind.ROW_MARK: _constant(";"),
+    Kind.MULTIPLIER: _copy,
+    Kind.FIRST_DIGIT: _product_digit,
+    Kind.FIRST_CARRY: _product_carry,
+    Kind.PRODUCT_DIGIT: _product_digit,
+    Kind.PRODUCT_CARRY: _product_carry,
+    Kind.REMAINDER_MARK: _constant(";"),
+    Kind.REMAINDER_COPY: _copy,
+    Kind.REMAINDER_ZERO: _constant("0"),
+    Kind.BROUGHT_DOWN: _copy,
+    Kind.BROUGHT_ZERO: _constant("0"),
+    Kind.DIVIDEND_SIGN: _dividend_sign,
+    Kind.QUOTIENT_DIGIT: quotient_digit,
+    Kind.REMAINDER_DIGIT: _remainder_digit,
+    Kind.REMAINDER_CARRY: _remainder_carry,
+    Kind.EXACT_MARK: _constant("|"),
+    Kind.PRODUCT_BELOW: _copy,
+    Kind.PRODUCT_HALF: _copy,
+    Kind.PRODUCT_KEPT: _copy,
+    Kind.SUM_BELOW: _magnitude,
+    Kind.SUM_HALF: _magnitude,
+    Kind.SUM_KEPT: _magnitude,
+    Kind.ROUNDING: _rounding,
+    Kind.QUOTIENT_ROUNDING: _quotient_rounding,
+    Kind.RESULT_MARK: _constant(":"),
+    Kind.SUM_RESULT: _magnitude,
+    Kind.PRODUCT_RESULT: _copy,
+    Kind.ROUNDED_RESULT: _rounded_result,
+    Kind.ROUNDED_TOP: _rounded_result,
+    Kind.QUOTIENT_RESULT: _quotient_result,
+    Kind.QUOTIENT_TOP: _quotient_result,
+    Kind.SUM_SIGN: _sum_sign,
+    Kind.SIGN: _product_sign,
+    Kind.NAN: _constant("n"),
+    Kind.EQUALS: _constant("="),
+}
