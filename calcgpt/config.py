@@ -22,6 +22,7 @@ class Section(BaseModel):
 Architecture = Literal["bigram", "gpt"]
 Position = Literal[
     "alibi",
+    "coordinates",
     "coupled",
     "coupled+rope",
     "integrated",
@@ -44,8 +45,8 @@ Batches = Literal["problems", "stream"]
 Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
-TokenizerName = Literal["arithmetic", "bpe", "chars", "steps"]
-Format = Literal["direct", "loose-steps", "steps"]
+TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad", "steps"]
+Format = Literal["direct", "loose-scratchpad", "loose-steps", "scratchpad", "steps"]
 Distribution = Literal["blog", "calculator", "edge", "everyday", "wide", "wide-12"]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
@@ -67,7 +68,10 @@ class ModelConfig(Section):
     row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that start a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: distinct places in a row")
     place_offset: int = Field(
-        0, ge=0, description="coupled: largest random offset of the places in training"
+        0, ge=0, description="coupled, coordinates: largest random offset of the places in training"
+    )
+    characters: str = Field(
+        "", max_length=256, pattern=r"^[\x00-\x7f]*$", description="coordinates: of the token ids"
     )
     max_distance: int = Field(
         128,
@@ -147,6 +151,10 @@ class ModelConfig(Section):
             raise ValueError(
                 f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
             )
+        if self.position == "coordinates" and not set("$(=") <= set(self.characters):
+            raise ValueError("coordinates need the characters of the notation: $ ( = and digits")
+        if self.position == "coordinates" and (self.head_dim % 2 or self.attention == "landmark"):
+            raise ValueError("coordinates need an even head width, and no landmarks in the text")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")
@@ -228,14 +236,18 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.format == "direct" and self.digits is not None:
-            raise ValueError("digits is for worked steps: the format 'direct' has none")
+        if not self._has_width and self.digits is not None:
+            raise ValueError(f"digits is for formats of a fixed width, not for {self.format!r}")
         return self
 
     @property
+    def _has_width(self) -> bool:
+        return self.format in ("loose-steps", "steps")
+
+    @property
     def work_digits(self) -> int | None:
-        """Digits of a number in the worked steps, or None if the format has no steps."""
-        if self.format == "direct":
+        """Digits of a number in worked steps of a fixed width, or None for other formats."""
+        if not self._has_width:
             return None
         return DEFAULT_DIGITS if self.digits is None else self.digits
 

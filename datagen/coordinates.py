@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.layout import LOWEST, WIDTH, Kind, Shape, Slot, layout
-from datagen.work import answer_slots, shape_of
+from datagen.layout import answer_slots, layout, shape_of
+from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot
 
 N_COORDINATES = 6
 KIND, NEXT_KIND, ROW, COLUMN, QUERY_ROW, QUERY_COLUMN = range(N_COORDINATES)
@@ -19,11 +19,16 @@ KIND, NEXT_KIND, ROW, COLUMN, QUERY_ROW, QUERY_COLUMN = range(N_COORDINATES)
 Coordinates = NDArray[np.int16]  # (T, 6)
 
 
-def coordinates(line: bytes) -> Coordinates:
-    """Returns the coordinates of the characters of a line, (T, 6), which may be unfinished.
+def coordinates(line: bytes, start: int = 0) -> Coordinates:
+    """Returns the coordinates of the characters of a line from `start` on, (T, 6).
 
-    Any text is allowed. What is not in the notation, and what follows it, has coordinates 0.
+    The line may be unfinished, and any text is allowed. What is not in the notation, and what
+    follows it, has coordinates 0.
     """
+    return _of_line(line)[start:]
+
+
+def _of_line(line: bytes) -> Coordinates:
     prompt = line[: line.find(b"=") + 1]
     shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
     if shape is None:

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen import steps, vectorised, vectorised_steps
+from datagen import steps, vectorised, vectorised_steps, work
 from datagen.arithmetic import ProblemArray
 from datagen.errors import DataError
 
@@ -56,8 +56,21 @@ def _steps(digits: int | None, loose: bool = False) -> LineFormat:
     )
 
 
+def _scratchpad(digits: int | None, loose: bool = False) -> LineFormat:
+    """Worked steps of any width, with loose quotient digits if `loose`."""
+    if digits is not None:
+        raise DataError("the format 'scratchpad' is as wide as the problem, so it takes no digits")
+    return LineFormat(
+        None,
+        lambda problems: work.render_lines(problems, loose),
+        vectorised.fits,
+    )
+
+
 _FORMATS: dict[str, Callable[[int | None], LineFormat]] = {
     "direct": _direct,
+    "scratchpad": _scratchpad,
+    "loose-scratchpad": partial(_scratchpad, loose=True),
     "steps": _steps,
     "loose-steps": partial(_steps, loose=True),
 }

@@ -3,170 +3,63 @@
 The question alone decides it: the operation, the lengths and places of the operands, and the places
 of the answer. Only the answer's own layout also depends on the result row, whose zeros at both ends
 are not copied. docs/NOTATION.md shows a layout for each operation.
-
-A slot is the place of one character. It has coordinates (a row and a column), a kind (which rule
-writes it), a query (the coordinates of what the rule needs) and sources (the positions of the
-characters that the rule reads). A model that knows the coordinates, kinds and queries knows where to
-look; it has to learn the rules.
-
-Rows count from 1. Columns count from 2, lowest digit first, so that the digit brought down below a
-remainder has column 1. A coordinate of 0 means that there is none.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import IntEnum
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from datagen.arithmetic import Operation
+from datagen.slots import (
+    DEFAULT_PLACES,
+    LOWEST,
+    MIN_DIVISOR,
+    NOWHERE,
+    WIDTH,
+    Kind,
+    Layout,
+    Shape,
+    Slot,
+    get,
+)
 
-MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
-WIDTH = 10  # the least number of characters of an operand or answer
-DEFAULT_PLACES = 2  # of an answer, if the question does not say
-LOWEST = 2  # column of a row's lowest digit
-
-
-class Kind(IntEnum):
-    """What a slot is for. One rule writes all slots of a kind (`datagen.rules`).
-
-    A checkpoint knows kinds by their numbers: new ones go to the end.
-    """
-
-    QUESTION = 0  # the characters of the question outside the operands, or not in the notation
-    A_FIELD = 1
-    B_FIELD = 2
-    # Operands, without point and padding
-    A_SIGN = 3
-    A_DIGIT = 4
-    A_ZERO = 5  # a digit that the question does not write
-    B_SIGN = 6
-    B_SIGN_OF_SUM = 7  # a difference adds the negative
-    B_DIGIT = 8
-    B_ZERO = 9
-    # Sums
-    ADD_OR_SUBTRACT = 10
-    SUM_LOWEST = 11
-    SUM_DIGIT = 12
-    # Products
-    ROW_MARK = 13
-    MULTIPLIER = 14
-    FIRST_DIGIT = 15  # of the first row, which has nothing to add to
-    FIRST_CARRY = 16
-    PRODUCT_DIGIT = 17
-    PRODUCT_CARRY = 18
-    # Quotients
-    REMAINDER_MARK = 19
-    REMAINDER_COPY = 20  # the first remainder is the beginning of A
-    REMAINDER_ZERO = 21
-    BROUGHT_DOWN = 22
-    BROUGHT_ZERO = 23
-    DIVIDEND_SIGN = 24
-    QUOTIENT_DIGIT = 25
-    REMAINDER_DIGIT = 26
-    REMAINDER_CARRY = 27
-    QUOTIENT_ROUNDING = 28
-    # The exact row, if it has more places than the result
-    EXACT_MARK = 29
-    SUM_BELOW = 30  # digits below the one that decides about the rounding
-    SUM_HALF = 31  # that one
-    SUM_KEPT = 32  # those that the result keeps
-    PRODUCT_BELOW = 33
-    PRODUCT_HALF = 34
-    PRODUCT_KEPT = 35
-    ROUNDING = 36
-    # The result
-    RESULT_MARK = 37
-    SUM_RESULT = 38
-    PRODUCT_RESULT = 39
-    ROUNDED_RESULT = 40
-    ROUNDED_TOP = 41  # only a carry can stand there
-    QUOTIENT_RESULT = 42
-    QUOTIENT_TOP = 43
-    SUM_SIGN = 44
-    SIGN = 45
-    NAN = 46
-    EQUALS = 47
-    # The answer, a copy of the result
-    ANSWER_DIGIT = 48
-    ANSWER_ZERO = 49
-    ANSWER_POINT = 50
-    ANSWER_MINUS = 51
-    ANSWER_N = 52
-    ANSWER_A = 53
-    END = 54
+_PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,99}?)([-+*/])([-0-9.]{10,99})\)=")
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What decides the layout of a question.
-
-    `a_digits` and `b_digits` are the numbers of digits from the first that is not 0 to the lowest
-    written place, at least 1. `places` is P.
-    """
-
-    op: Operation
-    a_digits: int
-    a_places: int
-    b_digits: int
-    b_places: int
-    places: int
-    a_width: int  # characters of the field
-    b_width: int
-    by_zero: bool = False  # a division by zero
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """The place of one character; see the module."""
-
-    kind: Kind
-    row: int = 0
-    column: int = 0
-    query_row: int = 0
-    query_column: int = 0
-    sources: tuple[int, ...] = ()
+def shape_of(prompt: str) -> Shape | None:
+    """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
+    match = _PROMPT.fullmatch(prompt)
+    if match is None:
+        return None
+    places, a, op, b = match.groups()
+    a_digits, a_places, _ = _digits_and_places(a)
+    b_digits, b_places, b_is_zero = _digits_and_places(b)
+    return Shape(
+        op=op,
+        a_digits=a_digits,
+        a_places=a_places,
+        b_digits=b_digits,
+        b_places=b_places,
+        places=int(places or 2),
+        a_width=len(a),
+        b_width=len(b),
+        by_zero=b_is_zero and op == Operation.DIV,
+    )
 
 
-NOWHERE = -1  # a source that does not exist and counts as 0
-
-
-@dataclass(slots=True)
-class Layout:
-    """The slots of a question and its work, in order.
-
-    `result` are the positions of the result's digits, lowest first; `result_places` says how many
-    of them are decimals. `sign` is the position of its sign. Both are empty for nan.
-    """
-
-    slots: list[Slot] = field(default_factory=list)
-    result: list[int] = field(default_factory=list)
-    result_places: int = 0
-    sign: int = NOWHERE
-    prompt_length: int = 0
-
-    def put(
-        self,
-        kind: Kind,
-        row: int = 0,
-        column: int = 0,
-        query: tuple[int, int] = (0, 0),
-        sources: Iterable[int] = (),
-    ) -> int:
-        """Adds a slot and returns its position."""
-        self.slots.append(Slot(kind, row, column, *query, tuple(sources)))
-        return len(self.slots) - 1
-
-
-def get(positions: list[int], index: int) -> int:
-    """Returns the position of a digit, or NOWHERE if the row has no such digit."""
-    return positions[index] if 0 <= index < len(positions) else NOWHERE
+def _digits_and_places(field: str) -> tuple[int, int, bool]:
+    """Returns the digits and places of an operand, and whether it is 0."""
+    whole, _, places = field.partition(".")
+    digits = (whole + places).replace("-", "0").lstrip("0")
+    return max(1, len(digits)), len(places), not digits
 
 
 @lru_cache(maxsize=100_000)
 def layout(shape: Shape) -> Layout:
     """Returns the layout of all questions of this shape."""
     plan = Layout()
-    write = {Operation.MUL: _product, Operation.DIV: _quotient}.get(shape.op, _sum)
+    write = {"*": _product, "/": _quotient}.get(shape.op, _sum)
     write(plan, shape)
     plan.put(Kind.EQUALS)
     return plan
@@ -197,9 +90,7 @@ def _question(plan: Layout, shape: Shape) -> _Question:
     return _Question(a_field, b_field, a, b, op)
 
 
-def _operand(
-    plan: Layout, kind: Kind, width: int, places: int
-) -> tuple[range, dict[int, int]]:
+def _operand(plan: Layout, kind: Kind, width: int, places: int) -> tuple[range, dict[int, int]]:
     field = [plan.put(kind, 0, LOWEST + i) for i in range(width)]
     digits = field[::-1]  # the last one first
     if places:
@@ -394,7 +285,9 @@ def _quotient(plan: Layout, shape: Shape) -> None:
     sources = [*quotient[-1], parity, *reversed(remainder)]
     rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
     plan.put(Kind.RESULT_MARK)
-    for m in range(n_row):  # the digit of the rounding is left out, and one may be carried to the top
+    for m in range(
+        n_row
+    ):  # the digit of the rounding is left out, and one may be carried to the top
         digit = quotient[n_row - 2 - m] if m < n_row - 1 else (NOWHERE, NOWHERE)
         before = [*quotient[n_row - 1 - m], plan.result[-1]] if m else [NOWHERE, NOWHERE, rounding]
         query = (max(0, n_row - m), 0)
@@ -402,3 +295,34 @@ def _quotient(plan: Layout, shape: Shape) -> None:
         kind = Kind.QUOTIENT_RESULT if m < n_row - 1 else Kind.QUOTIENT_TOP
         plan.result.append(plan.put(kind, 0, column, query, [*digit, *before]))
     plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+
+
+def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
+    """Returns slot and character of each place of the answer field that the result row of a line
+    stands for. The row may hold any characters, as a model wrote them."""
+    if plan.sign == NOWHERE:
+        kinds = [Kind.ANSWER_N, Kind.ANSWER_A, Kind.ANSWER_N]
+        field = [(Slot(kind), character) for kind, character in zip(kinds, "nan", strict=True)]
+    else:
+        places, last_place = plan.result_places, 0
+        digits = [line[position] for position in plan.result]
+        nonzero = [index for index, code in enumerate(digits) if code != ord("0")]
+        last_place = min(nonzero[0] if nonzero else places, max(places - 1, 0))
+        field = [
+            _digit_slot(plan, digits, index)
+            for index in range(last_place, max([*nonzero[-1:], places]) + 1)
+        ]
+        if places:
+            field.insert(places - last_place, (Slot(Kind.ANSWER_POINT), "."))
+        if line[plan.sign] == ord("-"):
+            field.append((Slot(Kind.ANSWER_MINUS), "-"))
+    field += [(Slot(Kind.ANSWER_ZERO), "0")] * (WIDTH - len(field))
+    return [*field, (Slot(Kind.END), "$")]
+
+
+def _digit_slot(plan: Layout, digits: Sequence[int], index: int) -> tuple[Slot, str]:
+    if index >= len(digits):
+        return Slot(Kind.ANSWER_ZERO), "0"
+    position = plan.result[index]
+    column = plan.slots[position].column
+    return Slot(Kind.ANSWER_DIGIT, 0, column, 0, column, (position,)), chr(digits[index])

@@ -1,17 +1,17 @@
 """The rules of worked steps: each writes a character from a few earlier ones.
 
-A rule takes the characters of its sources (`datagen.layout`), as ASCII codes in arrays of shape
+A rule takes the characters of its sources (`datagen.slots`), as ASCII codes in arrays of shape
 (n,), one item a problem, and returns the characters to write, (n,) uint8. A source that does not
 exist is 0, and counts as the digit 0. The same rules write one line or a million.
 """
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.layout import MIN_DIVISOR, Kind
+from datagen.slots import MIN_DIVISOR, Kind
 
 Characters: TypeAlias = NDArray[np.uint8]  # (n,)
 Values: TypeAlias = NDArray[np.int16]  # (n,)
@@ -20,15 +20,18 @@ Rule: TypeAlias = Callable[..., Characters]
 PLUS, MINUS, ZERO, NINE = (ord(c) for c in "+-09")
 
 
+_VALUES = np.zeros(256, np.int16)
+_VALUES[ZERO : NINE + 1] = np.arange(10)
+
+
 def value(characters: Characters) -> Values:
     """Returns the values of digits, (n,); 0 for any other character."""
-    digits = characters.astype(np.int16) - ZERO
-    return np.where((digits < 0) | (digits > 9), 0, digits)
+    return _VALUES.take(characters)
 
 
-def digit(values: Values) -> Characters:
+def digit(values: NDArray[Any]) -> Characters:
     """Returns the characters of the values 0 to 9."""
-    return (values + ZERO).astype(np.uint8)
+    return np.asarray(values + ZERO, np.uint8)
 
 
 def _sign(negative: NDArray[np.bool_]) -> Characters:
@@ -36,7 +39,7 @@ def _sign(negative: NDArray[np.bool_]) -> Characters:
 
 
 def _constant(character: str) -> Rule:
-    code = np.uint8(ord(character))
+    code = np.array([ord(character)], np.uint8)
     return lambda *sources: code
 
 
@@ -53,8 +56,8 @@ def _operand_sign_of_sum(*field_and_op: Characters) -> Characters:
     return _sign(_any(c == MINUS for c in field) != (op == MINUS))
 
 
-def _any(flags: object) -> NDArray[np.bool_]:
-    return np.logical_or.reduce(list(flags))  # type: ignore[call-overload, no-any-return]
+def _any(flags: Iterable[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    return np.asarray(np.logical_or.reduce(list(flags)))
 
 
 def _add_or_subtract(a_sign: Characters, b_sign: Characters) -> Characters:
@@ -141,7 +144,7 @@ def estimate(*sources: Characters) -> NDArray[np.float64]:
     leading = leading - np.where(remainder[-1] == NINE, 10**MIN_DIVISOR, 0)
     by = sum(p * value(c) for p, c in zip(powers, divisor, strict=True))
     # The digits that are not looked at add half a unit on average.
-    return 10 * (leading + 0.5) / (by + 0.5)  # type: ignore[no-any-return]
+    return 10 * (leading + 0.5) / (by + 0.5)
 
 
 def quotient_digit(*sources: Characters) -> Characters:
@@ -203,7 +206,7 @@ def _quotient_result(
 
 
 def _signed_one(rounding: Characters) -> Values:
-    return (rounding == PLUS).astype(np.int16) - (rounding == MINUS)
+    return np.asarray((rounding == PLUS).astype(np.int16) - (rounding == MINUS), np.int16)
 
 
 def _sum_sign(a_sign: Characters, top: Characters, *result: Characters) -> Characters:

@@ -92,6 +92,11 @@ def _values(units: NDArray[np.int64], scale: int) -> NDArray[np.uint64]:
     return units.view(np.uint64) + places * np.uint64(_INCREMENT)
 
 
+def next_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns words, (n,), that follow from these but look independent of them."""
+    return _mix_array(words + np.uint64(_INCREMENT))
+
+
 def split_of(problem: Problem) -> Split:
     """Returns the split of a problem."""
     bits = problem_hash(problem) >> _SHARE_SHIFT

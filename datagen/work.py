@@ -6,46 +6,19 @@ The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`
 there. docs/NOTATION.md spells out a line for each operation.
 """
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import Operation
-from datagen.layout import MIN_DIVISOR, NOWHERE, WIDTH, Kind, Layout, Shape, Slot, layout
-from datagen.rules import RULES, quotient_digit, second_quotient_digit
+from datagen import notation, vectorised
+from datagen.arithmetic import ProblemArray
+from datagen.layout import layout, shape_of
+from datagen.rules import RULES, second_quotient_digit
+from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape
+from datagen.splits import next_words, problem_hashes
 
-_PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,99}?)([-+*/])([-0-9.]{10,99})\)=")
-_NEWLINE = ord("\n")
-
-
-def shape_of(prompt: str) -> Shape | None:
-    """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
-    match = _PROMPT.fullmatch(prompt)
-    if match is None:
-        return None
-    places, a, op, b = match.groups()
-    a_digits, a_places, _ = _digits_and_places(a)
-    b_digits, b_places, b_is_zero = _digits_and_places(b)
-    return Shape(
-        op=Operation(op),
-        a_digits=a_digits,
-        a_places=a_places,
-        b_digits=b_digits,
-        b_places=b_places,
-        places=int(places or 2),
-        a_width=len(a),
-        b_width=len(b),
-        by_zero=b_is_zero and op == Operation.DIV,
-    )
-
-
-def _digits_and_places(field: str) -> tuple[int, int, bool]:
-    """Returns the digits and places of an operand, and whether it is 0."""
-    whole, _, places = field.partition(".")
-    digits = (whole + places).replace("-", "0").lstrip("0")
-    return max(1, len(digits)), len(places), not digits
+ALPHABET = "".join(sorted(set(notation.ALPHABET) | set(";|:")))
 
 
 def work_matrix(
@@ -107,60 +80,53 @@ def answer_matrix(plan: Layout, works: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.concatenate((*parts, padding * np.uint8(zero), end), axis=1)
 
 
-def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
-    """Returns slot and character of each place of the answer field that the result row of a line
-    stands for. The row may hold any characters, as a model wrote them."""
-    if plan.sign == NOWHERE:
-        kinds = [Kind.ANSWER_N, Kind.ANSWER_A, Kind.ANSWER_N]
-        field = [(Slot(kind), character) for kind, character in zip(kinds, "nan", strict=True)]
-    else:
-        places, last_place = plan.result_places, 0
-        digits = [line[position] for position in plan.result]
-        nonzero = [index for index, code in enumerate(digits) if code != ord("0")]
-        last_place = min(nonzero[0] if nonzero else places, max(places - 1, 0))
-        field = [
-            _digit_slot(plan, digits, index)
-            for index in range(last_place, max([*nonzero[-1:], places]) + 1)
-        ]
-        if places:
-            field.insert(places - last_place, (Slot(Kind.ANSWER_POINT), "."))
-        if line[plan.sign] == ord("-"):
-            field.append((Slot(Kind.ANSWER_MINUS), "-"))
-    field += [(Slot(Kind.ANSWER_ZERO), "0")] * (WIDTH - len(field))
-    return [*field, (Slot(Kind.END), "$")]
+def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
+    """Returns one problem a line, `$P(A op B)=WORK=ANSWER$`, each with its newline, in ASCII.
+
+    With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
+    second nearest where they can be. From them a model learns to continue after any digit.
+    """
+    direct = vectorised.render_lines(problems).splitlines()
+    prompts = [line[: line.index(b"=") + 1] for line in direct]
+    return b"".join(
+        line + b"\n" for line in render(prompts, problem_hashes(problems) if loose else None)
+    )
 
 
-def _digit_slot(plan: Layout, digits: Sequence[int], index: int) -> tuple[Slot, str]:
-    if index >= len(digits):
-        return Slot(Kind.ANSWER_ZERO), "0"
-    position = plan.result[index]
-    column = plan.slots[position].column
-    return Slot(Kind.ANSWER_DIGIT, 0, column, 0, column, (position,)), chr(digits[index])
+def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) -> list[bytes]:
+    """Returns the lines of prompts, without newlines.
 
-
-def render_prompts(prompts: Sequence[str], second: Sequence[int] | None = None) -> list[str]:
-    """Returns the lines of prompts.
-
-    `second` has an integer a prompt: the bits of its quotient digits, the first digit's lowest, say
-    which are the second nearest. Raises ValueError for what is not a prompt.
+    `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError for what
+    is not a prompt.
     """
     by_shape: dict[Shape, list[int]] = {}
     for i, prompt in enumerate(prompts):
-        shape = shape_of(prompt)
+        shape = shape_of(prompt.decode())
         if shape is None:
             raise ValueError(f"not a prompt: {prompt!r:.80}")
         by_shape.setdefault(shape, []).append(i)
-    lines = [""] * len(prompts)
+    lines = [b""] * len(prompts)
     for shape, rows in by_shape.items():
         plan = layout(shape)
-        text = np.frombuffer("".join(prompts[i] for i in rows).encode(), np.uint8)
-        chosen = None
-        if second is not None and (count := n_quotient_digits(plan)):
-            chosen = np.array([[second[i] >> k & 1 for k in range(count)] for i in rows], bool)
-        rendered = complete(plan, text.reshape(len(rows), -1), chosen)
-        for i, line in zip(rows, rendered, strict=True):
-            lines[i] = line.decode()
+        text = np.frombuffer(b"".join(prompts[i] for i in rows), np.uint8)
+        second = None
+        if choices is not None:
+            second = second_digits(choices[rows], n_quotient_digits(plan))
+        for i, line in zip(rows, complete(plan, text.reshape(len(rows), -1), second), strict=True):
+            lines[i] = line
     return lines
+
+
+def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
+    """Returns which of `count` quotient digits are the second nearest, (n, count): a quarter, by
+    two bits of a word each. One word serves 32 digits, and then another that follows from it."""
+    second = np.zeros((len(choices), count), bool)
+    words = choices.copy()
+    for digit in range(count):
+        if digit and digit % 32 == 0:
+            words = next_words(words)
+        second[:, digit] = words >> np.uint64(2 * (digit % 32)) & np.uint64(3) == 0
+    return second
 
 
 def complete(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from calcgpt.config import VOCAB_SIZE
 from calcgpt.errors import CheckpointError, DataError, UserError
+from datagen import work
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
@@ -151,6 +152,11 @@ class CharTokenizer(Tokenizer):
 def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """Returns a tokenizer of the 21 characters of the notation, for any text."""
     return CharTokenizer(ALPHABET)
+
+
+def scratchpad_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> CharTokenizer:
+    """Returns the tokenizer of worked steps of any width, whatever the text."""
+    return CharTokenizer(work.ALPHABET)
 
 
 def steps_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
@@ -298,6 +304,7 @@ TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairToke
 # Name in a recipe -> maker of the tokenizer for a training text.
 TOKENIZERS: dict[str, Maker] = {
     "arithmetic": arithmetic_tokenizer,
+    "scratchpad": scratchpad_tokenizer,
     "steps": steps_tokenizer,
     "chars": text_tokenizer,
     "bpe": byte_pair_tokenizer,

@@ -7,6 +7,7 @@ G key/value heads, D head width.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -195,7 +196,8 @@ ATTENTIONS: dict[str, type[AttentionScheme]] = {
 class Context:
     """What all layers share in one forward pass of `n_query` tokens after those in the cache.
 
-    `start` is the number of tokens in the cache. `mask` is one of three: (T, S), True where a query
+    `located` is what the positional scheme computed from the text. `start` is the number of tokens
+    in the cache. `mask` is one of three: (T, S), True where a query
     sees a key; (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
     a query does not see a key; or None for all of the past with nothing added. It is None only if
     T is 1 or the cache is empty, so that torch's own causal mask is right.
@@ -204,12 +206,14 @@ class Context:
     def __init__(
         self,
         positions: PositionalScheme,
+        located: Any,
         scheme: AttentionScheme,
         n_query: int,
         cache: KVCache | None,
         device: torch.device,
     ) -> None:
         self.positions = positions
+        self.located = located
         self.scheme = scheme
         self.cache = cache
         self.start = cache.length if cache else 0
@@ -260,7 +264,9 @@ class CausalSelfAttention(nn.Module):
         if self.qk_norm:
             q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
             qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
-        q_BHTD, k_BGTD = positions.rotate(qk, start).split_with_sizes((H, G), dim=1)
+        q_BHTD, k_BGTD = positions.rotate(qk, context.located, start).split_with_sizes(
+            (H, G), dim=1
+        )
         k_BGSD, v_BGSD = positions.keys(k_BGTD, start, self.layer), v_BGTD
         if context.cache is not None:
             k_BGSD, v_BGSD = context.cache.append(self.layer, k_BGSD, v_BGSD)

@@ -156,9 +156,10 @@ class GPT(LanguageModel):
         T = tokens_BT.size(1)
         self._check_length(start + T)
         tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
-        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), tokens_BS, start)
+        located = self.positions.locate(tokens_BS, start)
+        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), located, start)
         x_BTC = self.embed_dropout(x_BTC)
-        context = Context(self.positions, self.scheme, T, cache, tokens_BT.device)
+        context = Context(self.positions, located, self.scheme, T, cache, tokens_BT.device)
         for block in self.blocks:
             x_BTC = block(x_BTC, context)
         if cache is not None:

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from calcgpt.config import ModelConfig
+from datagen.slots import Kind
 
 SIZES = {
     "V": "vocabulary",
@@ -22,6 +23,7 @@ SIZES = {
     "N": "positions: block_size, and the tokens that attention inserts",
     "P": "n_place, places of coupled positions",
     "R": "rows of coupled positions: row_marks, and one for none",
+    "Y": "kinds of characters in worked steps",
     "K": "n_bucket, buckets of distances",
     "M": "distances that have an embedding of their own",
 }
@@ -41,6 +43,7 @@ def _parts(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
         "learned+rope": s.N * s.C,
         "coupled": (s.P + s.R) * s.C,
         "coupled+rope": (s.P + s.R) * s.C,
+        "coordinates": 2 * s.Y * s.C,
         "integrated": s.L * s.N * s.D,
         "integrated-per-head": s.L * s.G * s.N * s.D,
         "shaw": s.L * s.M * s.D,
@@ -81,6 +84,7 @@ def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
         "N": n_positions,
         "P": config.n_place,
         "R": len(config.row_marks) + 1,
+        "Y": len(Kind),
         "K": config.n_bucket,
         "M": min(config.max_distance + 1, n_positions),
     }

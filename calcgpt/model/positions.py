@@ -2,19 +2,24 @@
 attention has no branch for any of them.
 
 Shapes: B batch, T new tokens, S all tokens (cached and new), C n_embd, H query heads, G key/value
-heads, D head width, N positions.
+heads, X query and key heads, D head width, N positions.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
+from datagen.coordinates import coordinates
+from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 
@@ -27,19 +32,27 @@ class PositionalScheme(nn.Module):
     scores of all layers, and `scores` adds to the scores of one layer, computed from its queries.
     By default each hook does nothing. `start` is the number of tokens before the first new one:
     those in the key/value cache.
+
+    A scheme that computes positions from the text does so once per forward pass, in `locate`. Its
+    result is passed to `embed` and `rotate`.
     """
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
-    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
-        """Adds positions to the token embeddings, (B, T, C). `tokens_BS` are all tokens so far,
-        S = start + T, for schemes that compute positions from the text."""
+    def locate(self, tokens_BS: torch.Tensor, start: int) -> Any:
+        """Returns what `embed` and `rotate` need to know of the text: by default all tokens so far,
+        S = start + T."""
+        return tokens_BS
+
+    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        """Adds positions to the token embeddings, (B, T, C)."""
         return x_BTC
 
-    def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:
-        """Rotates queries or keys, (B, H, T, D), by their position. H is any number of heads."""
-        return x_BHTD
+    def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        """Rotates queries and keys, (B, X, T, D), by their position. X = H + G: the heads of the
+        queries come first."""
+        return x_BXTD
 
     def keys(self, k_BGTD: torch.Tensor, start: int, layer: int) -> torch.Tensor:
         """Adds positions to the keys of one layer, (B, G, T, D)."""
@@ -67,7 +80,7 @@ class LearnedPositions(PositionalScheme):
         super().__init__(config, n_positions)
         self.table = nn.Embedding(n_positions, config.n_embd)
 
-    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         return x_BTC + self.table.weight[start : start + x_BTC.size(1)]
 
 
@@ -88,7 +101,7 @@ class SinusoidalPositions(PositionalScheme):
         # The config determines the table, so checkpoints do not store it.
         self.register_buffer("table_NC", table.float(), persistent=False)
 
-    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         return x_BTC + self.table_NC[start : start + x_BTC.size(1)]
 
 
@@ -115,11 +128,17 @@ class RotaryPositions(PositionalScheme):
         sin = angles.sin().float()
         self.register_buffer("sin_ND", torch.cat((-sin, sin), dim=1), persistent=False)
 
-    def rotate(self, x_BHTD: torch.Tensor, start: int) -> torch.Tensor:
-        stop = start + x_BHTD.size(2)
-        swapped = x_BHTD.roll(x_BHTD.size(3) // 2, dims=3)
-        rotated = torch.addcmul(x_BHTD * self.cos_ND[start:stop], swapped, self.sin_ND[start:stop])
-        return rotated.type_as(x_BHTD)
+    def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        stop = start + x_BXTD.size(2)
+        return rotate(x_BXTD, self.cos_ND[start:stop], self.sin_ND[start:stop])
+
+
+def rotate(x_BXTD: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Returns queries or keys with channels i and i + D/2 rotated by an angle, whose cosine and
+    signed sine, (..., T, D), both hold their halves for each of the two channels."""
+    swapped = x_BXTD.roll(x_BXTD.size(3) // 2, dims=3)
+    rotated = torch.addcmul(x_BXTD * cos, swapped, sin)
+    return rotated.type_as(x_BXTD)
 
 
 class LearnedAndRotaryPositions(LearnedPositions, RotaryPositions):
@@ -153,8 +172,8 @@ class CoupledPositions(PositionalScheme):
         row_of_token[config.row_marks] = torch.arange(1, len(config.row_marks) + 1)
         self.register_buffer("row_of_token", row_of_token, persistent=False)
 
-    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
-        places_BS, rows_BS = self.coordinates(tokens_BS)
+    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        places_BS, rows_BS = self.coordinates(located)
         if self.training and self.offset:
             offset_B1 = torch.randint(self.offset + 1, (len(x_BTC), 1), device=x_BTC.device)
             places_BS = (places_BS + offset_B1).clamp(max=self.places.num_embeddings - 1)
@@ -173,6 +192,87 @@ class CoupledPositions(PositionalScheme):
 class CoupledAndRotaryPositions(CoupledPositions, RotaryPositions):
     """Coupled and rotary positions together: which digits belong together, and how far apart they
     are."""
+
+
+class CoordinatePositions(PositionalScheme):
+    """Coordinates of worked steps, computed from the text (`datagen.coordinates`): the row and the
+    column of each character, and of what the next character is computed from.
+
+    A key is rotated by its own row and column and a query by those that it looks for, each over
+    some channels of a head (rotary embedding over several axes; Su et al. 2021, section 3.4.2). So
+    a head finds a digit at any distance, in work of any length. Learned vectors for the kind of a
+    character and that of the next are added to the embedding. In training, one random offset per
+    sequence and axis, up to `place_offset`, is added, so that no absolute number is learned
+    (McLeish et al. 2024, section 3.1). Characters without a coordinate are not rotated.
+    """
+
+    character_of_token: torch.Tensor
+    frequency_F: torch.Tensor
+
+    def __init__(self, config: ModelConfig, n_positions: int) -> None:
+        super().__init__(config, n_positions)
+        self.offset = config.place_offset
+        self.n_head, self.n_kv_head = config.n_head, config.kv_heads
+        self.kinds = nn.Embedding(len(Kind), config.n_embd)
+        self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
+        characters = torch.zeros(2**8, dtype=torch.uint8)  # other ids are no characters
+        characters[: len(config.characters)] = torch.tensor(list(config.characters.encode()))
+        self.register_buffer("character_of_token", characters, persistent=False)
+        # Three quarters of the channels are rotated, half of them by each axis.
+        half = config.head_dim // 2
+        frequencies = spread_frequencies(3 * half // 8)
+        self.n_still = half - 2 * len(frequencies)
+        self.register_buffer("frequency_F", frequencies, persistent=False)
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # reads the text in Python
+    def locate(self, tokens_BS: torch.Tensor, start: int) -> Located:
+        codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1)].cpu().numpy()
+        batch = np.stack([coordinates(codes_S.tobytes(), start) for codes_S in codes_BS])
+        where = torch.from_numpy(batch).to(tokens_BS.device, torch.int64)  # (B, T, 6)
+        kinds_BT, next_kinds_BT, axes = where[..., 0], where[..., 1], where[..., 2:]
+        if self.training and self.offset:
+            offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
+            axes = torch.where(axes > 0, axes + offset.repeat(1, 1, 2), 0)
+        angles = (axes[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
+        keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
+        still = keys.new_zeros((*keys.shape[:2], self.n_still))
+        angles_B2TE = torch.stack(
+            [torch.cat((part, still), dim=2) for part in (queries, keys)], dim=1
+        )
+        heads = torch.tensor([self.n_head, self.n_kv_head], device=axes.device)
+        cos = angles_B2TE.cos().repeat(1, 1, 1, 2).repeat_interleave(heads, dim=1)
+        sin = torch.cat((-angles_B2TE.sin(), angles_B2TE.sin()), dim=3)
+        return Located(kinds_BT, next_kinds_BT, cos, sin.repeat_interleave(heads, dim=1))
+
+    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        return x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
+
+    def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+        return rotate(x_BXTD, located.cos_BXTD, located.sin_BXTD)
+
+
+class Located(NamedTuple):
+    """What `CoordinatePositions` computes from the text: kinds, and the angles of each head."""
+
+    kinds_BT: torch.Tensor
+    next_kinds_BT: torch.Tensor
+    cos_BXTD: torch.Tensor
+    sin_BXTD: torch.Tensor
+
+
+@lru_cache
+def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> torch.Tensor:
+    """Returns n frequencies, (n,), by which positions up to `reach` apart are told apart.
+
+    They are the best of `n_draw` random ones: the largest mean of cos(frequency * distance) over
+    all distances is least. Powers of one base, as in RoPE, repeat at some distances.
+    """
+    words = np.random.Philox(1).random_raw(n_draw * n) >> 11
+    draws = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
+    largest = np.full(n_draw, -1.0)
+    for distance in range(1, reach + 1):
+        np.maximum(largest, np.cos(distance * draws).mean(axis=1), out=largest)
+    return torch.from_numpy(draws[largest.argmin()]).float()
 
 
 class IntegratedPositions(PositionalScheme):
@@ -324,6 +424,7 @@ POSITIONS: dict[str, type[PositionalScheme]] = {
     "learned+rope": LearnedAndRotaryPositions,
     "coupled": CoupledPositions,
     "coupled+rope": CoupledAndRotaryPositions,
+    "coordinates": CoordinatePositions,
     "integrated": IntegratedPositions,
     "integrated-per-head": IntegratedPositionsPerHead,
     "shaw": ShawPositions,

@@ -1,0 +1,154 @@
+"""Slots: the places of the characters of a question and its worked steps.
+
+A slot has coordinates (a row and a column), a kind (which rule writes it), a query (the coordinates
+of what the rule needs) and sources (the positions of the characters that the rule reads). A model
+that knows coordinates, kinds and queries knows where to look. It has to learn the rules.
+
+Rows count from 1. Columns count from 2, lowest digit first, so that the digit brought down below a
+remainder has column 1. A coordinate of 0 means that there is none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
+WIDTH = 10  # the least number of characters of an operand or answer
+DEFAULT_PLACES = 2  # of an answer, if the question does not say
+LOWEST = 2  # column of a row's lowest digit
+
+
+class Kind(IntEnum):
+    """What a slot is for. One rule writes all slots of a kind (`datagen.rules`).
+
+    A checkpoint knows kinds by their numbers: new ones go to the end.
+    """
+
+    QUESTION = 0  # the characters of the question outside the operands, or not in the notation
+    A_FIELD = 1
+    B_FIELD = 2
+    # Operands, without point and padding
+    A_SIGN = 3
+    A_DIGIT = 4
+    A_ZERO = 5  # a digit that the question does not write
+    B_SIGN = 6
+    B_SIGN_OF_SUM = 7  # a difference adds the negative
+    B_DIGIT = 8
+    B_ZERO = 9
+    # Sums
+    ADD_OR_SUBTRACT = 10
+    SUM_LOWEST = 11
+    SUM_DIGIT = 12
+    # Products
+    ROW_MARK = 13
+    MULTIPLIER = 14
+    FIRST_DIGIT = 15  # of the first row, which has nothing to add to
+    FIRST_CARRY = 16
+    PRODUCT_DIGIT = 17
+    PRODUCT_CARRY = 18
+    # Quotients
+    REMAINDER_MARK = 19
+    REMAINDER_COPY = 20  # the first remainder is the beginning of A
+    REMAINDER_ZERO = 21
+    BROUGHT_DOWN = 22
+    BROUGHT_ZERO = 23
+    DIVIDEND_SIGN = 24
+    QUOTIENT_DIGIT = 25
+    REMAINDER_DIGIT = 26
+    REMAINDER_CARRY = 27
+    QUOTIENT_ROUNDING = 28
+    # The exact row, if it has more places than the result
+    EXACT_MARK = 29
+    SUM_BELOW = 30  # digits below the one that decides about the rounding
+    SUM_HALF = 31  # that one
+    SUM_KEPT = 32  # those that the result keeps
+    PRODUCT_BELOW = 33
+    PRODUCT_HALF = 34
+    PRODUCT_KEPT = 35
+    ROUNDING = 36
+    # The result
+    RESULT_MARK = 37
+    SUM_RESULT = 38
+    PRODUCT_RESULT = 39
+    ROUNDED_RESULT = 40
+    ROUNDED_TOP = 41  # only a carry can stand there
+    QUOTIENT_RESULT = 42
+    QUOTIENT_TOP = 43
+    SUM_SIGN = 44
+    SIGN = 45
+    NAN = 46
+    EQUALS = 47
+    # The answer, a copy of the result
+    ANSWER_DIGIT = 48
+    ANSWER_ZERO = 49
+    ANSWER_POINT = 50
+    ANSWER_MINUS = 51
+    ANSWER_N = 52
+    ANSWER_A = 53
+    END = 54
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What decides the layout of a question.
+
+    `a_digits` and `b_digits` are the numbers of digits from the first that is not 0 to the lowest
+    written place, at least 1. `places` is P.
+    """
+
+    op: str
+    a_digits: int
+    a_places: int
+    b_digits: int
+    b_places: int
+    places: int
+    a_width: int  # characters of the field
+    b_width: int
+    by_zero: bool = False  # a division by zero
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of one character; see the module."""
+
+    kind: Kind
+    row: int = 0
+    column: int = 0
+    query_row: int = 0
+    query_column: int = 0
+    sources: tuple[int, ...] = ()
+
+
+NOWHERE = -1  # a source that does not exist and counts as 0
+
+
+@dataclass(slots=True)
+class Layout:
+    """The slots of a question and its work, in order.
+
+    `result` are the positions of the result's digits, lowest first; `result_places` says how many
+    of them are decimals. `sign` is the position of its sign. Both are empty for nan.
+    """
+
+    slots: list[Slot] = field(default_factory=list)
+    result: list[int] = field(default_factory=list)
+    result_places: int = 0
+    sign: int = NOWHERE
+    prompt_length: int = 0
+
+    def put(
+        self,
+        kind: Kind,
+        row: int = 0,
+        column: int = 0,
+        query: tuple[int, int] = (0, 0),
+        sources: Iterable[int] = (),
+    ) -> int:
+        """Adds a slot and returns its position."""
+        self.slots.append(Slot(kind, row, column, *query, tuple(sources)))
+        return len(self.slots) - 1
+
+
+def get(positions: list[int], index: int) -> int:
+    """Returns the position of a digit, or NOWHERE if the row has no such digit."""
+    return positions[index] if 0 <= index < len(positions) else NOWHERE

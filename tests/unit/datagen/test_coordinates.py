@@ -1,0 +1,74 @@
+"""Coordinates follow from the text so far, and point to what a rule reads."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from work_strategies import prompts
+
+from datagen.coordinates import (
+    COLUMN,
+    KIND,
+    N_COORDINATES,
+    NEXT_KIND,
+    QUERY_COLUMN,
+    QUERY_ROW,
+    ROW,
+    coordinates,
+)
+from datagen.layout import layout, shape_of
+from datagen.slots import Kind
+from datagen.work import render
+
+OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
+
+
+@given(prompts(), st.data())
+def test_they_follow_from_the_text_so_far(prompt: str, data: st.DataObject) -> None:
+    [line] = render([prompt.encode()])
+    whole = coordinates(line)
+    assert whole.shape == (len(line), N_COORDINATES)
+    length = data.draw(st.integers(1, len(line)))
+    part = coordinates(line[:length])
+    assert np.array_equal(part[:, OWN], whole[:length, OWN])
+    assert np.array_equal(part[:, NEXT], whole[:length, NEXT])
+    start = data.draw(st.integers(0, length))
+    assert np.array_equal(coordinates(line[:length], start), part[start:])
+
+
+@given(prompts())
+def test_a_character_knows_the_kind_of_the_next(prompt: str) -> None:
+    [line] = render([prompt.encode()])
+    kinds = coordinates(line)
+    start = len(prompt) - 1
+    assert np.array_equal(kinds[start:-1, NEXT_KIND], kinds[start + 1 :, KIND])
+    assert kinds[-1, KIND] == Kind.END
+    assert not kinds[:start, NEXT_KIND].any()
+
+
+@given(prompts("*"))
+def test_a_query_of_a_copy_is_the_column_of_its_source(prompt: str) -> None:
+    plan = layout(shape_of(prompt))
+    copies = [s for s in plan.slots if s.kind in (Kind.A_DIGIT, Kind.B_DIGIT, Kind.MULTIPLIER)]
+    assert copies
+    for slot in copies:
+        source = plan.slots[slot.sources[0]]
+        assert (slot.query_column, source.row) == (source.column, 0)
+
+
+@given(st.binary(max_size=60) | st.text("$(0123456789+-*/.)=;|:n", max_size=80).map(str.encode))
+def test_any_text_has_coordinates(line: bytes) -> None:
+    whole = coordinates(line)
+    assert whole.shape == (len(line), N_COORDINATES)
+    for length in range(1, len(line)):
+        assert np.array_equal(coordinates(line[:length])[:, OWN], whole[:length, OWN])
+
+
+@given(prompts(), st.data())
+def test_damaged_work_has_coordinates(prompt: str, data: st.DataObject) -> None:
+    [line] = render([prompt.encode()])
+    position = data.draw(st.integers(len(prompt), len(line) - 1))
+    character = data.draw(st.sampled_from("0123456789+-=;|:n$"))
+    damaged = line[:position] + character.encode() + line[position + 1 :] + b"00$"
+    whole = coordinates(damaged)
+    assert whole.shape == (len(damaged), N_COORDINATES)
+    assert np.array_equal(whole[:position, OWN], coordinates(line)[:position, OWN])

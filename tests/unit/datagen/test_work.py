@@ -1,0 +1,155 @@
+"""Worked steps of any width: exact, whatever the quotient digits, one by one as by the thousand."""
+
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from work_strategies import number_text, prompts
+
+from datagen.layout import answer_slots, layout, shape_of
+from datagen.rules import RULES
+from datagen.slots import NOWHERE, Kind, Layout, Shape
+from datagen.work import ALPHABET, n_quotient_digits, render, second_digits
+
+EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
+
+
+def prompt_of(text: str) -> bytes:
+    """Returns the prompt of a problem such as `1 / 3` or `1 / 3 to 8 places`."""
+    a, op, b, *rest = text.split()
+    places = rest[1] if rest else ""
+    return f"${places}({a.rjust(10, '0')}{op}{b.rjust(10, '0')})=".encode()
+
+
+def operand_texts(prompt: str) -> tuple[str, str, str]:
+    """Returns A, the operation and B of a prompt, without padding."""
+    text = prompt[prompt.index("(") + 1 : -2]
+    op = next(i for i in range(10, len(text)) if text[i] in "+-*/")
+    a, b = (field.lstrip("0") for field in (text[:op], text[op + 1 :]))
+    return ("0" + a if a[:1] in (".", "") else a), text[op], ("0" + b if b[:1] in (".", "") else b)
+
+
+def expected_answer(prompt: str) -> str:
+    """Computes the answer field by fractions and decimals."""
+    a, op, b = operand_texts(prompt)
+    x, y = Fraction(a), Fraction(b)
+    places = int(prompt[1 : prompt.index("(")] or 2)
+    if op == "/" and y == 0:
+        return "nan0000000$"
+    exact = {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
+    if op != "/" and "." not in a + b:
+        text = str(exact)
+    else:
+        shifted = Decimal(exact.numerator * 10**places)
+        units = int(EXACT.to_integral_exact(EXACT.divide(shifted, Decimal(exact.denominator))))
+        text = number_text(round(exact * 10**places), places)
+        # Python's round of a fraction agrees with the decimal module wherever 200 digits suffice.
+        assert units == round(exact * 10**places)
+    return text.rjust(10, "0")[::-1] + "$"
+
+
+@pytest.mark.parametrize(
+    ("problem", "work", "answer"),
+    [
+        ("753.78 + 910", "+873570+000190+873661:873661+", "87.3661000$"),
+        ("2.08 - 136.22", "+802000-226310-685689:414310-", "41.431-000$"),
+        ("12.5 * 0.25", "+521+52;5522160;2211130|521300:21300+", "21.3000000$"),
+        ("6 / 344", "+6+4430;06000+221119190-321511100:20+", "20.0000000$"),
+        ("5 / 0", "+5+0000:n", "nan0000000$"),
+        ("0.05 / 1000", "+5+00010:+", "0.00000000$"),
+        ("0.001 + 1", "+10000+00010+10010|100100:0010+", "0.10000000$"),
+        ("0.001 + 1 to 8 places", "+10000+00010+10010:10010+", "100.100000$"),
+        ("0.00001 * 0.00001", "+1+1;110:+", "0.00000000$"),
+    ],
+)
+def test_works_as_documented(problem: str, work: str, answer: str) -> None:
+    prompt = prompt_of(problem)
+    [line] = render([prompt])
+    assert line.decode() == f"{prompt.decode()}{work}={answer}"
+
+
+@given(prompts(), st.integers(0, 2**64 - 1))
+@example("$9(9999999999*9999999999)=", 0)
+@example("$(0000000000/0000000.05)=", 0)
+@settings(max_examples=600)
+def test_answers_are_exact_with_any_quotient_digits(prompt: str, choices: int) -> None:
+    expected = expected_answer(prompt)
+    for words in (None, np.array([choices], np.uint64), np.array([0], np.uint64)):
+        [line] = render([prompt.encode()], words)
+        assert line.decode().rpartition("=")[2] == expected
+        assert set(line.decode()) <= set(ALPHABET)
+
+
+@given(st.lists(prompts(), min_size=1, max_size=40), st.integers(0, 2**64 - 1))
+@settings(max_examples=50)
+def test_many_lines_are_those_of_one_at_a_time(lines: list[str], seed: int) -> None:
+    texts = [line.encode() for line in lines]
+    words = np.random.Philox(seed).random_raw(len(texts))
+    assert render(texts, words) == [
+        line for i, text in enumerate(texts) for line in render([text], words[i : i + 1])
+    ]
+
+
+@given(prompts())
+def test_every_slot_of_the_answer_holds_its_character(prompt: str) -> None:
+    [line] = render([prompt.encode()])
+    plan = layout(shape_of(prompt))
+    slots = answer_slots(plan, line[: len(plan.slots)])
+    assert "".join(character for _, character in slots) == expected_answer(prompt)
+
+
+@given(prompts())
+def test_a_source_comes_before_its_slot(prompt: str) -> None:
+    plan = layout(shape_of(prompt))
+    for position, slot in enumerate(plan.slots):
+        assert all(NOWHERE <= source < position for source in slot.sources)
+        assert slot.kind in RULES or position < plan.prompt_length
+
+
+def remainders(plan: Layout, line: bytes) -> list[tuple[int, int]]:
+    """Returns remainder and divisor after each quotient digit."""
+    rows: dict[int, str] = {}
+    divisor = ""
+    for slot, code in zip(plan.slots, line, strict=False):
+        if slot.kind is Kind.REMAINDER_DIGIT:
+            rows[slot.row] = chr(code) + rows.get(slot.row, "")
+        elif slot.kind in (Kind.B_DIGIT, Kind.B_ZERO):
+            divisor = chr(code) + divisor
+    values = [int(text) - (10 ** len(text) if text[0] == "9" else 0) for text in rows.values()]
+    return [(remainder, int(divisor)) for remainder in values]
+
+
+@given(prompts("/"), st.integers(0, 2**64 - 1))
+def test_every_remainder_is_below_the_divisor(prompt: str, choices: int) -> None:
+    plan = layout(shape_of(prompt))
+    [line] = render([prompt.encode()], np.array([choices], np.uint64))
+    if not plan.result or n_quotient_digits(plan) == 0:
+        return
+    assert all(abs(remainder) < divisor for remainder, divisor in remainders(plan, line))
+
+
+def test_a_quarter_of_the_quotient_digits_are_chosen() -> None:
+    second = second_digits(np.random.Philox(1).random_raw(2_000), 80)
+    share = second.mean(axis=0)  # of each digit, also beyond the 32 of one word
+    assert share.min() > 0.21
+    assert share.max() < 0.29
+    assert not np.array_equal(second[:, :32], second[:, 32:64])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "$", "$(1+1)=", "$2(0000000001+0000000001)=", "$0(0000000001+0000000001)=", "x" * 26],
+)
+def test_what_is_no_prompt_has_no_shape(text: str) -> None:
+    assert shape_of(text) is None
+    with pytest.raises(ValueError, match="not a prompt"):
+        render([text.encode()])
+
+
+def test_a_layout_depends_on_lengths_only() -> None:
+    shape = shape_of("$(0000000123*0000000.45)=")
+    assert shape == shape_of("$(0000000999*0000000.11)=")
+    assert shape == Shape("*", 3, 0, 2, 2, 2, 10, 10)
