@@ -71,7 +71,10 @@ class ModelConfig(Section):
         0, ge=0, description="coupled, coordinates: largest random offset of the places in training"
     )
     characters: str = Field(
-        "", max_length=256, pattern=r"^[\x00-\x7f]*$", description="coordinates: of the token ids"
+        "",
+        max_length=256,
+        pattern=r"^[\x00-\x7f]*$",
+        description="coordinates: the character of each token id",
     )
     max_distance: int = Field(
         128,
@@ -151,10 +154,8 @@ class ModelConfig(Section):
             raise ValueError(
                 f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
             )
-        if self.position == "coordinates" and not set("$(=") <= set(self.characters):
-            raise ValueError("coordinates need the characters of the notation: $ ( = and digits")
-        if self.position == "coordinates" and (self.head_dim % 2 or self.attention == "landmark"):
-            raise ValueError("coordinates need an even head width, and no landmarks in the text")
+        if self.position == "coordinates" and (self.head_dim % 2 or self.head_dim < 4):
+            raise ValueError(f"coordinates need an even head width from 4, not {self.head_dim}")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")

@@ -154,7 +154,7 @@ def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     return CharTokenizer(ALPHABET)
 
 
-def scratchpad_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> CharTokenizer:
+def scratchpad_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """Returns the tokenizer of worked steps of any width, whatever the text."""
     return CharTokenizer(work.ALPHABET)
 

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from datagen.coordinates import coordinates
+from datagen.coordinates import N_COORDINATES, coordinates
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -220,15 +221,15 @@ class CoordinatePositions(PositionalScheme):
         self.register_buffer("character_of_token", characters, persistent=False)
         # Three quarters of the channels are rotated, half of them by each axis.
         half = config.head_dim // 2
-        frequencies = spread_frequencies(3 * half // 8)
+        frequencies = spread_frequencies(max(1, 3 * half // 8))
         self.n_still = half - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]  # reads the text in Python
     def locate(self, tokens_BS: torch.Tensor, start: int) -> Located:
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1)].cpu().numpy()
-        batch = np.stack([coordinates(codes_S.tobytes(), start) for codes_S in codes_BS])
-        where = torch.from_numpy(batch).to(tokens_BS.device, torch.int64)  # (B, T, 6)
+        where = torch.from_numpy(np.stack([_coordinates(codes_S, start) for codes_S in codes_BS]))
+        where = where.to(tokens_BS.device, torch.int64)  # (B, T, 6)
         kinds_BT, next_kinds_BT, axes = where[..., 0], where[..., 1], where[..., 2:]
         if self.training and self.offset:
             offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
@@ -245,10 +246,23 @@ class CoordinatePositions(PositionalScheme):
         return Located(kinds_BT, next_kinds_BT, cos, sin.repeat_interleave(heads, dim=1))
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
-        return x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
+        x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
+        return x_BTC
 
     def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
-        return rotate(x_BXTD, located.cos_BXTD, located.sin_BXTD)
+        cos_BXTD, sin_BXTD = located.cos_BXTD, located.sin_BXTD
+        return rotate(x_BXTD, cos_BXTD, sin_BXTD)
+
+
+def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
+    """Returns the coordinates of a sequence from `start` on, (T, 6). Code 0 is no character: such
+    tokens, as attention schemes insert them, have coordinates 0."""
+    is_character = codes_S != 0
+    if is_character.all():
+        return coordinates(codes_S.tobytes(), start)
+    where = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+    where[is_character] = coordinates(codes_S[is_character].tobytes())
+    return where[start:]
 
 
 class Located(NamedTuple):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from calcgpt.config import ModelConfig
+from datagen.coordinates import coordinates as layout_coordinates
 
 Vector = np.ndarray
 Vectors = list[Vector]  # one per position
@@ -39,7 +41,7 @@ def gpt(w: Weights, config: ModelConfig, vocab_size: int, tokens: list[int]) -> 
     ]
     block = BLOCKS[config.norm_position]
     for layer in range(config.n_layer):
-        x = block.run(w, config, f"blocks.{layer}", layer, x)
+        x = block.run(w, config, f"blocks.{layer}", layer, x, ids)
     if block.final_norm:
         x = [norm(w, "norm", config, x_t) for x_t in x]
     if config.tie_embeddings:
@@ -82,24 +84,28 @@ def norm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
 # ------------------------------------------------------------------------------------ blocks
 
 
-def pre(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
+def pre(
+    w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors, ids: list[int]
+) -> Vectors:
     """Xiong et al. 2020, table 1, right."""
     normed = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
-    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, normed), strict=True)]
+    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, normed, ids), strict=True)]
     normed = [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
     return [x_t + feedforward(w, config, f"{name}.ff", n) for x_t, n in zip(x, normed, strict=True)]
 
 
-def post(w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors) -> Vectors:
+def post(
+    w: Weights, config: ModelConfig, name: str, layer: int, x: Vectors, ids: list[int]
+) -> Vectors:
     """Vaswani et al. 2017, section 3.1: LayerNorm(x + Sublayer(x))."""
-    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, x), strict=True)]
+    x = [x_t + a_t for x_t, a_t in zip(x, attention(w, config, layer, x, ids), strict=True)]
     x = [norm(w, f"{name}.attn_norm", config, x_t) for x_t in x]
     x = [x_t + feedforward(w, config, f"{name}.ff", x_t) for x_t in x]
     return [norm(w, f"{name}.ff_norm", config, x_t) for x_t in x]
 
 
 class Block(NamedTuple):
-    run: Callable[[Weights, ModelConfig, str, int, Vectors], Vectors]
+    run: Callable[[Weights, ModelConfig, str, int, Vectors, list[int]], Vectors]
     final_norm: bool
 
 
@@ -154,7 +160,7 @@ def feedforward(w: Weights, config: ModelConfig, name: str, x: Vector) -> Vector
 # --------------------------------------------------------------------------------- attention
 
 
-def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors) -> Vectors:
+def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors, ids: list[int]) -> Vectors:
     """Vaswani et al. 2017, eq. 1, with the heads of Ainslie et al. 2023: query heads share
     key/value heads in order."""
     H, G, D = config.n_head, config.kv_heads, config.head_dim
@@ -168,8 +174,8 @@ def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors) -> Vector
         if config.qk_norm:
             q = [norm(w, f"{name}.q_norm", config, q_t) for q_t in q]
             k = [norm(w, f"{name}.k_norm", config, k_t) for k_t in k]
-        q = [position.rotate(config, q_t, t) for t, q_t in enumerate(q)]
-        k = [position.rotate(config, k_t, t) for t, k_t in enumerate(k)]
+        q = [position.rotate(config, q_t, ids, t, True) for t, q_t in enumerate(q)]
+        k = [position.rotate(config, k_t, ids, t, False) for t, k_t in enumerate(k)]
         for i in range(len(x)):
             scores = [
                 q[i] @ k[j] / math.sqrt(D) + position.score(w, config, (layer, h), q[i], i, j)
@@ -275,16 +281,53 @@ def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
     return w["positions.places.weight"][place] + w["positions.rows.weight"][row]
 
 
-def rotate(config: ModelConfig, x: Vector, t: int) -> Vector:
+def rotate(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
     """Su et al. 2021, eq. 34; channel i is paired with i + D/2."""
     half = len(x) // 2
-    y = np.zeros(len(x))
-    for i in range(half):
-        angle = t * config.rope_base ** (-2 * i / len(x))
+    return turned(x, [t * config.rope_base ** (-2 * i / len(x)) for i in range(half)])
+
+
+def turned(x: Vector, angles: list[float]) -> Vector:
+    """Channels i and i + D/2, turned by angle i. Those without an angle stay."""
+    half = len(x) // 2
+    y = np.array(x)
+    for i, angle in enumerate(angles):
         cos, sin = math.cos(angle), math.sin(angle)
         y[i] = x[i] * cos - x[i + half] * sin
         y[i + half] = x[i + half] * cos + x[i] * sin
     return y
+
+
+def coordinates(config: ModelConfig, ids: list[int]) -> list[list[int]]:
+    """Kind, next kind, row, column, query row and query column of each token; 0 for tokens that
+    are no characters."""
+    known = [token < len(config.characters) for token in ids]
+    text = "".join(config.characters[token] for token in ids if token < len(config.characters))
+    rows = iter(layout_coordinates(text.encode()).tolist())
+    return [next(rows) if is_known else [0] * 6 for is_known in known]
+
+
+def kinds(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
+    kind, next_kind, *_ = coordinates(config, ids[: t + 1])[t]
+    return w["positions.kinds.weight"][kind] + w["positions.next_kinds.weight"][next_kind]
+
+
+@cache
+def axis_frequencies(count: int) -> list[float]:
+    """Of 20,000 draws, the one whose mean cosine is least where it is largest."""
+    words = np.random.Philox(1).random_raw(20_000 * count)
+    draws = [0.15 + (math.pi - 0.15) * (int(word) >> 11) / 2**53 for word in words]
+    groups = [np.array(draws[i : i + count]) for i in range(0, len(draws), count)]
+    distances = np.arange(1, 41)[:, None]
+    best = min(groups, key=lambda group: np.cos(distances * group).mean(axis=1).max())
+    return [float(np.float32(frequency)) for frequency in best]
+
+
+def rotate_by_axes(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
+    """The row turns the first channels, the column the next; the rest stay."""
+    row, column = coordinates(config, ids[: t + 1])[t][4 if query else 2 :][:2]
+    frequencies = axis_frequencies(max(1, 3 * (len(x) // 2) // 8))
+    return turned(x, [row * f for f in frequencies] + [column * f for f in frequencies])
 
 
 Head = tuple[int, int]  # layer and query head
@@ -352,7 +395,7 @@ def add_nothing(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vect
     return np.zeros(config.n_embd)
 
 
-def rotate_nothing(config: ModelConfig, x: Vector, t: int) -> Vector:
+def rotate_nothing(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
     return x
 
 
@@ -362,7 +405,7 @@ def score_nothing(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, 
 
 class Position(NamedTuple):
     embed: Callable[[Weights, ModelConfig, list[int], int], Vector] = add_nothing
-    rotate: Callable[[ModelConfig, Vector, int], Vector] = rotate_nothing
+    rotate: Callable[[ModelConfig, Vector, list[int], int, bool], Vector] = rotate_nothing
     score: Callable[[Weights, ModelConfig, Head, Vector, int, int], float] = score_nothing
 
 
@@ -377,6 +420,7 @@ POSITIONS = {
     "t5-buckets": Position(score=t5_buckets),
     "rope": Position(rotate=rotate),
     "alibi": Position(score=alibi),
+    "coordinates": Position(embed=kinds, rotate=rotate_by_axes),
     "coupled": Position(embed=coupled),
     "learned+rope": Position(embed=learned, rotate=rotate),
     "coupled+rope": Position(embed=coupled, rotate=rotate),

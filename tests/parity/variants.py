@@ -152,11 +152,11 @@ every_variant = pytest.mark.parametrize(
 )
 
 
-def build(config: ModelConfig) -> LanguageModel:
+def build(config: ModelConfig, vocab_size: int = VOCAB) -> LanguageModel:
     """Returns a float64 model. Noise is added to its weights, because some initial values, as a
     bias of 0, would have no effect."""
     torch.manual_seed(0)
-    model = build_model(config, VOCAB).double().eval()
+    model = build_model(config, vocab_size).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn_like(parameter)

@@ -1,0 +1,92 @@
+"""Positions from the layout of worked steps: real problems, whole, in parts, and moved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from parity import naive
+from parity.variants import build, small
+
+from calcgpt.config import ModelConfig
+from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.positions import POSITIONS, spread_frequencies
+from datagen.work import ALPHABET, render
+
+PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]
+LINES = [line.decode() for line in render([prompt.encode() for prompt in PROMPTS])]
+
+
+def coordinate_config(**changes: object) -> ModelConfig:
+    shape = {"n_embd": 64, "block_size": 200, "position": "coordinates", "characters": ALPHABET}
+    return small(**shape | changes)
+
+
+def ids(line: str) -> torch.Tensor:
+    return torch.tensor([[ALPHABET.index(character) for character in line]])
+
+
+def model_of(config: ModelConfig) -> LanguageModel:
+    return build(config, len(ALPHABET))
+
+
+@pytest.mark.parametrize("changes", [{}, {"n_kv_head": 2}, {"attention": "landmark"}])
+@pytest.mark.parametrize("line", LINES[:1])
+@torch.no_grad()
+def test_logits_are_those_of_the_formulas(line: str, changes: dict[str, object]) -> None:
+    config = coordinate_config(n_layer=1, **changes)
+    model = model_of(config)
+    weights = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
+    tokens = ids(line)[:, :50]
+    expected = naive.logits(weights, config, len(ALPHABET), tokens[0].tolist())
+    np.testing.assert_allclose(model(tokens)[0].numpy(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("line", LINES)
+@torch.no_grad()
+def test_cached_in_any_parts_equals_whole(line: str) -> None:
+    model = model_of(coordinate_config())
+    whole = model(ids(line))
+    for n_first in (1, 7, len(line) - 3):
+        cache = model.new_cache(1, len(line))
+        parts = [model(ids(line[:n_first]), cache)]
+        parts += [model(ids(character), cache) for character in line[n_first:]]
+        torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_lines_of_a_batch_do_not_touch_each_other() -> None:
+    model = model_of(coordinate_config())
+    width = max(map(len, LINES))
+    batch = torch.cat([ids(line.ljust(width, "$")) for line in LINES])
+    together = model(batch)
+    for row, line in enumerate(LINES):
+        torch.testing.assert_close(
+            together[row : row + 1, : len(line)], model(ids(line)), rtol=0, atol=1e-9
+        )
+
+
+def test_one_offset_for_each_sequence_and_axis_in_training_alone() -> None:
+    config = coordinate_config(place_offset=5)
+    scheme = POSITIONS["coordinates"](config, 200)
+    tokens = ids(LINES[0]).repeat(200, 1)
+    torch.manual_seed(1)
+    moved = scheme.train().locate(tokens, 0)
+    still = scheme.eval().locate(tokens, 0)
+    # The angles of a key whose row and column are known: both axes have 6 offsets, so 36 pairs.
+    position = LINES[0].index(";") + 3
+    angles = torch.cat((moved.cos_BXTD, moved.sin_BXTD), dim=3)[:, -1, position]
+    assert 30 <= len(angles.unique(dim=0)) <= 36
+    assert len(still.cos_BXTD[:, -1, position].unique(dim=0)) == 1
+    # A mark has a row, but no column.
+    assert torch.equal(moved.kinds_BT, still.kinds_BT)
+
+
+def test_frequencies_repeat_at_no_distance() -> None:
+    distances = torch.arange(1, 41)[:, None]
+    for count in (4, 6):
+        frequencies = spread_frequencies(count)
+        assert frequencies.shape == (count,)
+        likeness = torch.cos(distances * frequencies).mean(dim=1)
+        powers = torch.cos(distances * 3.0 ** -torch.arange(count)).mean(dim=1)
+        assert likeness.max() < 0.6 < powers.max()
