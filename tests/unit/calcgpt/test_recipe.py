@@ -24,6 +24,7 @@ from calcgpt.recipe import (
     recipe_names,
     recipe_toml,
 )
+from datagen import work
 from datagen.arithmetic import Operation, Problem
 from datagen.notation import ALPHABET, WIDTH
 from datagen.steps import MARKS, render
@@ -248,8 +249,18 @@ def build(recipe: Recipe) -> GPT:
 def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
     recipe = load_recipe(name)
     model = build(recipe)
-    logits = model(torch.zeros(2, 25 + WIDTH, dtype=torch.long, device="meta"))
+    if recipe.model.position == "coordinates":  # reads the tokens, so it needs their values
+        model = GPT(recipe.model, len(ALPHABET))
+    device = next(model.parameters()).device
+    logits = model(torch.zeros(2, 25 + WIDTH, dtype=torch.long, device=device))
     assert logits.shape == (2, 25 + WIDTH, len(ALPHABET))
+
+
+def test_the_characters_of_coordinates_are_those_of_the_tokenizer() -> None:
+    recipe = load_recipe("scratchpad")
+    assert list(recipe.model.characters) == list(work.ALPHABET)
+    tokenizer = TOKENIZERS[recipe.tokenizer]("")
+    assert tokenizer.decode(range(len(tokenizer))) == recipe.model.characters
 
 
 def test_the_rows_of_the_steps_start_at_the_marks_of_the_notation() -> None:
