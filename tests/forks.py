@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 MESSAGE = 2**20  # bytes
+RAY = ("ray.train.torch", "calcgpt.lab.search", "calcgpt.lab.sweep")
 TRAINING = ("calcgpt.lab.ablate", "torch.utils.tensorboard")
 
 

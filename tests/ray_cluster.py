@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,14 +32,7 @@ class RayCluster:
 @contextmanager
 def running_cluster() -> Iterator[RayCluster]:
     """Starts a cluster of two CPUs that only processes with its environment can use."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[1]),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # it listens on the loopback alone
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one to the home folder
-    }
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         env=environment,

@@ -6,9 +6,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from forks import Popen
 from ray_cluster import RayCluster
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
@@ -47,6 +50,18 @@ def sync_or_stop(file):
 os.fsync = sync_or_stop
 """
 
+# Never computes a training shard but the first two. Ray ends a process without a word if it reads a
+# result while its node dies, so there must be no more results.
+COMPUTE_ONE = """
+def compute_one(plan, block):
+    import time
+    from datagen.plan import train_shard
+    if block > 1:
+        time.sleep(1000)
+    return train_shard(plan, block)
+dataset.train_shard = compute_one
+"""
+
 
 def start(
     out: Path,
@@ -54,46 +69,34 @@ def start(
     change: str = "",
     plan: DatasetPlan = PLAN,
     environment: dict[str, str] | None = None,
-) -> subprocess.Popen[str]:
+) -> Popen:
     """Starts a process that makes a data set, outside the project's folder."""
     program = DRIVER.format(out=str(out), plan=plan, options=options, change=change)
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        cwd=out.parent,
-        env={**os.environ, **(environment or {})},
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    return Popen([sys.executable, "-c", program], ("ray",), cwd=out.parent, env=environment)
 
 
-def start_and_stop(out: Path) -> subprocess.Popen[str]:
+def start_and_stop(out: Path, change: str = "", **environment: str) -> Popen:
     """Starts such a process with a Ray of its own. Returns when it has stopped in training data."""
-    process = start(out, "workers=2, shard_size=1", STOP)
-    assert process.stdout is not None
+    others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    process = start(
+        out, "workers=2, shard_size=1", STOP + change, environment={**others, **environment}
+    )
     assert process.stdout.readline() == "stopped\n", finish(process)
     return process
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: Popen) -> tuple[int, str, str]:
     """Returns the exit status of a process, and what it wrote."""
-    out, errors = process.communicate(timeout=LIMIT)
-    return process.returncode, out, errors
+    out, errors = process.communicate(LIMIT)
+    return process.wait(0), out, errors
 
 
 def command(
     *arguments: str | Path, environment: dict[str, str] | None = None
 ) -> tuple[int, str, str]:
     """Runs `calcgpt datagen ARGUMENTS`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "calcgpt", "datagen", *map(str, arguments), "--quiet"],
-        env={**os.environ, **(environment or {})},
-        text=True,
-        capture_output=True,
-        timeout=LIMIT,
-    )
-    return done.returncode, done.stdout, done.stderr
+    words = (sys.executable, "-m", "calcgpt", "datagen", *arguments, "--quiet")
+    return finish(Popen(words, ("ray",), env=environment))
 
 
 def digests(out: Path) -> dict[str, str]:
@@ -188,7 +191,7 @@ def test_killed_and_continued_with_either_engine(
 
 def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
-    process = start_and_stop(out)
+    process = start_and_stop(out, COMPUTE_ONE, RAY_health_check_period_ms="500")
     (raylet,) = [c for c in psutil.Process(process.pid).children() if c.name() == "raylet"]
     raylet.kill()
     code, output, errors = finish(process)
@@ -213,18 +216,21 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
     ],
 )
 def test_wrong_options_are_one_line(
-    tmp_path: Path, options: tuple[str, ...], complaint: str
+    tmp_path: Path, options: tuple[str, ...], complaint: str, run_cli: Callable[..., Any]
 ) -> None:
-    code, _, errors = command(tmp_path / "out", *OPTIONS, *options)
+    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, *options)
     assert code == 2
     (line,) = errors.splitlines()
     assert line.startswith("error: ")
     assert complaint in line
 
 
-def test_without_ray(tmp_path: Path) -> None:
-    code, _, errors = finish(start(tmp_path / "out", "", "sys.modules['ray'] = None"))
-    assert (code, errors) == (1, "Error: Ray is not installed: pip install 'calcgpt[ray]'\n")
+def test_without_ray(
+    tmp_path: Path, run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # importing it raises
+    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, "--engine", "ray")
+    assert (code, errors) == (2, "error: Ray is not installed: pip install 'calcgpt[ray]'\n")
 
 
 def test_ray_is_imported_only_if_it_is_needed() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from forks import RAY, TRAINING, Popen
 from ray_cluster import RayCluster
 from serving import wait_for
 
@@ -56,25 +56,18 @@ values = [1e-2, 1e-3, 1e-4, 1e-5]
 """
 
 
-def start(
-    cluster: RayCluster, space: str, out: Path, data: Path, *flags: str
-) -> subprocess.Popen[str]:
+def start(cluster: RayCluster, space: str, out: Path, data: Path, *flags: str) -> Popen:
     path = out.with_suffix(".toml")
     path.write_text(space)
     command = [sys.executable, "-m", "calcgpt", "sweep", path, "--out", out, "--data", data]
-    return subprocess.Popen(
-        [*map(str, command), *flags],
-        env=cluster.environment,
-        start_new_session=True,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+    return Popen(
+        [*command, *flags], TRAINING + RAY, env=cluster.environment, start_new_session=True
     )
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def finish(process: Popen) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=240)
-    return process.returncode, out, err
+    return process.wait(0), out, err
 
 
 def validated_steps(trial: Path) -> list[int]:
