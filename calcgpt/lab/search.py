@@ -1,153 +1,267 @@
-"""Search algorithms, which propose values, and schedulers, which stop trials early.
+"""The search with Ray Tune, from the trials in the sweep's folder to those that are missing.
 
-Importing this module imports Ray, so call `calcgpt.lab.sweep.prepare` first. Schedulers count
-rounds: the validations of a trial, from 1.
+Importing this module imports Ray, so call `calcgpt.lab.sweep.prepare` first.
+
+Ray's own way to resume reads pickles and is not used. A resumed search first proposes the trials in
+the sweep's folder again, and each of them reports what its folder holds: see `calcgpt.lab.trials`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+import logging
+import shutil
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
 import numpy as np
-from ray.tune import schedulers
+from ray import tune
+from ray.tune import Callback
 from ray.tune.search import Searcher
+from tqdm import tqdm
 
 from calcgpt.errors import ConfigError
 from calcgpt.lab.space import Space
-from calcgpt.lab.trials import ROUND, Trial
+from calcgpt.lab.trials import (
+    ROUND,
+    Params,
+    Resources,
+    Status,
+    SweepFolder,
+    Trial,
+    TrialConfig,
+    run_trial,
+)
+from calcgpt.training.environment import usable_cores
+from datagen.ray_cluster import connected
 
-Domains = dict[str, Any]  # Ray Tune's, by hyperparameter
-
-
-# Search algorithms. `task` is the metric, its mode, and `points_to_evaluate`, which are proposed
-# first.
-
-
-def optuna(domains: Domains, seed: int, **task: Any) -> Searcher:
-    """The tree-structured Parzen estimator (Bergstra et al. 2011) of Optuna.
-
-    The first ten trials are random.
-    """
-    from optuna.samplers import TPESampler
-
-    return _optuna_search(domains, TPESampler(seed=seed), **task)
-
-
-def random(domains: Domains, seed: int, **task: Any) -> Searcher:
-    """Random search (Bergstra & Bengio 2012)."""
-    from optuna.samplers import RandomSampler
-
-    return _optuna_search(domains, RandomSampler(seed=seed), **task)
-
-
-def _optuna_search(domains: Domains, sampler: Any, **task: Any) -> Searcher:
-    import optuna
-    from ray.tune.search.optuna import OptunaSearch
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    return OptunaSearch(OptunaSearch.convert_search_space(domains), sampler=sampler, **task)
-
-
-def hyperopt(domains: Domains, seed: int, *, points_to_evaluate: Any, **task: Any) -> Searcher:
-    """The tree-structured Parzen estimator of HyperOpt; the first twenty trials are random."""
-    if find_spec("hyperopt") is None:
-        raise ConfigError("algorithm 'hyperopt' needs its package: pip install 'calcgpt[ray]'")
-    from ray.tune.search.hyperopt import HyperOptSearch
-
-    return HyperOptSearch(
-        HyperOptSearch.convert_search_space(domains),
-        points_to_evaluate=points_to_evaluate or None,
-        random_state_seed=seed,
-        **task,
-    )
-
-
-def bohb(domains: Domains, seed: int, **task: Any) -> Searcher:
-    """The model of BOHB (Falkner et al. 2018): kernel densities over the results at the largest
-    budget that has enough of them. Needs hpbandster and ConfigSpace."""
-    from ray.tune.search.bohb import TuneBOHB
-
-    np.random.seed(seed)  # hpbandster draws from the global generator
-    return TuneBOHB(TuneBOHB.convert_search_space(domains), seed=seed, **task)
-
-
-ALGORITHMS: dict[str, Callable[..., Searcher]] = {
-    "optuna": optuna,
-    "random": random,
-    "hyperopt": hyperopt,
-}
-
-
-def has_bohb() -> bool:
-    """Returns whether the packages that Ray's BOHB needs are installed and work."""
-    try:
-        import_module("ConfigSpace")
-        import_module("hpbandster.optimizers.config_generators.bohb")
-    except Exception:  # an old package can raise anything
-        return False
-    return True
-
-
-def algorithm_name(space: Space) -> str:
-    """Returns the name of the algorithm that proposes values.
-
-    Raises ConfigError if the algorithm and the scheduler do not fit together.
-    """
-    algorithm = space.search.algorithm
-    if space.search.scheduler == "bohb":
-        if algorithm is not None:
-            raise ConfigError("scheduler 'bohb' has its own search: leave out the algorithm")
-        return "bohb" if has_bohb() else "optuna"
-    return algorithm or "optuna"
-
-
-def make_search(space: Space, previous: Sequence[Trial], seed: int) -> Searcher:
-    """Returns the space's search algorithm, which proposes the previous trials first, in order."""
-    name = algorithm_name(space)
-    return (bohb if name == "bohb" else ALGORITHMS[name])(
-        {name: axis.domain() for name, axis in space.space.items()},
-        seed,
-        metric=space.search.metric,
-        mode=space.search.mode,
-        points_to_evaluate=[dict(trial.params.drawn) for trial in previous],  # may be changed
-    )
-
-
-def search_seed(seed: int, n_previous: int) -> int:
-    """Returns the seed of a search that starts with `n_previous` trials.
-
-    It depends on their number, so that a resumed search does not draw the same values again.
-    """
-    return int(np.random.SeedSequence([seed, n_previous]).generate_state(1)[0] >> 1)
-
-
-# Schedulers.
-
-
-def asha(space: Space) -> Any:
-    """Asynchronous successive halving (Li et al. 2020)."""
-    return schedulers.ASHAScheduler(**_halving(space), grace_period=1)
-
-
-def hyperband(space: Space) -> Any:
-    """HyperBand (Li et al. 2018) in the form of BOHB: the largest bracket comes first and is filled
-    before it is halved. Ray's other HyperBand halves the trials that happen to run."""
-    return schedulers.HyperBandForBOHB(**_halving(space))
-
-
-def _halving(space: Space) -> dict[str, Any]:
-    search = space.search
-    objective = {"time_attr": ROUND, "metric": search.metric, "mode": search.mode}
-    return {**objective, "max_t": space.rounds, "reduction_factor": search.reduction_factor}
-
-
-SCHEDULERS: dict[str, Callable[[Space], Any]] = {
-    "asha": asha,
-    "hyperband": hyperband,
-    "bohb": hyperband,
-    "none": lambda space: schedulers.FIFOScheduler(),  # type: ignore[no-untyped-call]
-}
+OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
+RETRIES = 3  # of a trial whose worker or machine died
 PAUSING = ("hyperband", "bohb")  # pause trials until others have caught up
+
+
+class RecordedSearch(Searcher):
+    """A search that writes each proposal to the sweep's folder before its trial starts, and
+    proposes the trials in the folder first."""
+
+    def __init__(
+        self,
+        inner: Searcher,
+        space: Space,
+        folder: SweepFolder,
+        previous: Sequence[Trial],
+        config_of: Callable[[Trial], dict[str, Any]],
+    ) -> None:
+        super().__init__(metric=space.search.metric, mode=space.search.mode)
+        self._inner, self._space, self._folder = inner, space, folder
+        self._trials, self._config_of = list(previous), config_of
+        self._n_proposed = 0
+        self._by_id: dict[str, Trial] = {}
+        self._last_result: dict[str, dict[str, Any]] = {}
+
+    def set_search_properties(
+        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
+    ) -> bool:
+        return True  # __init__ has set them
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """Returns the next trial's config for `run_trial`."""
+        draws = self._inner.suggest(trial_id)
+        if not isinstance(draws, dict):
+            return draws  # none yet, or none any more
+        if self._n_proposed == len(self._trials):
+            axes = self._space.space
+            params = Params(
+                values={name: axis.value(draws[name]) for name, axis in axes.items()},
+                drawn={name: np.asarray(draws[name]).item() for name in axes},
+            )
+            self._trials.append(self._folder.new_trial(self._n_proposed, params))
+        trial = self._by_id[trial_id] = self._trials[self._n_proposed]
+        self._n_proposed += 1
+        return self._config_of(trial)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Passes on a result, unless the trial repeats it after a pause."""
+        last = self._last_result.get(trial_id)
+        if last is None or result[ROUND] > last[ROUND]:
+            self._last_result[trial_id] = result
+            self._inner.on_trial_result(trial_id, result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Passes on the end of a trial. If Ray ends a paused trial, it gives no result: then the
+        last one counts."""
+        status = self._by_id[trial_id].ending.status
+        result = result if result and self.metric in result else self._last_result.get(trial_id)
+        failed = error or not result or status in (Status.FAILED, Status.DIVERGED)
+        self._inner.on_trial_complete(trial_id, None if failed else result, failed)
+
+    def on_pause(self, trial_id: str) -> None:
+        """Called by the scheduler of `hyperband` and `bohb`; the model of BOHB uses it."""
+        if hasattr(self._inner, "on_pause"):
+            self._inner.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """See `on_pause`."""
+        if hasattr(self._inner, "on_unpause"):
+            self._inner.on_unpause(trial_id)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Saves nothing: the sweep's folder holds the state."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Restores nothing: the sweep's folder holds the state."""
+
+
+def run_search(
+    space: Space,
+    folder: SweepFolder,
+    previous: Sequence[Trial],
+    data: Path | None,
+    resources: Resources,
+    algorithm: Searcher,
+    scheduler: Any,
+    *,
+    address: str | None,
+    progress: bool,
+) -> None:
+    """Has Ray Tune train the trials on the cluster at `address`, or on this machine alone.
+
+    Raises ConfigError if no machine has the resources for a trial, UserError if there is no
+    cluster, and KeyboardInterrupt on SIGTERM as well as SIGINT.
+    """
+
+    def config_of(trial: Trial) -> dict[str, Any]:
+        return {
+            **TrialConfig(
+                folder=str(trial.path.resolve()),
+                recipe=space.trial_recipe(trial.params.values).model_dump(),
+                data=str(data.resolve()) if data else None,
+                metric=space.search.metric,
+                grace_steps=space.search.grace_steps,
+                threads=resources.cpus,
+                device="auto" if resources.gpus else "cpu",
+            )
+        }
+
+    with cluster(resources, address), closing(Progress(space, show=progress)) as reporter:
+        for trial in previous:
+            if trial.ending.status is Status.FAILED:
+                trial.reopen()
+        shutil.rmtree(folder.ray, ignore_errors=True)
+        tune.Tuner(
+            tune.with_resources(run_trial, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune_config=tune.TuneConfig(
+                search_alg=RecordedSearch(algorithm, space, folder, previous, config_of),
+                scheduler=scheduler,
+                num_samples=space.search.trials,
+                # On this machine alone, Ray has only as many CPUs as these trials need.
+                max_concurrent_trials=resources.concurrent if address else None,
+                # The process of a paused trial would lock its folder while it trains another.
+                reuse_actors=space.search.scheduler not in PAUSING,
+                trial_name_creator=lambda trial: str(trial.trial_id),
+                trial_dirname_creator=lambda trial: str(trial.trial_id),
+            ),
+            run_config=tune.RunConfig(
+                name="tune",
+                storage_path=str(folder.ray.resolve()),
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                callbacks=[reporter],
+                verbose=0,
+            ),
+        ).fit()
+    shutil.rmtree(folder.ray, ignore_errors=True)
+
+
+@contextmanager
+def cluster(resources: Resources, address: str | None) -> Iterator[None]:
+    """Connects to the cluster at `address`, or starts one on this machine that has room for
+    `resources.concurrent` trials and that others cannot reach. Errors as `run_search`."""
+    for name in ("ray", "ray.tune", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    concurrent = resources.concurrent or max(1, usable_cores() // resources.cpus)
+    local = {"object_store_memory": OBJECT_STORE}
+    with connected(address, concurrent * resources.cpus, local=local) as ray, _interruptible():
+        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not any(
+            machine.get("CPU", 0) >= resources.cpus and machine.get("GPU", 0) >= resources.gpus
+            for machine in machines
+        ):
+            raise ConfigError(f"no machine has {resources} for a trial")
+        yield
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Makes SIGTERM raise KeyboardInterrupt with its number as the argument."""
+    received: list[int] = []
+
+    def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+        received.append(signum)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)  # Ray's own handler would abort the process
+    try:
+        yield
+    except KeyboardInterrupt:  # Ray replaces the exception by one without arguments
+        raise KeyboardInterrupt(*received) from None
+
+
+class Progress(Callback):
+    """Records how trials end, and shows one line of progress.
+
+    Ray Tune calls it in the command's process.
+    """
+
+    def __init__(self, space: Space, show: bool) -> None:
+        self._space = space
+        self._best: tuple[float, str] | None = None
+        self._bar = tqdm(total=space.search.trials, unit="trial", disable=not show)
+
+    def close(self) -> None:
+        self._bar.close()
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Shows the best result so far."""
+        search = self._space.search
+        value = float(result[search.metric])
+        better = min if search.mode == "min" else max
+        if self._best is None or better(value, self._best[0]) != self._best[0]:
+            self._best = (value, _trial(trial).name)
+        n_running = sum(other.status == "RUNNING" for other in trials)
+        best, name = self._best
+        self._bar.set_postfix_str(f"{n_running} running, best {search.metric} {best:.4f} ({name})")
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Records a trial that has ended by itself or was stopped by the scheduler."""
+        ended = _trial(trial)
+        if ended.ending.status is Status.RUNNING:
+            completed = ended.last_step() >= self._space.max_steps
+            ended.end(Status.COMPLETED if completed else Status.STOPPED)
+        self._bar.update()
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Records a trial that Ray has given up."""
+        failed = _trial(trial)
+        if not failed.ending.status.final:
+            failed.end(Status.FAILED, _last_line(trial.error_file))
+        self._bar.update()
+
+
+def _trial(ray_trial: Any) -> Trial:
+    return Trial.load(Path(ray_trial.config["folder"]))
+
+
+def _last_line(file: str | None) -> str:
+    """Returns the last line of Ray's file about an error."""
+    try:
+        text = Path(file or "").read_text("utf-8", errors="replace")
+    except OSError:
+        text = ""
+    return text.strip().rpartition("\n")[2] or "unknown"

@@ -30,7 +30,7 @@ Value = bool | int | float | str
 Draw = int | float
 
 # Names in alphabetical order; tests hold them equal to `ALGORITHMS` and `SCHEDULERS` in
-# `calcgpt.lab.search`, and to `METRICS`.
+# `calcgpt.lab.sweep`, and to `METRICS`.
 Algorithm = Literal["hyperopt", "optuna", "random"]
 Scheduler = Literal["asha", "bohb", "hyperband", "none"]
 Metric = Literal["val_char_accuracy", "val_exact_match", "val_loss"]

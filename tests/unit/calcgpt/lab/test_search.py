@@ -9,16 +9,16 @@ import pytest
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
 from calcgpt.errors import ConfigError
-from calcgpt.lab.search import (
+from calcgpt.lab.search import RecordedSearch
+from calcgpt.lab.space import Space
+from calcgpt.lab.sweep import (
     ALGORITHMS,
     algorithm_name,
     has_bohb,
     make_search,
     search_seed,
 )
-from calcgpt.lab.space import Space
 from calcgpt.lab.trials import Params, SweepFolder, Trial
-from calcgpt.lab.tune import RecordedSearch
 
 
 def with_search(space: Space, **changes: Any) -> Space:

@@ -17,7 +17,6 @@ import numpy as np
 from calcgpt.cli.experiments import sweep
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.lab import space as space_module
-from calcgpt.lab.search import ALGORITHMS, SCHEDULERS, make_search
 from calcgpt.lab.space import (
     HYPERPARAMETERS,
     METRICS,
@@ -27,6 +26,7 @@ from calcgpt.lab.space import (
     load_space,
     space_names,
 )
+from calcgpt.lab.sweep import ALGORITHMS, SCHEDULERS, make_search
 from calcgpt.recipe import load_recipe
 
 Write = Callable[[str], str]
