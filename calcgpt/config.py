@@ -47,7 +47,7 @@ Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad", "steps"]
 Format = Literal["direct", "loose-scratchpad", "loose-steps", "scratchpad", "steps"]
-Distribution = Literal["blog", "calculator", "edge", "everyday", "wide", "wide-12"]
+Distribution = Literal["blog", "calculator", "corner", "edge", "everyday", "wide", "wide-12"]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
 

@@ -3,6 +3,7 @@
     blog         two operands up to 1000, two in five of them decimals
     calculator   numbers of all lengths below 100,000, some negative
     edge         problems that arithmetic often gets wrong (see `edge_problems`)
+    corner       those, with up to 12 digits and nine places, and more (see `corner_problems`)
     everyday     what people type, to any number of places (see `everyday_problems`)
     wide         numbers of 1 to 20 digits, all lengths equally often (see `wide_problems`)
     wide-12      the same, of 1 to 12 digits
@@ -18,7 +19,7 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import edge_problems, everyday_problems, wide_problems
+from datagen import corner_problems, edge_problems, everyday_problems, wide_problems
 from datagen.arithmetic import ProblemArray
 from datagen.drawing import Flags, Integers, Sampler, Words, mixture
 from datagen.errors import DataError
@@ -119,6 +120,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "blog": Distribution(BLOG_WORDS, blog),
     "calculator": Distribution(CALCULATOR_WORDS, calculator),
     "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
+    "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "wide": Distribution(wide_problems.n_words(20), partial(wide_problems.wide, longest=20)),
     "wide-12": Distribution(wide_problems.n_words(12), partial(wide_problems.wide, longest=12)),

@@ -18,7 +18,11 @@ from datagen.vectorised import render_lines
 
 N = 200_000
 HUNDREDTHS = ("blog", "calculator", "edge")
-LONGEST = {"wide": 20, "wide-12": 12}  # digits of their operands, which are Python integers
+LONGEST = {
+    "corner": 12,
+    "wide": 20,
+    "wide-12": 12,
+}  # digits; Python integers
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,7 @@ def test_every_distribution_has_problems_to_hold_out(name: str) -> None:
 PINNED = {
     "blog": "5abe74c44127181e",
     "calculator": "a44a0948c98002d2",
+    "corner": "b630e365e9e4baa2",
     "edge": "1423f3f91d0842ea",
     "everyday": "cb54569b031f9222",
     "wide": "b627fa9eb3fe6f28",
