@@ -218,7 +218,7 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
 def test_wrong_options_are_one_line(
     tmp_path: Path, options: tuple[str, ...], complaint: str, run_cli: Callable[..., Any]
 ) -> None:
-    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, *options)
+    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, *options, "--quiet")
     assert code == 2
     (line,) = errors.splitlines()
     assert line.startswith("error: ")
@@ -229,7 +229,7 @@ def test_without_ray(
     tmp_path: Path, run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # importing it raises
-    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, "--engine", "ray")
+    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, "--engine", "ray", "--quiet")
     assert (code, errors) == (2, "error: Ray is not installed: pip install 'calcgpt[ray]'\n")
 
 
