@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
-from calcgpt.errors import ConfigError
 from calcgpt.training.distributed import full_tensor, shard_like
 
 
@@ -24,9 +23,7 @@ def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
 
 def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the matrices in the blocks, AdamW for embeddings, head, gains
-    and biases. Raises ConfigError before torch 2.9."""
-    if not hasattr(torch.optim, "Muon"):
-        raise ConfigError(f"optimizer 'muon' needs torch 2.9 or later, this is {torch.__version__}")
+    and biases."""
     hidden: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
@@ -34,10 +31,66 @@ def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
         (hidden if is_hidden else rest).append(parameter)
     if not hidden:  # a model without blocks
         return [_adamw(rest, config)]
-    matrices = _without_dynamo(torch.optim.Muon)(
+    matrices = _without_dynamo(Muon)(
         hidden, lr=config.muon_lr, weight_decay=config.weight_decay, momentum=0.95
     )
     return [matrices, _adamw(rest, config)]
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose update is orthogonalised (Jordan et al. 2024): matrices of a shape at once.
+
+    `torch.optim.Muon` takes one matrix after the other, in bfloat16, which few CPUs multiply fast.
+    A small model has many small matrices: here those of a shape are one batch, on a CPU in float32.
+    """
+
+    def __init__(
+        self, parameters: list[nn.Parameter], lr: float, weight_decay: float, momentum: float
+    ) -> None:
+        defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum}
+        super().__init__(parameters, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """Updates the parameters that have gradients. There is no closure."""
+        for group in self.param_groups:
+            by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    by_shape.setdefault(parameter.shape, []).append(parameter)
+            for shape, parameters in by_shape.items():
+                directions = [self._direction(p, group["momentum"]) for p in parameters]
+                lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
+                for p, update in zip(parameters, orthogonalise(directions), strict=True):
+                    p.mul_(1 - group["lr"] * group["weight_decay"])
+                    p.sub_(shard_like(update, p), alpha=lr)
+
+    def _direction(self, parameter: nn.Parameter, momentum: float) -> torch.Tensor:
+        """Returns the whole gradient with Nesterov's momentum, and updates the average."""
+        gradient = parameter.grad
+        assert gradient is not None
+        state = self.state[parameter]
+        if not state:
+            state["momentum_buffer"] = torch.zeros_like(gradient)
+        average = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
+        return full_tensor(gradient.lerp(average, momentum))
+
+
+def orthogonalise(matrices: Sequence[torch.Tensor], n_step: int = 5) -> torch.Tensor:
+    """Returns matrices, (N, R, C), with the singular vectors of N matrices, (R, C), and singular
+    values near 1, by Newton-Schulz iterations with Jordan's coefficients."""
+    x = torch.stack(list(matrices))
+    dtype = x.dtype
+    if x.device.type != "cpu":
+        x = x.bfloat16()
+    tall = x.size(1) > x.size(2)
+    x = x.mT if tall else x
+    x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
+    for _ in range(n_step):
+        gram = x @ x.mT
+        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+    update: torch.Tensor = x.mT if tall else x
+    return update.to(dtype)
 
 
 def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> Any:
