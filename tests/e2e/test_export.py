@@ -3,13 +3,14 @@ all."""
 
 from __future__ import annotations
 
-import json
-import os
+import importlib
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -21,7 +22,6 @@ from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.model.gpt import build_model
 
 REPOSITORY = Path(__file__).parents[2]
-OFFLINE = {**os.environ, "HF_HUB_OFFLINE": "1"}
 
 # Every class that we have, from a preset.
 EXPORTABLE = {
@@ -35,26 +35,24 @@ EXPORTABLE = {
 SMALL = ["block_size=64", "n_layer=2", "n_embd=32", "n_head=4", "init=torch"]
 TRAIN = ["steps=60", "eval_interval=60", "checkpoint_interval=60", "eval_problems=10"]
 
-ANSWERS = """
-import json, sys
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
-answers = {}
-for folder in sys.argv[1:]:
+def answers(folder: Path, prompts: list[str]) -> list[str]:
+    """The answers of `transformers` with an export."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
-    prompts = tokenizer(json.loads(PROMPTS), return_tensors="pt", padding=True)
-    written = model.generate(**prompts)[:, prompts["input_ids"].shape[1]:]
+    for part in (tokenizer, model):
+        assert type(part).__module__.startswith("transformers.")
+    tokens = tokenizer(prompts, return_tensors="pt", padding=True)
+    written = model.generate(**tokens)[:, tokens["input_ids"].shape[1] :]
     # A text that has ended is filled up with more `$` until the last of the batch has.
     texts = (text.partition("$") for text in tokenizer.batch_decode(written))
-    answers[folder] = [text + end for text, end, _ in texts]
-assert not {"calcgpt", "datagen"} & {name.partition(".")[0] for name in sys.modules}
-print(json.dumps(answers))
-"""
+    return [text + end for text, end, _ in texts]
 
 
 def test_transformers_alone_gives_the_same_answers(
-    run_cli: Callable[..., Any], tmp_path: Path
+    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = tmp_path / "data"
     assert run_cli("datagen", data, "--train=400", "--val=20", "--test=100", "--quiet").code == 0
@@ -82,16 +80,15 @@ def test_transformers_alone_gives_the_same_answers(
         assert exported.err == ""
         checkpoint = Checkpoint.load(resolve(str(run)))
         outputs = evaluate(checkpoint.model, checkpoint.tokenizer, lines).outputs
-        expected[str(out)] = outputs
+        expected[out] = outputs
         assert len(set(outputs)) > 1  # it looks at the problem
     # Among them are models that end their answers, and ones that go on to the end of the context.
-    assert {answers[0].endswith("$") for answers in expected.values()} == {True, False}
-    program = f"PROMPTS = {json.dumps([line.prompt for line in lines])!r}\n{ANSWERS}"
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *expected], env=OFFLINE, capture_output=True, text=True
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout) == expected
+    assert {outputs[0].endswith("$") for outputs in expected.values()} == {True, False}
+
+    for name in imported({"calcgpt", "datagen"}):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it raises
+    for folder, outputs in expected.items():
+        assert answers(folder, [line.prompt for line in lines]) == outputs
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -197,24 +194,19 @@ def test_without_transformers_the_error_names_the_extra(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_the_old_export(small_folder: Path, exported: Path) -> None:
+def test_a_full_disk_leaves_the_old_export(
+    run_cli: Callable[..., Any], small_folder: Path, exported: Path
+) -> None:
     """A limit on the size of files, within the weights, stands for the disk: the same error, after
     a partial write."""
     before = files(exported.parent)
-    program = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))\n"
-        "from calcgpt.cli import cli; cli()"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program, "export", small_folder, "--to=hf", exported, "--force"],
-        env=OFFLINE,
-        capture_output=True,
-        text=True,
-    )
-    assert ended.returncode == 2, ended.stderr
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert "too large" in line
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, unlimited[1]))
+    try:
+        outcome = run_cli("export", small_folder, "--to", "hf", exported, "--force")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    refused(outcome, "too large")
     assert files(exported.parent) == before
     assert list(exported.parent.iterdir()) == [exported]
 
@@ -232,14 +224,22 @@ def test_nothing_is_fetched(
     assert connections == []
 
 
-def test_the_command_line_starts_without_the_libraries_of_exports() -> None:
-    program = """
-import sys
-import calcgpt.cli
-assert "torch" not in sys.modules
-import calcgpt.export
-heavy = {"transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"} & sys.modules.keys()
-assert not heavy, heavy
-"""
+def test_the_command_line_starts_without_torch() -> None:
+    program = "import sys, calcgpt.cli; assert 'torch' not in sys.modules"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_it_is_imported_without_the_libraries_of_exports() -> None:
+    libraries = {"transformers", "tokenizers", "onnx", "onnxscript", "onnxruntime"}
+    importlib.import_module("calcgpt.export")  # and so torch, which must not be imported twice
+    with patch.dict(sys.modules):
+        for name in imported({"calcgpt", "datagen", *libraries}):
+            del sys.modules[name]
+        importlib.import_module("calcgpt.export")
+        assert imported(libraries) == []
+
+
+def imported(packages: set[str]) -> list[str]:
+    """The imported modules of these packages."""
+    return [name for name in sys.modules if name.partition(".")[0] in packages]
