@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 import torch
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import read_problems
 from calcgpt.inference.generate import generate
-from datagen.dataset import DatasetPlan
-from datagen.dataset import generate as generate_data
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
@@ -56,18 +54,16 @@ def export_and_compare(
         completions = generate(checkpoint.model, tokens_BP, int(tokenizer.encode("$")[0]))
         return [tokenizer.decode(completion.ids) for completion in completions]
 
-    assert json.loads(answers) == expected(prompts)
-    assert len(set(expected(prompts))) > 1  # the model looks at the prompt
+    assert json.loads(answers) == (completions := expected(prompts))
+    assert len(set(completions)) > 1  # the model looks at the prompt
     assert example == str(expected(["$(00000012.5*0000000003)="]))
 
 
-def test_a_newly_trained_model(run_cli: Callable[..., Any], tmp_path: Path) -> None:
-    data, run = tmp_path / "data", tmp_path / "run"
-    generate_data(data, DatasetPlan(train=500, val=20, test=100, seed=0), progress=False)
-    options = ["--data", data, "--out", run, "--quiet", "--set", "train.steps=60"]
-    assert run_cli("train", "--recipe", "nano", *options).code == 0
-    prompts = [line.prompt for line in read_problems(data / "test.txt")]
-    export_and_compare(run_cli, resolve(str(run)), tmp_path / "out", prompts)
+def test_a_model_that_answers_at_once(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    prompts = [line.prompt for line in read_problems(data_folder / "test.txt")]
+    export_and_compare(run_cli, tiny_folder, tmp_path / "out", prompts)
 
 
 def test_the_model_that_writes_steps(
