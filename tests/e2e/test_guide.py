@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import RAY, TRAINING, run
+from ray_cluster import RayCluster
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(GUIDE.glob("*.md"))
@@ -43,19 +45,37 @@ def run_shell(line: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+def run_on_ray(line: str, cluster: RayCluster) -> None:
+    """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
+    program = f"""
+from calcgpt.cli import cli
+from datagen.ray_cluster import connected
+with connected({cluster.address!r}):
+    cli.main(args={arguments(line)})
+"""
+    command = [sys.executable, "-c", program]
+    done = run(command, TRAINING + RAY, env=cluster.environment)
+    assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_the_page_works(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Callable[..., Any]
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    run_cli: Callable[..., Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     lines = list(commands(page))
     assert any(line.startswith("calcgpt ") for line in lines)
     for line in lines:
-        # A command that starts Ray gets a process of its own: one process starts Ray only once.
-        starts_ray = line.startswith("calcgpt sweep ") or "--engine ray" in line
-        if line.startswith("calcgpt ") and not starts_ray:
+        if line.startswith("calcgpt sweep ") or "--engine ray" in line:
+            run_on_ray(line, request.getfixturevalue("ray_cluster"))
+        elif line.startswith("calcgpt "):
             outcome = run_cli(*arguments(line))  # in this process, which has imported torch
             assert outcome.code == 0, f"{line}\n{outcome.err}"
         else:
