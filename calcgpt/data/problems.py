@@ -30,7 +30,7 @@ from datagen.splits import Split, belongs, problem_hashes
 
 DRAWING = 1  # to be raised by every change of the problems that a config stands for
 BLOCK = 16_384  # problems, about: some hundred batches, made in about 50 ms
-PROBE = 4 * BLOCK  # problems that are drawn and checked before a run begins
+PROBE = BLOCK  # problems that are drawn and checked before a run begins
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
 # Streams of the seed. Those before belong to the files of datagen, one for each split.
