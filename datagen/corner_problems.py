@@ -189,6 +189,15 @@ def _small_factors(sampler: Sampler, places: Integers) -> Drawn:
     return a, np.full(len(hundredths), MUL), b
 
 
+def _unlike_places(sampler: Sampler, places: Integers) -> Drawn:
+    """Operands of 1 to 7 digits with any places each: 0.00001204 * 31.5, 8 - 0.090000001."""
+    a, b = (
+        Decimals(sampler.of_length(_length(sampler, 7), 7), sampler.below(MAX_PLACES + 1))
+        for _ in range(2)
+    )
+    return a, sampler.below(4), b
+
+
 def _number(sampler: Sampler) -> Decimals:
     return Decimals(sampler.of_length(_length(sampler, LONGEST), LONGEST), _places(sampler))
 
@@ -198,8 +207,8 @@ def _length(sampler: Sampler, longest: int) -> Integers:
 
 
 def _places(sampler: Sampler) -> Integers:
-    """Returns no places for half of the numbers, and 1 to 9 for the others."""
-    return (1 + sampler.below(MAX_PLACES)) * sampler.one_in(2)
+    """Returns no places for a quarter of the numbers, and 1 to 9 for the others."""
+    return (1 + sampler.below(MAX_PLACES)) * ~sampler.one_in(4)
 
 
 KINDS: dict[str, Kind] = {
@@ -213,4 +222,5 @@ KINDS: dict[str, Kind] = {
     "negative": _negative,
     "nearly equal": _nearly_equal,
     "small factors": _small_factors,
+    "unlike places": _unlike_places,
 }

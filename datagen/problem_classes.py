@@ -1,0 +1,245 @@
+"""Classes of problems: by lengths, places, signs, carries, and what is near a power of ten or zero.
+
+A table has rows and columns; a cell of it, with an operation, is a class. Every problem belongs to
+one cell of a table or, where its columns are the numbers of a problem, to one in each column.
+Shapes: 4 operations, R rows, C columns.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen.arithmetic import MAX_PLACES, OPERATIONS, Number, Operation, Problem, answer
+
+MOST_DIGITS = 20  # longer numbers count as one length
+MOST_CARRIES = 12
+MOST_RUN = 5  # zeros or nines in a row
+
+Counts: TypeAlias = dict[str, NDArray[np.int64]]  # by table, (4, R, C)
+Cells: TypeAlias = Iterable[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The rows or columns of a table."""
+
+    name: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A way to divide all problems into classes.
+
+    `cells` returns the rows and columns to which a problem with this answer belongs.
+    """
+
+    title: str
+    rows: Axis
+    columns: Axis
+    cells: Callable[[Problem, Number | None], Cells]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape of its counts, (4, R, C)."""
+        return len(OPERATIONS), len(self.rows.labels), len(self.columns.labels)
+
+
+def count_classes(problems: Iterable[Problem]) -> Counts:
+    """Returns how many of the problems belong to each class of each table."""
+    frequencies: Counter[tuple[str, int, int, int]] = Counter()
+    for problem in problems:
+        code, value = OPERATIONS.index(problem.op), answer(problem)
+        for name, table in TABLES.items():
+            for row, column in table.cells(problem, value):
+                frequencies[name, code, row, column] += 1
+    counts = {name: np.zeros(table.shape, np.int64) for name, table in TABLES.items()}
+    for (name, *cell), count in frequencies.items():
+        counts[name][tuple(cell)] = count
+    return counts
+
+
+def digits(number: Number) -> str:
+    """Returns the digits of a number from the first that is not 0, without the 0 of `5.0`: at least
+    one digit."""
+    units = abs(number.units)
+    return str(units // 10 if number.places == 1 and units % 10 == 0 else units)
+
+
+def longest_carry_chain(problem: Problem, value: Number | None) -> int:
+    """Returns the largest number of columns next to each other that all carry something.
+
+    In a sum these are the columns of the two terms, in a difference those in which something is
+    borrowed. In a product the products of two digits are added column by column; in a quotient
+    those of the divisor and the rounded quotient.
+    """
+    a, b = problem.a, problem.b
+    if problem.op in (Operation.MUL, Operation.DIV):
+        factor = a if problem.op is Operation.MUL else value
+        return _longest_chain(_product_columns(factor, b)) if factor else 0
+    scale = max(a.places, b.places)
+    x, y = a.scaled(scale), b.scaled(scale)
+    if problem.op is Operation.SUB:
+        y = -y
+    if (x < 0) != (y < 0):  # the larger magnitude is the sum of the smaller and the difference
+        x, y = x + y, min(abs(x), abs(y))
+    return _longest_chain(_columns(_spread(x) + _spread(y)))
+
+
+_BASE = 4  # digits that a column's sum may have: it is at most 81 times the digits of an operand
+
+
+def _spread(number: int) -> int:
+    """Returns the number with its digits read in base 10**_BASE."""
+    return int("".join(digit.zfill(_BASE) for digit in str(abs(number))))
+
+
+def _product_columns(x: Number, y: Number) -> list[int]:
+    """Returns the sums of the products of digits, column by column from the lowest."""
+    return _columns(_spread(x.units) * _spread(y.units))
+
+
+def _columns(spread: int) -> list[int]:
+    text = str(spread)
+    return [int(text[max(0, end - _BASE) : end]) for end in range(len(text), 0, -_BASE)]
+
+
+def _longest_chain(columns: Iterable[int]) -> int:
+    """Returns how many columns in a row carry something at most; the lowest comes first."""
+    longest = chain = carry = 0
+    for column in columns:
+        carry = (column + carry) // 10
+        chain = chain + 1 if carry else 0
+        longest = max(longest, chain)
+    return longest
+
+
+POWER_LABELS = ("farther", "within 10%", "within 1%", "within 0.1%", "a power")
+
+
+def nearness(number: Number) -> int:
+    """Returns the index in POWER_LABELS of a number's distance from the nearest power of ten."""
+    units = abs(number.units)
+    if not units:
+        return 0
+    above = 10 ** len(str(units))
+    below = above // 10
+    if units == below:
+        return len(POWER_LABELS) - 1
+    return sum(
+        (units - below) * percent <= below or (above - units) * percent <= above
+        for percent in (10, 100, 1000)
+    )
+
+
+def longest_run(number: Number, digit: str) -> int:
+    """Returns how often a digit occurs in a row at most, the zeros at the end apart."""
+    text, length = digits(number).rstrip("0"), 0
+    while digit * (length + 1) in text:
+        length += 1
+    return length
+
+
+def _lengths(problem: Problem, value: Number | None) -> Cells:
+    a, b = (min(len(digits(number)), MOST_DIGITS) - 1 for number in (problem.a, problem.b))
+    return [(a, b)]
+
+
+def _places(problem: Problem, value: Number | None) -> Cells:
+    return [(problem.a.places, problem.b.places)]
+
+
+def _signs(problem: Problem, value: Number | None) -> Cells:
+    a, b = (1 + (n.units > 0) - (n.units < 0) for n in (problem.a, problem.b))
+    return [(a, b)]
+
+
+def _answer_places(problem: Problem, value: Number | None) -> Cells:
+    return [(problem.places - 1, 0)]
+
+
+def _carries(problem: Problem, value: Number | None) -> Cells:
+    return [(min(longest_carry_chain(problem, value), MOST_CARRIES), 0)]
+
+
+def _of_each(measure: Callable[[Number], int], most: int) -> Callable[..., Cells]:
+    """Returns the cells of a measure of A, of B and of the answer; nan has none."""
+
+    def cells(problem: Problem, value: Number | None) -> Cells:
+        numbers = (problem.a, problem.b, value)
+        return [(min(measure(n), most), column) for column, n in enumerate(numbers) if n]
+
+    return cells
+
+
+def _answers(problem: Problem, value: Number | None) -> Cells:
+    if value is None:
+        return [(0, 0)]
+    length = min(len(digits(value)), MOST_DIGITS) if value.units else 0
+    return [(1 + length, int(value.units < 0))]
+
+
+def _numbers(name: str, first: int, last: int, more: bool = False) -> Axis:
+    """Returns the axis of all numbers from first to last, or to `last or more`."""
+    labels = [str(number) for number in range(first, last + 1)]
+    return Axis(name, (*labels[:-1], f"{last}+" if more else labels[-1]))
+
+
+_NONE = Axis("", ("",))
+_NUMBERS = Axis("of", ("A", "B", "answer"))
+_SIGNS = ("-", "0", "+")
+TABLES: dict[str, Table] = {
+    "lengths": Table(
+        "lengths of the operands",
+        _numbers("digits of A", 1, MOST_DIGITS, more=True),
+        _numbers("digits of B", 1, MOST_DIGITS, more=True),
+        _lengths,
+    ),
+    "places": Table(
+        "places of the operands",
+        _numbers("places of A", 0, MAX_PLACES),
+        _numbers("places of B", 0, MAX_PLACES),
+        _places,
+    ),
+    "signs": Table(
+        "signs of the operands", Axis("sign of A", _SIGNS), Axis("sign of B", _SIGNS), _signs
+    ),
+    "answer-places": Table(
+        "places of the answer", _numbers("places", 1, MAX_PLACES), _NONE, _answer_places
+    ),
+    "carries": Table(
+        "longest chain of carries",
+        _numbers("columns", 0, MOST_CARRIES, more=True),
+        _NONE,
+        _carries,
+    ),
+    "powers": Table(
+        "nearness to a power of ten",
+        Axis("distance", POWER_LABELS),
+        _NUMBERS,
+        _of_each(nearness, len(POWER_LABELS) - 1),
+    ),
+    "zeros": Table(
+        "zeros in a row inside a number",
+        _numbers("zeros", 0, MOST_RUN, more=True),
+        _NUMBERS,
+        _of_each(partial(longest_run, digit="0"), MOST_RUN),
+    ),
+    "nines": Table(
+        "nines in a row",
+        _numbers("nines", 0, MOST_RUN, more=True),
+        _NUMBERS,
+        _of_each(partial(longest_run, digit="9"), MOST_RUN),
+    ),
+    "answers": Table(
+        "length and sign of the answer",
+        Axis("digits", ("nan", "0", *_numbers("", 1, MOST_DIGITS, more=True).labels)),
+        Axis("sign", ("+", "-")),
+        _answers,
+    ),
+}
