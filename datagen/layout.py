@@ -24,7 +24,7 @@ from datagen.slots import (
     get,
 )
 
-_PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,99}?)([-+*/])([-0-9.]{10,99})\)=")
+_PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
 
 
 def shape_of(prompt: str) -> Shape | None:
@@ -326,3 +326,38 @@ def _digit_slot(plan: Layout, digits: Sequence[int], index: int) -> tuple[Slot, 
     position = plan.result[index]
     column = plan.slots[position].column
     return Slot(Kind.ANSWER_DIGIT, 0, column, 0, column, (position,)), chr(digits[index])
+
+
+def work_length(shape: Shape) -> int:
+    """Returns the number of slots of a layout, questions included, without making it.
+
+    A product of two operands of 100 digits has some 20,000.
+    """
+    n_a, n_b = shape.a_digits, shape.b_digits
+    places = "" if shape.places == DEFAULT_PLACES else str(shape.places)
+    question = len(f"${places}(+)=") + shape.a_width + shape.b_width
+    if shape.op == Operation.MUL:
+        work = 2 + n_a + n_b + 2 * n_b * (1 + n_a)
+        drop = max(0, shape.a_places + shape.b_places - shape.places)
+        work += 1 if drop > n_a + n_b else _result_length(n_a + n_b, drop, extra=1)
+    elif shape.op == Operation.DIV:
+        width = max(n_b, MIN_DIVISOR)
+        n_row = n_a - n_b + shape.b_places - shape.a_places + shape.places + 2
+        work = 2 + n_a + width + 1
+        if shape.by_zero:
+            return question + work + len(":n=")
+        if n_row <= 0:
+            work += 1
+        else:
+            work += 1 + width + 1 + n_row * (2 * width + 4) + 2 + n_row
+    else:
+        d = max(shape.a_places, shape.b_places)
+        drop = max(0, d - shape.places)
+        n = max(n_a + d - shape.a_places, n_b + d - shape.b_places, drop)
+        work = 3 + 3 * (n + 1) + _result_length(n + 1, drop)
+    return question + work + len("+=")
+
+
+def _result_length(digits: int, drop: int, extra: int = 0) -> int:
+    """Returns the length of the last rows, whose exact one has this many digits."""
+    return 1 + digits + (2 + digits + extra - drop if drop else 0)
