@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import pytest
 
 pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` installs it")
 
+from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster
 
 from calcgpt.recipe import load_recipe
@@ -58,20 +58,8 @@ def train_on_ray(
     ]
     # Not pytest's folder: the paths of sockets must be short.
     with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        own_ray = {
-            **os.environ,
-            "RAY_TMPDIR": folder,
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": secrets.token_hex(32),  # otherwise Ray writes one to the home folder
-        }
-        return subprocess.run(
-            command,
-            cwd=out.parent,
-            env=environment or own_ray,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
+        own_ray = {**os.environ, "RAY_TMPDIR": folder}
+        return run(command, TRAINING + RAY, cwd=out.parent, env=environment or own_ray)
 
 
 def losses(out: Path) -> list[float]:
