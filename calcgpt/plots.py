@@ -252,7 +252,7 @@ def _heat_map(axes: Axes, table: Lengths) -> None:
     axes.imshow(shares, vmin=0, vmax=1, cmap=HEAT_MAP, origin="lower")
     for a, b in np.argwhere(n):
         wrong = n[a, b] - right[a, b]
-        text = _short(n[a, b]) + (f"\n✗{_short(wrong)}" if wrong else "")
+        text = short_count(n[a, b]) + (f"\n✗{short_count(wrong)}" if wrong else "")
         colour = "black" if shares[a, b] > 0.55 else "white"
         axes.text(b, a, text, ha="center", va="center", color=colour, fontsize=9)
     axes.set(xticks=range(len(n)), yticks=range(len(n)))
@@ -300,6 +300,6 @@ def _title(record: Record) -> str:
     )
 
 
-def _short(count: int) -> str:
+def short_count(count: int) -> str:
     """Format a count below a million in at most five characters: 9,876 or 12k."""
     return f"{count:,}" if count < 10_000 else f"{count // 1000:,}k"

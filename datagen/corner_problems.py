@@ -25,8 +25,13 @@ Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 
 
 def corner(words: Words) -> ProblemArray:
-    """Returns n problems of all KINDS, equally likely, from words of shape (WORDS, n)."""
-    return mixture(words, [partial(of_kind, kind) for kind in KINDS.values()])
+    """Returns n problems of all KINDS from words of shape (WORDS, n).
+
+    They are equally likely, except that those with unlike places, which have the most classes, are
+    drawn four times as often.
+    """
+    kinds = [*KINDS.values(), *[_unlike_places] * 3]
+    return mixture(words, [partial(of_kind, kind) for kind in kinds])
 
 
 def of_kind(kind: Kind, words: Words) -> ProblemArray:

@@ -182,4 +182,68 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
         click.echo(str(file))
 
 
-COMMANDS = [ablate, compare, sweep]
+@click.command()
+@click.argument("recipe")
+@click.option(
+    "--n",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(1, 10**8),
+    help="Number of problems to draw.",
+)
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
+@click.option(
+    "--digits",
+    type=click.IntRange(1, 100),
+    help="Count only problems whose operands have at most so many digits.  [default: all]",
+)
+@click.option(
+    "--scored", type=PATH, help="A file of scored problems: how exact a model is in each class."
+)
+@click.option("--out", type=PATH, help="Draw heat maps in this folder.")
+@set_option("Override a field of the recipe: data.mixture.edge=0.5.")
+@json_option("Write the numbers to this file.")
+@quiet_option
+def coverage(
+    recipe: str,
+    n: int,
+    seed: int,
+    digits: int | None,
+    scored: Path | None,
+    out: Path | None,
+    overrides: tuple[str, ...],
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Count how often RECIPE draws each class of problems in training.
+
+    The classes are those of each operation by lengths, places and signs of the operands, longest
+    chain of carries, nearness to a power of ten, and zeros and nines in a row. A class is rare if
+    it is drawn less than once in 20,000 problems.
+
+    A file of scored problems has a JSON object a line, with `prompt`, such as
+    $(0000000012+0000000003)=, and `right`, true or false.
+    """
+    from tqdm import tqdm
+
+    from calcgpt.errors import ConfigError
+    from calcgpt.lab.coverage import measure
+    from calcgpt.lab.coverage_plots import draw_coverage
+    from calcgpt.recipe import load_recipe
+    from datagen.files import write_json
+
+    data = load_recipe(recipe, overrides).data
+    if data is None:
+        raise ConfigError(f"the recipe {recipe} has no [data] section: it draws no problems")
+    with tqdm(total=n, unit="problem", disable=quiet, leave=False) as bar:
+        measured = measure(recipe, data, n, seed, digits, scored, bar.update)
+    files = draw_coverage(out, measured) if out else []
+    if json_file:
+        write_json(json_file, measured.record())
+        files.append(json_file)
+    click.echo(measured.table())
+    for file in files:
+        click.echo(str(file))
+
+
+COMMANDS = [ablate, compare, coverage, sweep]
