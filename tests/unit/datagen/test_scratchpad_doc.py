@@ -1,0 +1,42 @@
+"""The lines of docs/SCRATCHPAD.md are what the code writes."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from datagen import notation
+from datagen.arithmetic import answer
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.work import render, render_lines
+
+DOC = (Path(__file__).parents[3] / "docs" / "SCRATCHPAD.md").read_text("utf-8")
+LINES = re.findall(r"^(\$\d?\(\S+)(?: +(.*))?$", DOC, flags=re.M)
+
+
+@pytest.mark.parametrize(("line", "equation"), LINES)
+def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
+    prompt = line[: line.index("=") + 1]
+    assert render([prompt.encode()]) == [line.encode()]
+    if equation:
+        problem = notation.parse_prompt(prompt)
+        a, b = (notation.number_text(number) for number in (problem.a, problem.b))
+        assert equation == f"{a} {problem.op} {b} = {notation.answer_text(answer(problem))}"
+
+
+def test_the_pieces_of_a_table_are_the_work() -> None:
+    for title in ("Sums", "Quotients"):
+        [text] = re.findall(rf"^### {title}\n(.*?)(?=^#|\Z)", DOC, flags=re.M | re.S)
+        [line] = re.findall(r"^(\$\S+)$", text, flags=re.M)
+        cells = [row.split("|")[1] for row in text.splitlines() if row.startswith("| `")]
+        pieces = "".join("".join(re.findall(r"`([^`]+)`", cell)) for cell in cells)
+        assert line.split("=")[1] in (pieces, pieces + "+")  # the sign that ends it is left out
+
+
+def test_the_mean_length_is_as_stated() -> None:
+    [problems] = distribution("blog")(bit_generator(0, 0, 0), 20_000)
+    lengths = [len(line) for line in render_lines(problems).splitlines()]
+    assert 79 < np.mean(lengths) < 80
+    assert "about 80 characters" in DOC
