@@ -115,6 +115,10 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
             f"export to onnx does not support attention {model.config.attention!r}, which inserts "
             "tokens of its own into the text"
         )
+    if model.config.position == "coordinates":
+        raise ConfigError(
+            "export to onnx does not support position 'coordinates', which reads the text"
+        )
     if model.config.block_size < 4:  # the length of the example below
         raise ConfigError("export to onnx needs a block_size of 4 or more")
     # The exporter takes a size of 0 or 1 for a constant. A size of 2 stands for any size; that

@@ -13,6 +13,7 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
+from calcgpt.errors import ConfigError
 from calcgpt.inference.onnx_graph import input_output_names, new_session, to_onnx
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, build_model
@@ -147,3 +148,9 @@ def test_a_session_has_the_requested_threads(tiny_graph: bytes) -> None:
     for threads, expected in ((3, 3), (None, torch.get_num_threads())):
         options = new_session(tiny_graph, threads).get_session_options()
         assert options.intra_op_num_threads == expected
+
+
+def test_coordinates_are_refused_in_one_line() -> None:
+    model = build_model(ModelConfig(n_layer=1, position="coordinates"), 24)
+    with pytest.raises(ConfigError, match="does not support position 'coordinates'"):
+        to_onnx(model)
