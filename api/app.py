@@ -43,9 +43,9 @@ exact value never replaces the model's answer.
 
 Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
-`out-of-range` and `division-by-zero`, each with its position in the expression; `wrong-answer`,
-`invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `unauthorized`, `too-large`,
-`too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
+`out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
+`wrong-answer`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`,
+`unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
 

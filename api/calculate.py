@@ -28,7 +28,8 @@ from api.schemas import (
 )
 from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
 from calcgpt.errors import ExpressionError
-from calcgpt.inference.calculator import Calculation, Calculator, Computation, Question
+from calcgpt.inference.calculator import Calculator, Computation, Question
+from calcgpt.inference.results import Calculation
 
 STREAM = (
     "Server-sent events. `start`: the nodes; `node`: the model begins a node; `token`: a character "
@@ -38,7 +39,7 @@ STREAM = (
 STREAM_EXAMPLE = {
     "schema": EVENT_SCHEMA,
     "example": (
-        'event: start\ndata: {"expression":"12.5+3","model":"steps","nodes":'
+        'event: start\ndata: {"expression":"12.5+3","model":"steps","places":2,"nodes":'
         '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'
         'event: node\ndata: {"node":0,"problem":"12.5+3","prompt":"$(00000012.5+0000000003)="}\n\n'
         'event: token\ndata: {"node":0,"text":"x","probability":0.9999}\n\n'
@@ -65,7 +66,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression."""
         calculator = service.calculator(body.model)
-        computation = calculator.begin(body.expression)
+        computation = calculator.begin(body.expression, body.places, body.unproven)
         stack.enter_context(service.admission.enter())
         work = answer(service, calculator, computation, body.on_wrong)
         return await service.while_connected(request, work)
@@ -92,7 +93,7 @@ def router(service: Service) -> APIRouter:
     async def calculate_stream(body: CalculateRequest, stack: RequestStack) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
         calculator = service.calculator(body.model)
-        computation = calculator.begin(body.expression)
+        computation = calculator.begin(body.expression, body.places, body.unproven)
         stack.enter_context(service.admission.enter())
         return EventStream(_stream(service, calculator, computation, body.on_wrong))
 
@@ -158,15 +159,16 @@ async def _ask(
 
 
 async def _batch(service: Service, calculator: Calculator, body: BatchRequest) -> BatchResponse:
-    items = (_item(service, calculator, text, body.on_wrong) for text in body.expressions)
+    items = (_item(service, calculator, text, body) for text in body.expressions)
     return BatchResponse(items=await asyncio.gather(*items))
 
 
 async def _item(
-    service: Service, calculator: Calculator, text: str, on_wrong: OnWrong
+    service: Service, calculator: Calculator, text: str, body: BatchRequest
 ) -> BatchItem:
     try:
-        calculation = await answer(service, calculator, calculator.begin(text), on_wrong)
+        computation = calculator.begin(text, body.places, body.unproven)
+        calculation = await answer(service, calculator, computation, body.on_wrong)
     except ExpressionError as error:
         problem = of_expression(error)
     except ProblemError as error:
@@ -181,7 +183,8 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     nodes, model = computation.outline, calculator.checkpoint.name
-    yield _event(Start(expression=nodes[-1].expression, model=model, nodes=nodes))
+    expression, places = nodes[-1].expression, computation.places
+    yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
     work = partial(answer, service, calculator, computation, on_wrong)
     async with aclosing(service.follow(work)) as events:
         async for event in events:

@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from calcgpt.inference.calculator import (
+from calcgpt.inference.results import (
     EXAMPLE,
     EXAMPLE_PROMPT,
     EXAMPLE_WORK,
@@ -23,6 +23,7 @@ from calcgpt.inference.calculator import (
     Node,
     Span,
 )
+from datagen.arithmetic import MAX_PLACES, USUAL_PLACES
 
 OnWrong = Literal["report", "error"]
 ON_WRONG: Any = Field(
@@ -34,7 +35,19 @@ MODEL = Field(
     None, description="a name from /v1/models; null means the default", examples=["steps"]
 )
 EXPRESSION = Field(
-    description="numbers of at most two decimal places, + - * / ( )", examples=["12.5+3"]
+    description="numbers of at most nine decimal places, + - * / ( )", examples=["12.5+3"]
+)
+PLACES = Field(
+    None,
+    ge=1,
+    le=MAX_PLACES,
+    description="decimal places that each operation is rounded to; null means `default_places` of "
+    "the model",
+)
+UNPROVEN = Field(
+    False,
+    description="whether to ask the model also about numbers and places for which it was not "
+    "measured; then `proven` of the response says if there were any",
 )
 
 
@@ -49,6 +62,8 @@ class CalculateRequest(Input):
 
     expression: str = EXPRESSION
     model: str | None = MODEL
+    places: int | None = PLACES
+    unproven: bool = UNPROVEN
     on_wrong: OnWrong = ON_WRONG
 
     model_config = ConfigDict(
@@ -69,6 +84,8 @@ class BatchRequest(Input):
         min_length=1, description="at most `max_items`, a setting", examples=[["12.5+3", "1/0"]]
     )
     model: str | None = MODEL
+    places: int | None = PLACES
+    unproven: bool = UNPROVEN
     on_wrong: OnWrong = ON_WRONG
 
 
@@ -126,7 +143,17 @@ class Domain(BaseModel):
     """The problems that a model can be given."""
 
     operations: list[str] = ["+", "-", "*", "/"]
-    decimal_places: int = Field(2, description="most decimal places of an operand")
+    decimal_places: int = Field(
+        USUAL_PLACES, description="most decimal places of an operand, and of an answer"
+    )
+    default_places: int = Field(
+        USUAL_PLACES, description="decimal places of an answer, if the request does not say"
+    )
+    digits: int | None = Field(
+        None,
+        description="most significant digits of an operand; `unproven` lifts this limit and that "
+        "of the places; null for a model whose notation has a fixed width",
+    )
     max_characters: int = Field(description="most characters of an operand")
     below: int | None = Field(
         description="operands are smaller than this in magnitude; null means no such bound"
@@ -188,6 +215,7 @@ class Start(BaseModel):
 
     expression: str
     model: str
+    places: int
     nodes: list[Span]
 
 

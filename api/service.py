@@ -23,7 +23,8 @@ from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
-from datagen.notation import WIDTH
+from calcgpt.inference.limits import AnyWidth, FixedWidth
+from datagen.notation import MAX_WIDTH, WIDTH
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,6 @@ class LoadedModel:
 
     def describe(self, default: bool) -> Model:
         """Returns its entry in /v1/models."""
-        domain = None
-        if self.calculator:
-            below = self.calculator.domain.below
-            domain = Domain(max_characters=WIDTH, below=below, works_in_steps=below is not None)
         scores = self.checkpoint.metrics.get("test")
         names = ("n", "char_accuracy", "exact_match", "by_operation")
         return Model(
@@ -61,11 +58,26 @@ class LoadedModel:
             description=self.checkpoint.recipe.description,
             parameters=self.checkpoint.model.n_parameters(),
             engine=self.engine,
-            domain=domain,
+            domain=_domain(self.calculator.limits) if self.calculator else None,
             metrics={name: scores[name] for name in names if name in scores}
             if isinstance(scores, dict)
             else None,
         )
+
+
+def _domain(limits: FixedWidth | AnyWidth) -> Domain:
+    """Returns the limits of a model as /v1/models describes them."""
+    if isinstance(limits, FixedWidth):
+        below = limits.below
+        return Domain(max_characters=WIDTH, below=below, works_in_steps=below is not None)
+    return Domain(
+        decimal_places=limits.domain.places,
+        default_places=limits.default_places,
+        digits=limits.domain.digits,
+        max_characters=MAX_WIDTH,
+        below=None,
+        works_in_steps=True,
+    )
 
 
 Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; may block

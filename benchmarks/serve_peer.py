@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.export.hf_classes import hf_class_of
-from calcgpt.inference.calculator import read_answer
+from calcgpt.inference.results import read_answer
 from datagen.arithmetic import Operation, Problem
 from datagen.notation import number_from_text, render_prompt
 

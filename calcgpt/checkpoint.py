@@ -1,6 +1,7 @@
 """Checkpoints: folders of plain files. Nothing is pickled.
 
-config.json         the recipe, the package version, and the SHA-256 of it and of the next two
+config.json         the recipe, the package version, the domain for which the model was measured (if
+                    it was), and the SHA-256 of all this and of the next two files
 tokenizer.json      the vocabulary
 model.safetensors   the weights
 metrics.json        the scores, and the data they were measured on
@@ -22,7 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from calcgpt import __version__
-from calcgpt.config import Recipe
+from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import OPERATIONS, Scores, read_scores
@@ -33,6 +34,7 @@ from calcgpt.tables import markdown_table
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+DOMAIN = "domain"  # the key of config.json
 METRICS, CARD = "metrics.json", "README.md"
 SPLITS = {
     "validation": "validation, greedy",
@@ -46,13 +48,17 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Checkpoint:
-    """A model with its recipe, its tokenizer and its metrics."""
+    """A model with its recipe, its tokenizer and its metrics.
+
+    `domain` says for which problems it was measured; None if it was not.
+    """
 
     name: str
     recipe: Recipe
     tokenizer: Tokenizer
     model: LanguageModel
     metrics: dict[str, Any]
+    domain: Domain | None = None
 
     def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
         """Writes the folder, whole or not at all.
@@ -66,6 +72,8 @@ class Checkpoint:
             for name, content in tensors.items():
                 _save_tensors(content, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
+            if self.domain:
+                config[DOMAIN] = self.domain.model_dump()
             hashes = {name: sha256(staging / name) for name in (TOKENIZER, *tensors)}
             hashes[CONFIG] = _config_sha256(config)
             write_json(staging / CONFIG, {**config, "sha256": hashes})
@@ -76,13 +84,13 @@ class Checkpoint:
     def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
         """Loads a folder. Raises CheckpointError, which names the file, if one is missing or
         damaged or does not fit the others."""
-        recipe, hashes = _load_config(folder)
+        recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         tensors = load_tensors(folder, WEIGHTS, hashes)
         model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         name, metrics = folder.resolve().name, load_metrics(folder)
-        return cls(name, recipe, tokenizer, model.to(device).eval(), metrics)
+        return cls(name, recipe, tokenizer, model.to(device).eval(), metrics, domain)
 
 
 def load_tensors(
@@ -91,11 +99,22 @@ def load_tensors(
     """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
     file is missing or has another hash than `config.json` says."""
     path = folder / name
-    _check_hash(path, _load_config(folder)[1] if hashes is None else hashes)
+    _check_hash(path, _load_config(folder)[2] if hashes is None else hashes)
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {_one_line(error)}") from None
+
+
+def save_domain(folder: Path, domain: Domain) -> None:
+    """Records in a checkpoint for which problems its model was measured. Raises CheckpointError if
+    its `config.json` is missing or damaged."""
+    _load_config(folder)
+    content = read_json(folder / CONFIG, CheckpointError)
+    hashes = content.pop("sha256")
+    content[DOMAIN] = domain.model_dump()
+    hashes[CONFIG] = _config_sha256(content)
+    write_json(folder / CONFIG, {**content, "sha256": hashes})
 
 
 def load_metrics(folder: Path) -> dict[str, Any]:
@@ -280,8 +299,8 @@ def _config_sha256(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
-    """Returns the recipe, and the SHA-256 of each file by name."""
+def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
+    """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
     path = folder / CONFIG
     content = read_json(path, CheckpointError)
     hashes = content.pop("sha256", None)
@@ -290,8 +309,10 @@ def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
     if hashes.get(CONFIG) != _config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
     content.pop("calcgpt_version", None)
+    domain = content.pop(DOMAIN, None)
     try:
-        return build(Recipe, content, str(path)), hashes
+        measured = None if domain is None else build(Domain, domain, f"{path}: {DOMAIN}")
+        return build(Recipe, content, str(path)), measured, hashes
     except ConfigError as error:
         raise CheckpointError(str(error)) from None
 

@@ -246,11 +246,25 @@ class DataConfig(Section):
         return self.format in ("loose-steps", "steps")
 
     @property
+    def any_width(self) -> bool:
+        """Whether worked steps are as wide as the problem needs."""
+        return self.format in ("loose-scratchpad", "scratchpad")
+
+    @property
     def work_digits(self) -> int | None:
         """Digits of a number in worked steps of a fixed width, or None for other formats."""
         if not self._has_width:
             return None
         return DEFAULT_DIGITS if self.digits is None else self.digits
+
+
+class Domain(Section):
+    """The problems for which a model was measured."""
+
+    digits: int = Field(
+        ge=1, le=100, description="most significant digits of an operand, its point left out"
+    )
+    places: int = Field(ge=1, le=9, description="most places of an operand, and of an answer")
 
 
 class Recipe(Section):
@@ -266,8 +280,13 @@ class Recipe(Section):
     data: DataConfig | None = Field(None, description="what to train on without a data folder")
 
     @property
+    def any_width(self) -> bool:
+        """Whether the problems have worked steps that are as wide as they need."""
+        return self.data is not None and self.data.any_width
+
+    @property
     def work_digits(self) -> int | None:
-        """Digits of a number in the worked steps of the problems, or None without steps."""
+        """Digits of a number in worked steps of a fixed width, or None for other problems."""
         return self.data.work_digits if self.data else None
 
     @model_validator(mode="after")

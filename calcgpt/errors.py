@@ -31,6 +31,7 @@ class ExpressionErrorKind(StrEnum):
     TOO_DEEP = "too-deep"
     TOO_MANY_PLACES = "too-many-places"
     OUT_OF_RANGE = "out-of-range"
+    UNPROVEN = "unproven"  # the model was not measured for it
     DIVISION_BY_ZERO = "division-by-zero"
 
 

@@ -6,6 +6,7 @@ Shapes: n is the number of problems in an array.
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,21 @@ def answer(problem: Problem) -> Number | None:
         return Number(numerator)
     units = divide_half_even(numerator * 10**problem.places, denominator)
     return Number.from_units(units, problem.places, point=True)
+
+
+def is_rounded(problem: Problem) -> bool:
+    """Whether the answer differs from the exact result. Dividing by zero has none."""
+    value = answer(problem)
+    if value is None:
+        return False
+    a, b = (Fraction(number.units, 10**number.places) for number in (problem.a, problem.b))
+    exact = {
+        Operation.ADD: lambda: a + b,
+        Operation.SUB: lambda: a - b,
+        Operation.MUL: lambda: a * b,
+        Operation.DIV: lambda: a / b,
+    }[problem.op]()
+    return exact != Fraction(value.units, 10**value.places)
 
 
 COLUMNS = ("a", "a_point", "op", "b", "b_point", "places")  # of a ProblemArray

@@ -1,6 +1,6 @@
 """Expressions for tests, and their value by a second, naive implementation.
 
-The value is a `Fraction`, rounded to two places after each operation, with the notation's rule of
+The value is a `Fraction`, rounded to some places after each operation, with the notation's rule of
 when a result is written with a point. Python's own grammar takes the expression apart.
 """
 
@@ -23,32 +23,32 @@ class Value:
     def __str__(self) -> str:
         """As Python writes the int or the float, the float from exact digits."""
         sign = "-" if self.fraction < 0 else ""
-        hundredths = abs(self.fraction) * 100
-        assert hundredths.denominator == 1
-        digits = str(hundredths.numerator).zfill(3)
-        whole, places = digits[:-2], digits[-2:]
+        units = abs(self.fraction) * 10**9
+        assert units.denominator == 1
+        digits = str(units.numerator).zfill(10)
+        whole, places = digits[:-9], digits[-9:]
         if not self.point:
-            assert places == "00"
+            assert places == "0" * 9
             return f"{sign}{whole}"
-        return f"{sign}{whole}.{places[0]}{places[1].strip('0')}"
+        return f"{sign}{whole}.{places[0]}{places[1:].rstrip('0')}"
 
 
-def value_of(typed: str, largest: int) -> Value:
-    """The value of an expression in ASCII. Raises ZeroDivisionError, and OverflowError where an
-    operand has more than `largest` characters."""
-    return _value(ast.parse(typed.strip(), mode="eval").body, typed.strip(), largest)
+def value_of(typed: str, largest: int, places: int = 2) -> Value:
+    """The value of an expression in ASCII, each operation rounded to so many places. Raises
+    ZeroDivisionError, and OverflowError where an operand has more than `largest` characters."""
+    return _value(ast.parse(typed.strip(), mode="eval").body, typed.strip(), largest, places)
 
 
-def _value(node: ast.expr, typed: str, largest: int) -> Value:
+def _value(node: ast.expr, typed: str, largest: int, places: int) -> Value:
     match node:
         case ast.BinOp(left, op, right):
-            a, b = (_operand(part, typed, largest) for part in (left, right))
-            return _operate(a, op, b)
+            a, b = (_operand(part, typed, largest, places) for part in (left, right))
+            return _operate(a, op, b, places)
         case ast.UnaryOp(ast.USub(), part) if _is_operation(part):  # 0-(...)
             zero = Value(Fraction(0), False)
-            return _operate(zero, ast.Sub(), _operand(part, typed, largest))
+            return _operate(zero, ast.Sub(), _operand(part, typed, largest, places), places)
         case ast.UnaryOp(ast.USub(), part):
-            number = _value(part, typed, largest)
+            number = _value(part, typed, largest, places)
             return Value(-number.fraction, number.point)
         case ast.Constant():
             text = ast.get_source_segment(typed, node)
@@ -64,14 +64,14 @@ def _is_operation(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp)
 
 
-def _operand(node: ast.expr, typed: str, largest: int) -> Value:
-    value = _value(node, typed, largest)
+def _operand(node: ast.expr, typed: str, largest: int, places: int) -> Value:
+    value = _value(node, typed, largest, places)
     if len(str(value)) > largest:
         raise OverflowError(typed)
     return value
 
 
-def _operate(a: Value, op: ast.operator, b: Value) -> Value:
+def _operate(a: Value, op: ast.operator, b: Value, places: int) -> Value:
     point = a.point or b.point
     match op:
         case ast.Add():
@@ -82,7 +82,7 @@ def _operate(a: Value, op: ast.operator, b: Value) -> Value:
             exact = a.fraction * b.fraction
         case _:
             exact, point = a.fraction / b.fraction, True
-    return Value(Fraction(round(exact * 100), 100), point)  # ties to even
+    return Value(Fraction(round(exact * 10**places), 10**places), point)  # ties to even
 
 
 def numbers(largest: int = 9_999_999) -> st.SearchStrategy[str]:

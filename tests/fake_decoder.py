@@ -14,12 +14,12 @@ import torch
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.config import DataConfig, Domain, ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import Recipe
-from datagen import notation, steps
+from datagen import notation, steps, work
 from datagen.arithmetic import Operation
 
 TEXT_BLOCK_SIZE = 64  # context of `text_model`, in tokens
@@ -95,6 +95,12 @@ def right(digits: int | None) -> Callable[[str], str]:
     return completion
 
 
+def right_at_any_width(prompt: str) -> str:
+    """The completion, in worked steps of any width, of a model that is always right."""
+    [line] = work.render([prompt.encode()])
+    return line.decode().removeprefix(prompt)
+
+
 def wrong_at(operation: Operation, digits: int | None = None) -> Callable[[str], str]:
     """The completions of a model that answers one operation with 42, and others rightly."""
     right_completion = right(digits)
@@ -107,7 +113,9 @@ def wrong_at(operation: Operation, digits: int | None = None) -> Callable[[str],
     return completion
 
 
-def completing_decoder(tokenizer: Tokenizer, completion: Callable[[str], str]) -> FakeDecoder:
+def completing_decoder(
+    tokenizer: Tokenizer, completion: Callable[[str], str], block_size: int = 512
+) -> FakeDecoder:
     """Returns a decoder that writes `completion(prompt)` after a prompt of the notation."""
     completion = lru_cache(10_000)(completion)
 
@@ -118,7 +126,7 @@ def completing_decoder(tokenizer: Tokenizer, completion: Callable[[str], str]) -
         following = completion(prompt + equals)[len(written) :][:1] or FILLER
         return int(tokenizer.encode(following)[0])
 
-    return FakeDecoder(tokenizer, next_token)
+    return FakeDecoder(tokenizer, next_token, block_size)
 
 
 def notation_checkpoint(digits: int | None = None, name: str = "fake") -> Checkpoint:
@@ -132,6 +140,24 @@ def notation_checkpoint(digits: int | None = None, name: str = "fake") -> Checkp
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     model = GPT(config, len(tokenizer)).eval()
     return Checkpoint(name, recipe, tokenizer, model, {"parameters": model.n_parameters()})
+
+
+def wide_checkpoint(domain: Domain | None = None, block_size: int = 512) -> Checkpoint:
+    """Returns a checkpoint of worked steps of any width for `completing_decoder`."""
+    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=block_size)
+    data = DataConfig(mixture={"blog": 1.0}, format="scratchpad")
+    recipe = Recipe(tokenizer="scratchpad", model=config, data=data)
+    tokenizer = TOKENIZERS[recipe.tokenizer]("")
+    model = GPT(config, len(tokenizer)).eval()
+    metrics = {"parameters": model.n_parameters()}
+    return Checkpoint("wide", recipe, tokenizer, model, metrics, domain)
+
+
+def wide_model(domain: Domain | None = None) -> LoadedModel:
+    """Returns a loaded model of worked steps of any width that is always right."""
+    checkpoint = wide_checkpoint(domain)
+    decoder = completing_decoder(checkpoint.tokenizer, right_at_any_width)
+    return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
 
 
 def calculator_model(

@@ -14,6 +14,7 @@ from calcgpt.cli.options import (
     named_paths,
     quiet_option,
 )
+from datagen.errors import UserError
 
 
 @click.command(name="eval")
@@ -56,6 +57,7 @@ def evaluate(
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation import report
+    from calcgpt.evaluation.evaluate import checker_of
     from calcgpt.inference.generate import Sampling
     from calcgpt.training.train import pick_device
     from datagen.files import write_json
@@ -73,7 +75,7 @@ def evaluate(
     if "first_faults" in record:
         click.echo(report.first_error_table(record))
     if errors:
-        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.work_digits))
+        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
 
 
 @click.command()
@@ -129,17 +131,35 @@ def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
 @click.command(context_settings={"ignore_unknown_options": True})  # -5+3 is not an option
 @click.argument("expression")
 @click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@click.option(
+    "--places",
+    type=click.IntRange(1, 9),
+    help="Decimal places of each answer.  [default: 8, or as many as the model was measured for]",
+)
+@click.option(
+    "--unproven",
+    is_flag=True,
+    help="Also ask about numbers and places for which the model was not measured.",
+)
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
-def calc(expression: str, checkpoint: str, work: bool) -> None:
+def calc(expression: str, checkpoint: str, places: int | None, unproven: bool, work: bool) -> None:
     """Answer EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    An expression has numbers with at most two decimal places, + - * /, parentheses and minus signs.
-    The model answers each operation. Its answer goes to stdout; stderr says where it is wrong.
+    An expression has numbers with at most nine decimal places, + - * /, parentheses and minus
+    signs. The model answers each operation. Its answer goes to stdout; stderr says where it is
+    wrong or rounded.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.errors import ExpressionError, ExpressionErrorKind
     from calcgpt.inference.calculator import Calculator
 
-    answer = Calculator(Checkpoint.load(resolve(checkpoint))).calculate(expression)
+    calculator = Calculator(Checkpoint.load(resolve(checkpoint)))
+    try:
+        answer = calculator.calculate(expression, places, unproven)
+    except ExpressionError as error:
+        if error.kind is not ExpressionErrorKind.UNPROVEN:
+            raise
+        raise UserError(f"{error}; --unproven asks all the same") from None
     click.echo(answer.written)
     for node in answer.nodes if work else ():
         if confidence := node.confidence:
@@ -148,8 +168,8 @@ def calc(expression: str, checkpoint: str, work: bool) -> None:
                 f"confidence: answer {confidence.answer:.4f}, "
                 f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
             )
-    for error in answer.errors:
-        click.echo(error, err=True)
+    for line in (*answer.notes, *answer.errors):
+        click.echo(line, err=True)
 
 
 @click.command()

@@ -21,16 +21,18 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
+from datagen import steps, work_errors
 from datagen.arithmetic import USUAL_PLACES
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
-from datagen.steps import StepKind, WrongCharacter, first_error_of_completion, n_digits
+from datagen.steps import StepKind, WrongCharacter, n_digits
 
 BATCH_SIZE = 500
 BEYOND = "beyond the notation"  # the steps have too few digits for the operands
@@ -171,14 +173,33 @@ class FirstError:
     character: WrongCharacter | None = None
 
 
-def first_error(line: Line, output: str, digits: int) -> FirstError | None:
-    """Returns the first error in an output whose steps have `digits` digits.
+# (prompt, output) -> the first wrong character; raises NotationError if the problem has no steps
+Checker = Callable[[str, str], WrongCharacter | None]
+
+
+def checker_of(recipe: Recipe) -> Checker | None:
+    """Returns the checker of the worked steps that a recipe teaches, or None without steps."""
+    if recipe.any_width:
+        return work_errors.first_error_of_completion
+    return None if recipe.work_digits is None else fixed_width_checker(recipe.work_digits)
+
+
+def fixed_width_checker(digits: int) -> Checker:
+    """Returns the checker of worked steps whose numbers have `digits` digits."""
+
+    def check(prompt: str, output: str) -> WrongCharacter | None:
+        return steps.first_error_of_completion(parse_prompt(prompt), output, digits)
+
+    return check
+
+
+def first_error(line: Line, output: str, check: Checker) -> FirstError | None:
+    """Returns the first error in an output with worked steps.
 
     Returns None if every step follows from those before it and the answer is that of the file.
     """
-    problem = parse_prompt(line.prompt)
     try:
-        character = first_error_of_completion(problem, output, digits)
+        character = check(line.prompt, output)
     except NotationError:
         return FirstError(BEYOND)
     if character:
@@ -186,7 +207,7 @@ def first_error(line: Line, output: str, digits: int) -> FirstError | None:
     return None if answer_field(line, output) == line.field else FirstError(ACCEPTED)
 
 
-def first_error_record(evaluation: Evaluation, digits: int) -> dict[str, Counts]:
+def first_error_record(evaluation: Evaluation, check: Checker) -> dict[str, Counts]:
     """Returns the number of outputs by operation and kind of their first error, most frequent
     first.
 
@@ -197,7 +218,7 @@ def first_error_record(evaluation: Evaluation, digits: int) -> dict[str, Counts]
     counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
     columns = (evaluation.lines, evaluation.outputs, evaluation.right)
     for line, output, right in zip(*columns, strict=True):
-        if error := first_error(line, output, digits):
+        if error := first_error(line, output, check):
             counters[right].setdefault(line.operation, Counter())[error.kind] += 1
     ordered = {
         right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}

@@ -23,9 +23,11 @@ from calcgpt.data.problems import Line, read_problems
 from calcgpt.errors import DataError
 from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.evaluation.evaluate import (
+    Checker,
     Evaluation,
     answer_field,
     by_operand_length,
+    checker_of,
     evaluate,
     first_error,
     first_error_record,
@@ -57,14 +59,15 @@ def evaluation_record(
     with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
         evaluation = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling, bar.update)
     manifest = data.parent / "manifest.json"
-    digits = checkpoint.recipe.work_digits
+    check = checker_of(checkpoint.recipe)
+    prompts = [line.prompt for line in lines]
     record = {
         **evaluation.scores.model_dump(),
         "confidence": confidence_record(
-            evaluation.outputs, evaluation.probabilities, evaluation.right
+            prompts, evaluation.outputs, evaluation.probabilities, evaluation.right
         ),
         "by_length": by_operand_length(evaluation),
-        **({} if digits is None else first_error_record(evaluation, digits)),
+        **({} if check is None else first_error_record(evaluation, check)),
         "temperature": sampling.temperature,
         "seed": sampling.seed,
         "file": data.name,
@@ -155,22 +158,22 @@ def first_error_table(record: dict[str, Any]) -> str:
     return f"{table}right answers with a wrong step: {n_right:,}"
 
 
-def wrong_answers(evaluation: Evaluation, limit: int, digits: int | None = None) -> str:
-    """Returns the first wrong answers beside the right ones. If the model writes steps of `digits`
-    digits, the first wrong step of each is shown too."""
+def wrong_answers(evaluation: Evaluation, limit: int, check: Checker | None = None) -> str:
+    """Returns the first wrong answers beside the right ones. With the checker of the model's worked
+    steps, the first wrong step of each is shown too."""
     rows = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
     wrong = [(line, output) for line, output, right in rows if not right][:limit]
     if not wrong:
         return "no wrong answers"
-    if digits is not None:
-        return "\n".join(_wrong_work(line, output, digits) for line, output in wrong)
+    if check is not None:
+        return "\n".join(_wrong_work(line, output, check) for line, output in wrong)
     header = ["problem", "right", "model"]
     return text_table(header, [[line.prompt, line.field, output] for line, output in wrong], left=3)
 
 
-def _wrong_work(line: Line, output: str, digits: int) -> str:
+def _wrong_work(line: Line, output: str, check: Checker) -> str:
     """Returns one wrong answer and its first wrong step, with a caret under the wrong character."""
-    error = first_error(line, output, digits)
+    error = first_error(line, output, check)
     assert error, "a wrong answer without an error"
     answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
     rows = [f"{line.prompt}  right {line.field}  model {answer}"]

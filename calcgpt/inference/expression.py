@@ -10,6 +10,7 @@ uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the product is all o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, TypeAlias, cast
 
@@ -17,7 +18,7 @@ from lark import Lark, Token, Transformer, v_args
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from datagen.arithmetic import Number, Operation
+from datagen.arithmetic import MAX_PLACES, Number, Operation
 from datagen.notation import number_text
 
 MAX_LENGTH = 400  # characters of an expression
@@ -31,6 +32,7 @@ _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 _THOUSANDS = (
     rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
 )
+_DIGITS = re.compile("[0-9]*")
 _GRAMMAR = rf"""
     ?start: sum "="?
     !?sum: product | sum ("+" | "-") product -> binary
@@ -54,6 +56,14 @@ class Literal:
     start: int
     end: int
     depth: ClassVar[int] = 0
+
+    def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
+        """Returns which part of the typed text goes beyond so many places, from its first digit
+        that is not 0. There must be one."""
+        point = text.index(".", self.start)
+        typed = _DIGITS.match(text, point + 1 + places)
+        assert typed
+        return typed.end() - len(typed[0].lstrip("0")), typed.end()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +171,14 @@ def _operation(left: _Part, op: Operation, right: _Part) -> _Part:
 def _number(typed: str, end: int) -> Number:
     """Returns the number typed without a sign. It ends at `end` in the text."""
     whole, point, places = typed.translate(_NO_SEPARATORS).partition(".")
-    superfluous = places[2:].lstrip("0")
+    superfluous = places[MAX_PLACES:].lstrip("0")
     if superfluous:
-        reason = "more than two decimal places"
+        reason = f"more than {MAX_PLACES} decimal places"
         raise ExpressionError(
             ExpressionErrorKind.TOO_MANY_PLACES, reason, end - len(superfluous), end
         )
-    return Number.from_units(int(whole + places[:2].ljust(2, "0")), 2, bool(point))
+    units = int(whole + places[:MAX_PLACES].ljust(MAX_PLACES, "0"))
+    return Number.from_units(units, MAX_PLACES, bool(point))
 
 
 def _span(token: Token) -> tuple[int, int]:

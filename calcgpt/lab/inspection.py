@@ -25,7 +25,8 @@ from calcgpt.data.batches import ProblemLines
 from calcgpt.data.problems import FreshProblems, read_problems
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError, UserError
-from calcgpt.inference.calculator import Calculation, Calculator
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.results import Calculation
 from calcgpt.model.gpt import GPT, Block
 from calcgpt.tables import text_table
 from datagen.files import read_text

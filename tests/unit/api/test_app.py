@@ -48,7 +48,10 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "expression": "2*(12.5+3)",
         "result": "31.0",
         "exact": "31.0",
+        "places": 2,
+        "rounded": False,
         "verified": True,
+        "proven": True,
         "model": "exact",
     }
     assert first.pop("confidence")["weakest_step"] > 0.99
@@ -63,6 +66,7 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "result": "15.5",
         "exact": "15.5",
         "agrees": True,
+        "rounded": False,
     }
     assert (second["problem"], second["result"]) == ("2*15.5", "31.0")
 
@@ -225,6 +229,7 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
         {
             "expression": "(1+2)*(3+4)",
             "model": "exact",
+            "places": 2,
             "nodes": [
                 {name: node[name] for name in ("expression", "position", "end")}
                 for node in whole["nodes"]
@@ -268,6 +273,8 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     assert listed["data"][0]["domain"] == {
         "operations": ["+", "-", "*", "/"],
         "decimal_places": 2,
+        "default_places": 2,
+        "digits": None,
         "max_characters": 10,
         "below": 100_000,
         "works_in_steps": True,

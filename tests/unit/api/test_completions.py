@@ -18,8 +18,8 @@ from serving import client_of, problem
 from api.service import LoadedModel, load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
-from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT
 from calcgpt.inference.generate import generate
+from calcgpt.inference.results import EXAMPLE_PROMPT as PROMPT
 
 LETTERS = "abc"
 UNICODE = st.characters(codec="utf-8", exclude_characters="\N{REPLACEMENT CHARACTER}")

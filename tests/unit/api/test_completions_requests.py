@@ -20,7 +20,7 @@ from api.schemas import CompletionRequest
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
-from calcgpt.inference.calculator import EXAMPLE_PROMPT as PROMPT
+from calcgpt.inference.results import EXAMPLE_PROMPT as PROMPT
 
 JSON = {"content-type": "application/json"}
 

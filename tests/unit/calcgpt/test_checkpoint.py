@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt import checkpoint as module
-from calcgpt.checkpoint import Checkpoint, check_replaceable, load_tensors
-from calcgpt.config import ModelConfig, Recipe
+from calcgpt.checkpoint import Checkpoint, check_replaceable, load_tensors, save_domain
+from calcgpt.config import Domain, ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT
@@ -412,3 +412,35 @@ def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> 
     with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
         check_replaceable(out, "marker", force=False)
     check_replaceable(out, "marker", force=True)
+
+
+def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    make().save(first)
+    before = Checkpoint.load(first)
+    assert before.domain is None
+    for domain in (Domain(digits=12, places=8), Domain(digits=9, places=2)):
+        save_domain(first, domain)
+        after = Checkpoint.load(first)
+        assert (after.domain, after.recipe, after.metrics) == (
+            domain,
+            before.recipe,
+            before.metrics,
+        )
+    after.save(second)
+    assert Checkpoint.load(second).domain == domain
+    assert content(first).keys() == content(second).keys()
+
+
+@pytest.mark.parametrize("domain", [{"digits": 0, "places": 2}, {"digits": 7}, 7, "x", []])
+def test_a_damaged_domain_is_refused(tmp_path: Path, domain: object) -> None:
+    make().save(tmp_path / "made")
+    edit_json(tmp_path / "made" / CONFIG, lambda table: table.update(domain=domain))
+    claim_config_hash(tmp_path / "made")
+    assert "config.json: domain" in refusal(tmp_path / "made")
+
+
+def test_a_domain_is_not_saved_in_what_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        save_domain(tmp_path, Domain(digits=12, places=8))
+    assert not list(tmp_path.iterdir())

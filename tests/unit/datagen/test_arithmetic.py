@@ -28,6 +28,7 @@ from datagen.arithmetic import (
     answers,
     concatenate,
     divide_half_even,
+    is_rounded,
 )
 from datagen.notation import answer_text, number_from_text, number_text
 
@@ -96,6 +97,19 @@ def test_division_rounds_half_to_even(numerator: int, denominator: int, quotient
 
 
 @settings(max_examples=500)
+@given(problems | any_problems)
+@example(Problem(Number(1), Operation.DIV, Number(3)))
+@example(Problem(Number(1), Operation.DIV, Number(0)))
+@example(Problem(Number(1, 3), Operation.ADD, Number(1)))
+def test_an_answer_is_rounded_if_it_is_not_the_exact_result(problem: Problem) -> None:
+    a, b = (Fraction(number_text(operand)) for operand in (problem.a, problem.b))
+    if problem.op == "/" and b == 0:
+        assert not is_rounded(problem)
+        return
+    exact = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+    assert is_rounded(problem) == (Fraction(oracle(problem)) != exact[problem.op](a, b))
+
+
 @given(any_problems.filter(lambda problem: problem.op != "/" or problem.b.units != 0))
 def test_answer_equals_that_of_decimal(problem: Problem) -> None:
     with localcontext(prec=200, rounding=ROUND_HALF_EVEN):

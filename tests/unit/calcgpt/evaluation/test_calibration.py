@@ -79,7 +79,7 @@ def test_a_record_has_the_reliability_of_the_whole_and_every_threshold() -> None
     outputs = ["x=1$", "x=2$", "x=3$", "x"]
     probabilities = [[0.9, 1, 1, 1], [1, 1, 0.6, 1], [0.7, 1, 0.8, 1], [1]]
     right = [True, True, False, False]
-    record = confidence_record(outputs, probabilities, right)
+    record = confidence_record(["$(0000000001+0000000001)="] * 4, outputs, probabilities, right)
     assert record["no_error_above"] == {
         "answer": {"confidence": 0.8, "kept": 0.25},
         "weakest_step": {"confidence": 0.7, "kept": 0.5},

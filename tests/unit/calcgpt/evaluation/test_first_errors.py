@@ -16,6 +16,7 @@ from calcgpt.evaluation.evaluate import (
     FirstError,
     first_error,
     first_error_record,
+    fixed_width_checker,
     score,
 )
 from datagen.arithmetic import Problem
@@ -24,6 +25,7 @@ from datagen.steps import STEPS_ALPHABET, StepKind, WrongCharacter, render
 
 MUL = render(parse_prompt("$(0000000573*0000351.77)="), 7)
 SUB = render(parse_prompt("$(0000002.08-0000136.22)="), 7)
+CHECK = fixed_width_checker(7)
 BIG = "$(0000100000+0000000001)=1000010000$"  # eight digits in hundredths: no steps with seven
 
 
@@ -38,8 +40,8 @@ def evaluation(rows: list[tuple[Line, str]]) -> Evaluation:
 
 
 def test_a_right_output_has_no_error() -> None:
-    assert first_error(*parts(MUL), 7) is None
-    assert first_error(*parts(SUB), 7) is None
+    assert first_error(*parts(MUL), CHECK) is None
+    assert first_error(*parts(SUB), CHECK) is None
 
 
 def test_the_first_wrong_character_names_the_step() -> None:
@@ -47,21 +49,21 @@ def test_the_first_wrong_character_names_the_step() -> None:
     row = output.index("a") + 3  # within the first row of the product
     damaged = output[:row] + "9" + output[row + 1 :]
     fault = WrongCharacter(StepKind.PRODUCT, row, output[row], "9")
-    assert first_error(line, damaged, 7) == FirstError("product row", fault)
-    assert first_error(line, "", 7) == FirstError(
+    assert first_error(line, damaged, CHECK) == FirstError("product row", fault)
+    assert first_error(line, "", CHECK) == FirstError(
         "layout", WrongCharacter(StepKind.LAYOUT, 0, "x", "")
     )
 
 
 @pytest.mark.parametrize("output", ["", "1000010000$", "x=1000010000$"])
 def test_operands_without_steps_are_beyond_the_notation(output: str) -> None:
-    assert first_error(split_line(BIG), output, 7) == FirstError(BEYOND)
+    assert first_error(split_line(BIG), output, CHECK) == FirstError(BEYOND)
 
 
 def test_a_wrong_answer_in_the_file_is_not_an_error_in_the_steps() -> None:
     line, output = parts(SUB)
     wrong_file = Line(line.prompt, "51.431-000$", "-")
-    assert first_error(wrong_file, output, 7) == FirstError(ACCEPTED)
+    assert first_error(wrong_file, output, CHECK) == FirstError(ACCEPTED)
 
 
 def test_wrong_answers_and_right_answers_with_an_error_are_counted() -> None:
@@ -79,7 +81,7 @@ def test_wrong_answers_and_right_answers_with_an_error_are_counted() -> None:
         (split_line(BIG), ""),
         (split_line(BIG), "1000010000$"),
     ]
-    assert first_error_record(evaluation(rows), 7) == {
+    assert first_error_record(evaluation(rows), CHECK) == {
         "first_faults": {
             "+": {BEYOND: 1},
             "-": {"layout": 1},
@@ -92,7 +94,7 @@ def test_wrong_answers_and_right_answers_with_an_error_are_counted() -> None:
 def test_the_most_frequent_kind_comes_first() -> None:
     mul, product = parts(MUL)
     outputs = ["", product[:-2] + "9$", product[:-2] + "8$"]
-    counts = first_error_record(evaluation([(mul, output) for output in outputs]), 7)[
+    counts = first_error_record(evaluation([(mul, output) for output in outputs]), CHECK)[
         "first_faults"
     ]
     assert list(counts["*"].items()) == [("answer", 2), ("layout", 1)]
@@ -109,7 +111,7 @@ def test_every_wrong_answer_is_counted_once(rows: list[tuple[Problem, int, str]]
         index %= len(output) + 1
         written.append((line, output[:index] + character + output[index + 1 :]))
     whole = evaluation(written)
-    record = first_error_record(whole, 7)
+    record = first_error_record(whole, CHECK)
     counts = [count for group in record["first_faults"].values() for count in group.values()]
     assert sum(counts) == whole.right.count(False)
     kinds = {kind for group in record["first_faults"].values() for kind in group}

@@ -21,6 +21,7 @@ from calcgpt.evaluation.evaluate import (
     Evaluation,
     by_operand_length,
     first_error_record,
+    fixed_width_checker,
     score,
 )
 from calcgpt.evaluation.report import (
@@ -40,6 +41,7 @@ from datagen.files import sha256
 from datagen.notation import parse_prompt
 from datagen.steps import render
 
+CHECK = fixed_width_checker(7)
 ADD = "$(0000000782+0000000021)=3080000000$"
 DIV = "$(0000000471/0000000299)=85.1000000$"
 MUL = render(parse_prompt("$(0000000573*0000351.77)="), 7)
@@ -120,7 +122,7 @@ def test_the_first_wrong_step_has_a_caret_under_it() -> None:
     output = MUL[25:]
     index = output.index("d") + 3
     damaged = output[:index] + "7" + output[index + 1 : -2] + "9$"
-    head, fault, line, caret = wrong_answers(steps_evaluation([damaged]), 5, 7).splitlines()
+    head, fault, line, caret = wrong_answers(steps_evaluation([damaged]), 5, CHECK).splitlines()
     assert head == "$(0000000573*0000351.77)=  right 12.4651020$  model 12.4651029$"
     assert fault == f"    product row at position {index}: '{output[index]}' expected, '7' found"
     assert len(line) <= 80
@@ -128,7 +130,7 @@ def test_the_first_wrong_step_has_a_caret_under_it() -> None:
 
 
 def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
-    table = wrong_answers(steps_evaluation([MUL[25:], "", "1$"]), 5, 7).splitlines()
+    table = wrong_answers(steps_evaluation([MUL[25:], "", "1$"]), 5, CHECK).splitlines()
     assert table == [
         "$(0000002.08-0000136.22)=  right 41.431-000$  model (none)",
         "    layout at position 0: 'x' expected, the end found",
@@ -200,13 +202,16 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
     record, evaluation = evaluation_record(
         with_data(tiny, format="steps"), data, Sampling(), progress=False
     )
-    assert record["first_faults"] == first_error_record(evaluation, 7)["first_faults"]
+    assert record["first_faults"] == first_error_record(evaluation, CHECK)["first_faults"]
     assert sum(sum(counts.values()) for counts in record["first_faults"].values()) == 40
     assert record["faults_of_right_answers"] == {}
     assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
     assert record["by_length"] == by_operand_length(evaluation)
     assert record["confidence"] == confidence_record(
-        evaluation.outputs, evaluation.probabilities, evaluation.right
+        [line.prompt for line in evaluation.lines],
+        evaluation.outputs,
+        evaluation.probabilities,
+        evaluation.right,
     )
 
 

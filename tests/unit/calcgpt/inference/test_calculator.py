@@ -13,19 +13,21 @@ from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.calculator import (
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.expression import parse, show
+from calcgpt.inference.limits import FixedWidth, Refusal
+from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
-    Calculator,
     Confidence,
-    Domain,
     confidence,
     read_answer,
 )
-from calcgpt.inference.expression import parse, show
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.notation import answer_text, render_answer
 from datagen.steps import StepKind, quotient_digits, work_steps
+
+PROMPT = "$(0000000006/0000000344)="
 
 
 def calculator(completion: object = None, digits: int | None = None) -> Calculator:
@@ -140,16 +142,16 @@ def test_nodes_of_one_level_are_one_batch() -> None:
     assert decoder.batches == [1, *[3] * 11, *[1] * 22]
 
 
-class AnyNumber(Domain):
-    """A domain without bounds."""
+class AnyNumber(FixedWidth):
+    """Limits without bounds."""
 
-    def reason_against(self, number: Number) -> None:
+    def refuse_operand(self, number: Number) -> Refusal | None:
         return None
 
 
 def test_prompts_of_other_lengths_are_other_batches() -> None:
     wide = calculator()
-    wide.domain = AnyNumber(None)
+    wide.limits = AnyNumber(None)
     calculation = wide.calculate("12345678901*2 + 1*2 - 3*98765432109 + 4*5")
     assert calculation.verified
     assert {len(node.prompt or "") for node in calculation.nodes} == {25, 26, 28}
@@ -246,9 +248,9 @@ def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
 
     assert isinstance(number, Number)
     fits = len(number_text(number)) <= 10
-    assert (Domain(None).reason_against(number) is None) == fits
+    assert (FixedWidth(None).refuse_operand(number) is None) == fits
     small = fits and abs(number.scaled(2)) < 10**7
-    assert (Domain(7).reason_against(number) is None) == small
+    assert (FixedWidth(7).refuse_operand(number) is None) == small
 
 
 def test_numbers_beyond_the_models_digits_are_refused(exact_steps: Calculator) -> None:
@@ -288,22 +290,26 @@ def test_an_answer_does_not_depend_on_the_rest_of_its_batch(
 
 def test_the_three_confidences_by_hand() -> None:
     written, probabilities = "x1=5.0$", [0.5, 0.25, 0.8, 0.5, 1.0, 1.0, 0.5]
-    assert confidence(written, probabilities) == Confidence(
+    assert confidence(PROMPT, written, probabilities) == Confidence(
         answer=0.25, weakest_step=0.25, whole=0.5 * 0.25 * 0.8 * 0.5 * 0.5
     )
 
 
 def test_an_answer_without_work_has_no_step() -> None:
-    assert confidence("5$", [0.5, 0.5]) == Confidence(answer=0.25, weakest_step=1.0, whole=0.25)
+    assert confidence(PROMPT, "5$", [0.5, 0.5]) == Confidence(
+        answer=0.25, weakest_step=1.0, whole=0.25
+    )
 
 
 def test_quotient_digits_are_left_out() -> None:
     output = "y1a+3:=5$"
     probabilities = [1.0, 0.5, 1.0, 1.0, 0.1, 1.0, 1.0, 0.5, 0.5]
-    assert confidence(output, probabilities) == Confidence(
+    assert confidence(PROMPT, output, probabilities) == Confidence(
         answer=0.25, weakest_step=0.5, whole=0.125
     )
-    assert confidence(f"x{output[1:]}", probabilities).weakest_step == 0.1  # in no other work
+    assert (
+        confidence(PROMPT, f"x{output[1:]}", probabilities).weakest_step == 0.1
+    )  # in no other work
 
 
 @given(problems_of(7))
@@ -317,7 +323,7 @@ def test_quotient_digits_are_found_in_any_work(problem: Problem) -> None:
 
 @pytest.mark.parametrize("output", ["", "x1=", "x1=5.0", "$x"])
 def test_an_output_without_an_end_has_no_confidence(output: str) -> None:
-    assert confidence(output, [1.0] * len(output)) == NOT_CONFIDENT
+    assert confidence(PROMPT, output, [1.0] * len(output)) == NOT_CONFIDENT
 
 
 @given(st.text("x0=", max_size=30), st.data())
@@ -326,6 +332,6 @@ def test_neither_answer_nor_step_is_less_probable_than_the_whole(
 ) -> None:
     output = work + "$"
     probabilities = data.draw(st.lists(st.floats(0, 1), min_size=len(output), max_size=len(output)))
-    result = confidence(output, probabilities)
+    result = confidence(PROMPT, output, probabilities)
     assert 0 <= result.whole <= min(result.answer, result.weakest_step)
     assert max(result.answer, result.weakest_step) <= 1

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.calculator import Calculation, Confidence, Node
+from calcgpt.inference.results import Calculation, Confidence, Node
 from calcgpt.lab.inspection import (
     BINS,
     INSERTED,
@@ -45,13 +45,17 @@ def inspection(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspect
         result="2",
         exact="2",
         agrees=True,
+        rounded=False,
         confidence=sure,
     )
     answer = Calculation(
         expression="1+1",
         result="2",
         exact="2",
+        places=2,
+        rounded=False,
         verified=True,
+        proven=True,
         confidence=sure,
         nodes=(node,),
         model="a$b_{c",

@@ -1,0 +1,136 @@
+"""Which problems a model is asked about, and why it is not asked about others.
+
+A model with a notation of fixed width cannot be given wider numbers at all. A model that can read
+any number was measured up to some length. Beyond it, its answers are unproven: it is asked only if
+the user wants that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from calcgpt.config import Domain
+from calcgpt.errors import ExpressionErrorKind
+from datagen.arithmetic import USUAL_PLACES, Number, Problem, answer
+from datagen.layout import shape_of, work_length
+from datagen.notation import (
+    MAX_WIDTH,
+    WIDTH,
+    answer_text,
+    is_operand,
+    number_text,
+    render_prompt,
+)
+
+DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
+NOT_MEASURED = Domain(digits=7, places=2)  # what is assumed of a model without a measured domain
+
+
+class Refusal(NamedTuple):
+    """Why a model is not asked. If the kind is UNPROVEN, it could be."""
+
+    kind: ExpressionErrorKind
+    reason: str
+
+
+class Limits(Protocol):
+    """The limits of a model's problems."""
+
+    @property
+    def default_places(self) -> int:
+        """Places of an answer, unless the user chooses."""
+
+    def refuse_places(self, places: int) -> Refusal | None:
+        """Returns why answers cannot have so many places, or None if they can."""
+
+    def refuse_operand(self, number: Number) -> Refusal | None:
+        """Returns why a number cannot be an operand, or None if it can."""
+
+    def refuse_problem(self, problem: Problem) -> Refusal | None:
+        """Returns why a problem with such operands cannot be solved, or None if it can."""
+
+
+@dataclass(frozen=True)
+class FixedWidth:
+    """Limits of a notation with two places and operands of at most WIDTH characters and, unless
+    `digits` is None, at most that many digits in hundredths."""
+
+    digits: int | None
+    default_places = USUAL_PLACES
+
+    @property
+    def below(self) -> int | None:
+        """The bound that the magnitude of an operand is below, or None."""
+        return None if self.digits is None else 10**self.digits // 100
+
+    def refuse_places(self, places: int) -> Refusal | None:
+        if places == USUAL_PLACES:
+            return None
+        reason = f"answers of this model have {USUAL_PLACES} places, not {places}"
+        return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, reason)
+
+    def refuse_operand(self, number: Number) -> Refusal | None:
+        kind = ExpressionErrorKind.OUT_OF_RANGE
+        if number.places > USUAL_PLACES:
+            return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, "more than two decimal places")
+        if len(number_text(number)) > WIDTH:
+            return Refusal(kind, f"a number of more than {WIDTH} characters")
+        if self.digits is not None and abs(number.scaled(USUAL_PLACES)) >= 10**self.digits:
+            return Refusal(kind, f"this model calculates with numbers below {self.below:,}")
+        return None
+
+    def refuse_problem(self, problem: Problem) -> Refusal | None:
+        return None
+
+
+@dataclass(frozen=True)
+class AnyWidth:
+    """Limits of a notation whose work is as wide as the problem: what the model was measured for,
+    and what its context can hold."""
+
+    measured: Domain | None
+    block_size: int
+
+    @property
+    def domain(self) -> Domain:
+        """What the model was measured for or, if it was not, what is assumed."""
+        return self.measured or NOT_MEASURED
+
+    @property
+    def default_places(self) -> int:
+        return min(DEFAULT_PLACES, self.domain.places)
+
+    def refuse_places(self, places: int) -> Refusal | None:
+        if places <= self.domain.places:
+            return None
+        return self._unproven(f"an answer to {places} places")
+
+    def refuse_operand(self, number: Number) -> Refusal | None:
+        if not is_operand(number):
+            reason = f"a number of more than {MAX_WIDTH} characters"
+            return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
+        digits = len(str(abs(number.units)))
+        if digits > self.domain.digits:
+            return self._unproven(f"a number of {digits} digits")
+        if number.places > self.domain.places:
+            return self._unproven(f"a number with {number.places} places")
+        return None
+
+    def refuse_problem(self, problem: Problem) -> Refusal | None:
+        shape = shape_of(render_prompt(problem))
+        assert shape  # the operands are short enough for the notation
+        field = max(WIDTH, len(answer_text(answer(problem)))) + len("$")
+        length = work_length(shape) + field
+        if length <= self.block_size + 1:  # the last character is written but never read
+            return None
+        reason = (
+            f"its work has {length:,} characters; this model's context holds {self.block_size:,}"
+        )
+        return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
+
+    def _unproven(self, what: str) -> Refusal:
+        digits, places = self.domain.digits, self.domain.places
+        source = "was measured for" if self.measured else "was never measured, which allows"
+        reason = f"{what}; this model {source} numbers of at most {digits} digits, {places} places"
+        return Refusal(ExpressionErrorKind.UNPROVEN, reason)

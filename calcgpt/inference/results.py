@@ -1,0 +1,210 @@
+"""The model's answer to an expression, and its evidence.
+
+`Confidence` holds three numbers from the probabilities of the characters that the model chose:
+- `answer`: the product over the answer field (after the last `=`, including the closing `$`);
+- `weakest_step`: the minimum over the work before it (1 if there is none);
+- `whole`: the product over the work and the answer.
+
+The digits of a quotient are left out of the last two. Several digits are correct there, and how a
+model divides its probability among them says nothing about its answer. Every other character
+follows from those before it, so `whole` is the probability of the model's output given the prompt.
+An output that does not end with `$` is no answer; its three numbers are 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from datagen import steps, work_errors
+from datagen.arithmetic import USUAL_PLACES, Number
+from datagen.errors import NotationError
+from datagen.notation import answer_text, parse_answer
+
+# One answer of the shipped checkpoint `steps`, for the documentation.
+EXAMPLE_PROMPT = "$(00000012.5+0000000003)="
+EXAMPLE_WORK = "x0521000y0030000a+05510000:05510000+1"
+EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
+    "answer": 0.9999971,
+    "weakest_step": 0.9999929,
+    "whole": 0.9999812,
+}
+EXAMPLE_NODE: dict[str, JsonValue] = {
+    "expression": "12.5+3",
+    "position": 0,
+    "end": 6,
+    "problem": "12.5+3",
+    "prompt": EXAMPLE_PROMPT,
+    "work": EXAMPLE_WORK,
+    "output": f"{EXAMPLE_WORK}=5.51000000$",
+    "result": "15.5",
+    "exact": "15.5",
+    "agrees": True,
+    "rounded": False,
+    "confidence": EXAMPLE_CONFIDENCE,
+}
+EXAMPLE: dict[str, JsonValue] = {
+    "expression": "12.5+3",
+    "result": "15.5",
+    "exact": "15.5",
+    "places": 2,
+    "rounded": False,
+    "verified": True,
+    "proven": True,
+    "confidence": EXAMPLE_CONFIDENCE,
+    "nodes": [EXAMPLE_NODE],
+    "model": "steps",
+}
+
+
+class Confidence(BaseModel):
+    """The probabilities that the model gave to what it wrote, from 0 to 1."""
+
+    model_config = ConfigDict(frozen=True)
+
+    answer: float = Field(
+        description="probability of the answer, given the work", examples=[0.9999971]
+    )
+    weakest_step: float = Field(
+        description="probability of the least probable character of the work, the digits of a "
+        "quotient left out; 1 if there is no work",
+        examples=[0.9999929],
+    )
+    whole: float = Field(
+        description="probability of the work and the answer together, the digits of a quotient "
+        "left out",
+        examples=[0.9999812],
+    )
+
+
+NOT_CONFIDENT = Confidence(answer=0.0, weakest_step=0.0, whole=0.0)
+
+
+def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Confidence:
+    """Returns the confidence in what was written after a prompt, given the probability of each of
+    its characters."""
+    if not output.endswith("$"):
+        return NOT_CONFIDENT
+    start = output.rfind("=") + 1
+    choices = _quotient_digits(prompt, output[:start])
+    steps = [p for index, p in enumerate(probabilities[:start]) if index not in choices]
+    answer = math.prod(probabilities[start:])
+    return Confidence(
+        answer=answer, weakest_step=min(steps, default=1.0), whole=math.prod(steps) * answer
+    )
+
+
+def _quotient_digits(prompt: str, work: str) -> set[int]:
+    """Returns the positions of the quotient digits in a work of either notation. The work of any
+    width begins with a sign, that of a fixed width with a letter."""
+    if work.startswith(("+", "-")):
+        return work_errors.quotient_digits(prompt, work)
+    return steps.quotient_digits(work)
+
+
+class Span(BaseModel):
+    """One operation of an expression, and its position in the input."""
+
+    model_config = ConfigDict(frozen=True)
+
+    expression: str = Field(description="the operation with its operands, such as `(1+2)*3`")
+    position: int = Field(description="index of its first character in the input, from 0")
+    end: int = Field(description="index after its last character")
+
+
+class Node(Span):
+    """One operation and the model's answer to it.
+
+    If an operand is missing, because the model's answer to it is not a usable number, the model is
+    not asked: the fields after `end` are null and `agrees` is false.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_NODE]})
+
+    problem: str | None = Field(
+        description="the problem put to the model, with its own intermediate results as operands"
+    )
+    prompt: str | None = Field(description="the text that the model reads")
+    work: str | None = Field(description="the model's worked steps; null if it writes none")
+    output: str | None = Field(
+        description="everything the model writes: the steps and `=`, then the answer reversed "
+        "and `$`"
+    )
+    result: str | None = Field(description="the model's answer; null if it is not a number")
+    exact: str | None = Field(description="the answer to `problem` by exact arithmetic")
+    agrees: bool = Field(description="whether `result` equals `exact`")
+    rounded: bool = Field(
+        description="whether rounding changed the value: the exact result has more places"
+    )
+    confidence: Confidence | None
+
+    @classmethod
+    def not_asked(cls, span: Span) -> Node:
+        """Returns the node of an operation that lacks an operand."""
+        answer = dict.fromkeys(cls.model_fields.keys() - Span.model_fields.keys())
+        return cls.model_validate({**dict(span), **answer, "agrees": False, "rounded": False})
+
+
+class Calculation(BaseModel):
+    """The model's answer and its evidence. The exact value never replaces the answer."""
+
+    model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
+
+    expression: str = Field(description="the expression as it was understood")
+    result: str | None = Field(description="the model's answer; null if it is not a number")
+    exact: str = Field(
+        description="the answer by exact arithmetic, each operation rounded to `places` places"
+    )
+    places: int = Field(description="the decimal places that each operation is rounded to")
+    rounded: bool = Field(description="whether rounding changed the value of any node")
+    verified: bool = Field(description="whether every node agrees with exact arithmetic")
+    proven: bool = Field(
+        description="whether the model was measured for all these numbers and places; can be "
+        "false only if `unproven` was set"
+    )
+    confidence: Confidence = Field(
+        description="products over all nodes, and the smallest `weakest_step`"
+    )
+    nodes: tuple[Node, ...] = Field(description="operands come before the operation that uses them")
+    model: str = Field(description="name of the checkpoint")
+
+    @property
+    def written(self) -> str:
+        """The answer or, if it is not a number, what the model wrote instead."""
+        return self.result if self.result is not None else self.nodes[-1].output or ""
+
+    @property
+    def notes(self) -> list[str]:
+        """What to say beside the answer, even if it is right."""
+        places = "1 place" if self.places == 1 else f"{self.places} places"
+        rounded = [f"rounded to {places}"] if self.rounded else []
+        return rounded + ([] if self.proven else ["the model was not measured for such numbers"])
+
+    @property
+    def errors(self) -> list[str]:
+        """One line for each node that does not agree with exact arithmetic."""
+        return [
+            f"wrong: {node.problem} is {node.exact}"
+            if node.problem
+            else f"not asked, because an operand is missing: {node.expression}"
+            for node in self.nodes
+            if not node.agrees
+        ]
+
+
+def read_answer(text: str, places: int = USUAL_PLACES) -> tuple[str | None, Number | None]:
+    """Returns the answer in a completed problem, as text and as a number.
+
+    The answer is what follows the last `=`, up to a closing `$`. Both are None if that is not an
+    answer of at most `places` places in the notation; the number is None if the answer is `nan`.
+    """
+    field = text.rpartition("=")[2]
+    if not field.endswith("$"):
+        return None, None
+    try:
+        value = parse_answer(field[:-1], places)
+    except NotationError:
+        return None, None
+    return answer_text(value), value

@@ -1,0 +1,95 @@
+"""Places and unproven numbers in requests and responses of the calculator's endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fake_decoder import calculator_model, wide_model
+from fastapi.testclient import TestClient
+from serving import client_of, events_of, problem
+
+from calcgpt.config import Domain
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    """A client of a service with two models that are right: one of any width, and one of two
+    places."""
+    models = (wide_model(Domain(digits=12, places=8)), calculator_model(name="direct"))
+    with client_of(*models) as client:
+        yield client
+
+
+def ask(client: TestClient, expression: str, **more: object) -> Any:
+    return client.post("/v1/calculate", json={"expression": expression, **more})
+
+
+@pytest.mark.parametrize(
+    ("places", "result"), [(None, "0.33333333"), (8, "0.33333333"), (2, "0.33"), (1, "0.3")]
+)
+def test_an_answer_has_the_places_of_the_request(
+    client: TestClient, places: int | None, result: str
+) -> None:
+    answered = ask(client, "1/3", places=places).json()
+    assert (answered["result"], answered["places"]) == (result, places or 8)
+    assert (answered["rounded"], answered["verified"], answered["proven"]) == (True, True, True)
+    assert answered["nodes"][0]["rounded"] is True
+    exact = ask(client, "100000.001+1", places=places or 8).json()
+    assert exact["rounded"] == (places in (1, 2))
+
+
+def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
+    body = {"expressions": ["1/3", "1/0", "12345678901234+1"], "places": 3, "unproven": True}
+    first, second, third = client.post("/v1/calculate/batch", json=body).json()["items"]
+    assert first["calculation"]["result"] == "0.333"
+    assert second["problem"]["type"].endswith("division-by-zero")
+    assert (third["calculation"]["result"], third["calculation"]["proven"]) == (
+        "12345678901235",
+        False,
+    )
+    streamed = client.post(
+        "/v1/calculate/stream", json={"expression": "1/3", "places": 3, "unproven": True}
+    )
+    events = events_of(streamed.text)
+    assert events[0][1]["places"] == 3
+    assert events[-1][0] == "result"
+    assert (events[-1][1]["result"], events[-1][1]["proven"]) == ("0.333", True)
+
+
+@pytest.mark.parametrize(
+    ("request_", "part"),
+    [
+        ({"expression": "1+1234567890123"}, "1234567890123"),
+        ({"expression": "1/3", "places": 9}, "1/3"),
+    ],
+)
+def test_what_was_not_measured_is_a_problem_unless_it_is_allowed(
+    client: TestClient, request_: dict[str, Any], part: str
+) -> None:
+    document = problem(client.post("/v1/calculate", json=request_), 422, "unproven")
+    assert "measured for numbers of at most 12 digits, 8 places" in document["detail"]
+    typed = request_["expression"]
+    assert typed[document["position"] : document["end"]] == part
+    answered = client.post("/v1/calculate", json={**request_, "unproven": True}).json()
+    assert (answered["verified"], answered["proven"]) == (True, False)
+
+
+@pytest.mark.parametrize("places", [0, 10, -1, 10**30, 2.0, "2", True])
+def test_places_are_whole_numbers_from_1_to_9(client: TestClient, places: object) -> None:
+    document = problem(ask(client, "1/3", places=places), 422, "invalid-request")
+    assert "places" in document["detail"]
+
+
+def test_a_model_of_two_places_has_no_others(client: TestClient) -> None:
+    assert ask(client, "1/3", model="direct", places=2).json()["result"] == "0.33"
+    refused = ask(client, "1/3", model="direct", places=3, unproven=True)
+    assert "have 2 places, not 3" in problem(refused, 422, "too-many-places")["detail"]
+
+
+def test_a_model_says_what_it_was_measured_for(client: TestClient) -> None:
+    wide, direct = (model["domain"] for model in client.get("/v1/models").json()["data"])
+    assert (wide["digits"], wide["decimal_places"], wide["default_places"]) == (12, 8, 8)
+    assert (wide["max_characters"], wide["below"], wide["works_in_steps"]) == (100, None, True)
+    assert (direct["digits"], direct["decimal_places"], direct["default_places"]) == (None, 2, 2)
