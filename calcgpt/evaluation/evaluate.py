@@ -257,7 +257,9 @@ def mean_loss(
     for index in range(count):
         batch = batches.batch(index, size)
         parts = micro_batches(batch, n_parts)
-        total += sum(float(loss_sum(forward or model, part, device)) for part in parts)
+        total += sum(
+            float(loss_sum(model if forward is None else forward, part, device)) for part in parts
+        )
         n_target += int((batch[1] != NO_LOSS).sum())
     model.train(was_training)
     return total / n_target

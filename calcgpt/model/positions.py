@@ -225,7 +225,6 @@ class CoordinatePositions(PositionalScheme):
         self.n_still = half - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]  # reads the text in Python
     def locate(self, tokens_BS: torch.Tensor, start: int) -> Located:
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1)].cpu().numpy()
         where = torch.from_numpy(np.stack([_coordinates(codes_S, start) for codes_S in codes_BS]))
