@@ -19,7 +19,7 @@ const history = new History($("history"), (expression) => {
   field.text = expression;
   $("expression").focus();
 });
-const models = new Models($("model"), $("model-facts"), {
+const models = new Models($("model"), $("places"), $("model-facts"), {
   onChange({ parameters }) {
     $("author").textContent = `GPT of ${count(parameters)} parameters`;
   },
@@ -42,7 +42,7 @@ async function start() {
   const mine = (run = { controller, playback, steps });
   begin();
   try {
-    for await (const event of calculate(typed, models.chosen, controller.signal)) {
+    for await (const event of calculate(typed, models.choice, controller.signal)) {
       playback.push(event);
     }
     $("stop").textContent = "Show all";

@@ -53,10 +53,11 @@ export async function listModels() {
   }
 }
 
-/** Yields the events of a calculation, `{name, data}`; the last one is `result`.
+/** Yields the events of a calculation, `{name, data}`; the last one is `result`. The service
+ * chooses a model or places that are empty.
  * Throws ServiceError, or AbortError after `signal`. */
-export async function* calculate(expression, model, signal) {
-  const body = JSON.stringify(model ? { expression, model } : { expression });
+export async function* calculate(expression, { model, places }, signal) {
+  const body = JSON.stringify({ expression, ...(model && { model }), ...(places && { places }) });
   const response = await request("/v1/calculate/stream", {
     method: "POST",
     headers: { "Content-Type": "application/json" },

@@ -1,4 +1,4 @@
-// The selection of a checkpoint.
+// The selection of a checkpoint, and of the decimal places of its answers.
 
 import { listModels } from "/static/client.js";
 import { count, share } from "/static/format.js";
@@ -8,6 +8,7 @@ const MAX_RETRY = 30;
 
 export class Models {
   #select;
+  #places;
   #facts;
   #onChange;
   #onUnauthorized;
@@ -17,17 +18,18 @@ export class Models {
 
   /** `onChange(model)` is called with the selected model; `onUnauthorized(error)` if the service
    * requires a key. */
-  constructor(select, facts, { onChange, onUnauthorized }) {
+  constructor(select, places, facts, { onChange, onUnauthorized }) {
     this.#select = select;
+    this.#places = places;
     this.#facts = facts;
     this.#onUnauthorized = onUnauthorized;
     this.#onChange = onChange;
     select.addEventListener("change", () => this.#describe());
   }
 
-  /** The name of the selected model; empty for the default. */
-  get chosen() {
-    return this.#select.value;
+  /** `model`: its name; `places`: of the answers. Either is empty for the default. */
+  get choice() {
+    return { model: this.#select.value, places: Number(this.#places.value) };
   }
 
   /** Requests the list until it no longer grows: a service loads one model after the other. */
@@ -51,7 +53,7 @@ export class Models {
   }
 
   #fill(models) {
-    const before = this.chosen;
+    const before = this.#select.value;
     this.#known = models;
     if (!models.length) {
       this.#facts.textContent = "The service is still loading its checkpoints.";
@@ -65,9 +67,19 @@ export class Models {
   }
 
   #describe() {
-    const model = this.#known.find(({ id }) => id === this.chosen);
+    const model = this.#known.find(({ id }) => id === this.#select.value);
+    this.#offerPlaces(model.domain);
     this.#facts.textContent = facts(model);
     this.#onChange(model);
+  }
+
+  /** Offers the places that the model was measured for. One of a fixed width has no choice. */
+  #offerPlaces({ digits, decimal_places: most, default_places: usual }) {
+    const before = Number(this.#places.value);
+    const offered = digits === null ? [] : Array.from({ length: most }, (_, index) => index + 1);
+    this.#places.replaceChildren(...offered.map((places) => new Option(places, places)));
+    if (offered.length) this.#places.value = offered.includes(before) ? before : usual;
+    for (const shown of [this.#places, ...this.#places.labels]) shown.hidden = !offered.length;
   }
 }
 
@@ -76,8 +88,10 @@ function facts({ parameters, metrics, domain }) {
   const scores = metrics
     ? `, exact on ${share(metrics.exact_match)} of ${count(metrics.n)} test problems`
     : "";
-  const bound = domain.below
-    ? `numbers below ${count(domain.below)}`
-    : `numbers of up to ${domain.max_characters} characters`;
-  return `${count(parameters)} parameters${scores}; ${bound}`;
+  return `${count(parameters)} parameters${scores}; ${bound(domain)}`;
+}
+
+function bound({ below, digits, decimal_places: places, max_characters: characters }) {
+  if (digits) return `numbers of up to ${digits} digits, ${places} places`;
+  return below ? `numbers below ${count(below)}` : `numbers of up to ${characters} characters`;
 }

@@ -4,17 +4,22 @@ import { element, inWords, percent, pretty } from "/static/format.js";
 
 /** Returns what is shown below the expression when a model has answered. */
 export function answer(calculation) {
-  const { result, verified, confidence, model } = calculation;
+  const { result, rounded, places, verified, confidence, model } = calculation;
   const shown = document.createDocumentFragment();
   const value = element("p", "result");
   value.append(element("span", "unseen", `${pretty(calculation.expression)} `), "= ");
   value.append(element("span", "value", result === null ? "no number" : pretty(result)));
   value.classList.toggle("long", (result ?? "").length > 9);
   value.classList.toggle("wrong", result !== calculation.exact);
+  if (rounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));
   shown.append(value, verified ? agreement() : disagreement(calculation));
   const sure = `${inWords(confidence.whole)}: ${percent(confidence.whole)}`;
   shown.append(element("p", "sure", `${model} was ${sure}`));
   return shown;
+}
+
+function inPlaces(places) {
+  return places === 1 ? "1 place" : `${places} places`;
 }
 
 function agreement() {

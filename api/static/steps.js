@@ -3,6 +3,8 @@
 import { doubt, element, percent, pretty } from "/static/format.js";
 
 const BEGIN_A_ROW = /[xy:a-l]/; // and the last `=`, which begins the answer
+const ANY_WIDTH = /^[-+]/; // work of any width begins with a sign
+const BEGIN_A_PART = /[;|:]/;
 const OPERATION = /^-?[\d.]+([-+*/])/;
 const IMPROBABLE = 0.9; // also underlined, for people who cannot see the shade
 
@@ -16,6 +18,12 @@ const LABELS = {
   "/": ([, sign = "", digit = "…"]) => `quotient digit ${pretty(sign + digit)}, remainder`,
   ":": () => "result, sign, decimal places",
   "=": () => "answer, backwards",
+};
+const PART_LABELS = {
+  ";": () => "row by row",
+  "|": () => "exact result",
+  ":": () => "result, sign",
+  "=": LABELS["="],
 };
 
 /** One operation: its heading, what the model read, and the rows that it wrote. */
@@ -81,11 +89,15 @@ export class Step {
 
   // Worked steps begin with x or y. An answer without steps has no rows.
   #beginsRow(character) {
+    if (ANY_WIDTH.test(this.#text)) {
+      return !this.#text.includes("=") && (character === "=" || BEGIN_A_PART.test(character));
+    }
     if (!/^[xy]/.test(this.#text) || this.#text.includes("=")) return false;
     return character === "=" || BEGIN_A_ROW.test(character);
   }
 
   #labelOf(character) {
+    if (ANY_WIDTH.test(this.#text + character)) return PART_LABELS[character] ?? (() => "work");
     const inSteps = /^[xy]/.test(this.#text + character);
     const kind = /[a-l]/.test(character) ? this.#operation : character;
     return inSteps ? LABELS[kind] : LABELS["="];

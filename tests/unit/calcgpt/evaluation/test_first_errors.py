@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from datagen_strategies import problems_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calcgpt.config import Recipe
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation.evaluate import (
     ACCEPTED,
     BEYOND,
     KINDS,
+    Checker,
     Evaluation,
     FirstError,
+    checker_of,
     first_error,
     first_error_record,
     fixed_width_checker,
     score,
 )
+from calcgpt.recipe import build
 from datagen.arithmetic import Problem
 from datagen.notation import parse_prompt
 from datagen.steps import STEPS_ALPHABET, StepKind, WrongCharacter, render
@@ -116,3 +122,23 @@ def test_every_wrong_answer_is_counted_once(rows: list[tuple[Problem, int, str]]
     assert sum(counts) == whole.right.count(False)
     kinds = {kind for group in record["first_faults"].values() for kind in group}
     assert kinds <= set(KINDS) - {BEYOND, ACCEPTED}
+
+
+def test_each_format_of_worked_steps_has_its_checker() -> None:
+    def checker(**data: Any) -> Checker | None:
+        table = {"tokenizer": "scratchpad", "data": {"mixture": {"blog": 1.0}, **data}}
+        return checker_of(build(Recipe, table, "test"))
+
+    assert checker(format="direct") is None
+    assert checker_of(Recipe()) is None
+    fixed, wide = checker(format="steps", digits=7), checker(format="loose-scratchpad")
+    assert fixed
+    assert wide
+    line, output = parts(MUL)
+    assert first_error(line, output, fixed) is None
+    assert first_error(line, output, wide)
+    line, output = parts("$8(0000000001/0000000003)=+1+0030;01000+9=33333333.0$")
+    error = first_error(line, output, wide)
+    assert error
+    assert error.character
+    assert (error.kind, error.character.position) == ("quotient digit", 14)

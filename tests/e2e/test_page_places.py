@@ -1,0 +1,91 @@
+"""The page with a model of any width: places, rounding, and numbers beyond what was measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+import uvicorn
+from browser import answered, calculate
+from fake_decoder import calculator_model, right, wide_model
+from serving import wait_for
+
+from api.app import create_app
+from api.settings import Settings
+from calcgpt.config import Domain
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+OpenPage = Callable[..., "Page"]
+
+
+@pytest.fixture(scope="module")
+def wide_address() -> Iterator[str]:
+    """The address of a service with a model of any width and one of two places, both right."""
+    models = (
+        wide_model(Domain(digits=12, places=8)),
+        calculator_model(right(7), digits=7, name="narrow"),
+    )
+    app = create_app(Settings(), lambda: iter(models))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        wait_for(lambda: server.started)
+        (socket,) = server.servers[0].sockets
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def test_answers_have_the_chosen_places(open_page: OpenPage, wide_address: str) -> None:
+    page = open_page(wide_address)
+    places = page.get_by_label("Decimal places")
+    expect(places).to_have_value("8")
+    expect(page.locator("#model-facts")).to_contain_text("numbers of up to 12 digits, 8 places")
+    calculate(page, "1/3")
+    answered(page, "0.33333333")
+    expect(page.locator("#answer .rounded")).to_have_text(" rounded to 8 places")
+    assert places.locator("option").all_inner_texts() == list("12345678")
+    places.select_option("1")
+    calculate(page, "1/4")
+    answered(page, "0.2")
+    expect(page.locator("#answer .rounded")).to_have_text(" rounded to 1 place")
+    calculate(page, "1/2")
+    answered(page, "0.5")
+    expect(page.locator("#answer .rounded")).to_have_count(0)
+    page.get_by_label("Checkpoint").select_option("narrow")
+    expect(places).to_be_hidden()
+    calculate(page, "1/3")
+    answered(page, "0.33")
+    page.get_by_label("Checkpoint").select_option("wide")
+    expect(places).to_have_value("8")
+
+
+def test_work_of_any_width_is_shown_whole(open_page: OpenPage, wide_address: str) -> None:
+    page = open_page(wide_address)
+    calculate(page, "12.5*0.25")
+    answered(page, "3.125")
+    rows = page.locator("#nodes .characters").all_inner_texts()
+    assert rows == [
+        "$8(00000012.5*0000000.25)=",
+        "+521+52",
+        ";5522160",
+        ";2211130",
+        ":52130+",
+        "=521.300000$",
+    ]
+
+
+def test_a_number_beyond_what_was_measured_is_refused(
+    open_page: OpenPage, wide_address: str
+) -> None:
+    page = open_page(wide_address)
+    calculate(page, "1+1234567890123")
+    expect(page.locator("#error")).to_contain_text("of at most 12 digits, 8 places.")
+    expect(page.locator("#error mark")).to_have_text("1234567890123")
