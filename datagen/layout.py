@@ -27,8 +27,17 @@ from datagen.slots import (
 _PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
 
 
+_ALIKE = str.maketrans("23456789", "11111111")
+
+
 def shape_of(prompt: str) -> Shape | None:
     """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
+    # All digits of an operand but 0 are alike, so that many prompts share a cached shape.
+    return _shape_of_alike(prompt[:2] + prompt[2:].translate(_ALIKE))
+
+
+@lru_cache(maxsize=2**16)
+def _shape_of_alike(prompt: str) -> Shape | None:
     match = _PROMPT.fullmatch(prompt)
     if match is None:
         return None
