@@ -152,9 +152,9 @@ def resolve(reference: str, root: Path | None = None) -> Path:
 def best(root: Path) -> Path:
     """Returns the folder under `root` with the highest exact match on validation.
 
-    Of equals it is the one with fewer parameters, then the one with the lower validation loss,
-    which orders the checkpoints of a run near its end. A folder whose metrics cannot be read is
-    skipped with a warning.
+    Of equals it is the one that was measured for the longest numbers, then the one with fewer
+    parameters, then the one with the lower validation loss, which orders the checkpoints of a run
+    near its end. A folder whose config or metrics cannot be read is skipped with a warning.
     """
     ranked = []
     for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
@@ -168,13 +168,16 @@ def best(root: Path) -> Path:
             loss = float(metrics.get("val_loss", math.inf))
             if math.isnan(loss):
                 raise ValueError("validation loss is not a number")
-            ranked.append((-exact_match, int(metrics["parameters"]), loss, config.parent))
+            domain = read_json(config, CheckpointError).get(DOMAIN) or {}
+            n_digits = int(domain.get("digits", 0))
+            rank = (-exact_match, -n_digits, int(metrics["parameters"]), loss)
+            ranked.append((rank, config.parent))
         except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
             log.warning("skipped %s: %s", config.parent, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
     # min() returns the first of equals and the folders are sorted: the choice is deterministic.
-    return min(ranked, key=lambda entry: entry[:3])[3]
+    return min(ranked, key=lambda entry: entry[0])[1]
 
 
 def default_root() -> Path:

@@ -49,6 +49,21 @@ def test_ties_go_to_fewer_parameters_then_to_the_first_name(tmp_path: Path) -> N
     assert best(tmp_path) == tmp_path / "b"
 
 
+def test_ties_go_to_the_longest_numbers_first(tmp_path: Path) -> None:
+    for name, parameters, digits in (
+        ("a", 100, None),
+        ("b", 300, 7),
+        ("c", 300, 12),
+        ("d", 400, 12),
+    ):
+        folder = entry(tmp_path, name, 1.0, parameters)
+        domain = {} if digits is None else {"domain": {"digits": digits, "places": 8}}
+        (folder / CONFIG).write_text(json.dumps(domain))
+    assert best(tmp_path) == tmp_path / "c"
+    entry(tmp_path, "e", 1.0, parameters=0)
+    assert best(tmp_path) == tmp_path / "c"
+
+
 def test_ties_with_equal_parameters_go_to_the_lower_loss(tmp_path: Path) -> None:
     for name, loss in (("a", 0.3), ("b", 0.1), ("c", 0.2), ("d", None)):
         file = entry(tmp_path, name, 1.0) / METRICS
