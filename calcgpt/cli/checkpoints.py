@@ -161,6 +161,8 @@ def calc(expression: str, checkpoint: str, places: int | None, unproven: bool, w
             raise
         raise UserError(f"{error}; --unproven asks all the same") from None
     click.echo(answer.written)
+    for note in answer.notes:
+        click.echo(note, err=True)
     for node in answer.nodes if work else ():
         if confidence := node.confidence:
             click.echo(f"{node.prompt}{node.output}")
@@ -168,7 +170,7 @@ def calc(expression: str, checkpoint: str, places: int | None, unproven: bool, w
                 f"confidence: answer {confidence.answer:.4f}, "
                 f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
             )
-    for line in (*answer.notes, *answer.errors):
+    for line in answer.errors:
         click.echo(line, err=True)
 
 

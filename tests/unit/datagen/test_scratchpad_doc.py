@@ -10,6 +10,7 @@ from datagen import notation
 from datagen.arithmetic import answer
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
+from datagen.steps import StepKind
 from datagen.work import render, render_lines
 
 DOC = (Path(__file__).parents[3] / "docs" / "SCRATCHPAD.md").read_text("utf-8")
@@ -40,3 +41,9 @@ def test_the_mean_length_is_as_stated() -> None:
     lengths = [len(line) for line in render_lines(problems).splitlines()]
     assert 79 < np.mean(lengths) < 80
     assert "about 80 characters" in DOC
+
+
+def test_the_kinds_of_steps_are_all_there() -> None:
+    section = DOC[DOC.index("## What the checker says") : DOC.index("## How it was found")]
+    kinds = re.findall(r"^\| ([a-z ]+) \|", section, flags=re.M)[1:]
+    assert sorted(kinds) == sorted(StepKind)
