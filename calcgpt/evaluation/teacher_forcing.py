@@ -10,7 +10,6 @@ Shapes: B lines, T tokens, V vocabulary.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.problems import split_line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.evaluation.evaluate import answer_field, evaluate
+from calcgpt.inference.results import confidence
 from calcgpt.model.gpt import LanguageModel
 
 TOKENS = 16_384  # of a batch, padding included
@@ -34,7 +34,7 @@ class Answers:
     the line itself."""
 
     right: NDArray[np.bool_]  # (n,)
-    confidence: NDArray[np.float64]  # (n,), the product of the probabilities of all characters
+    confidence: NDArray[np.float64]  # (n,), `Confidence.whole`
     outputs: dict[int, str]  # by row: work and answer, where they differ from the line
 
 
@@ -60,9 +60,11 @@ def answer_all(
         logits_BTV = model(inputs.to(device)).float().cpu()
         counted = targets != NO_LOSS
         best, chosen = logits_BTV.max(dim=2)
-        log_probs = torch.where(counted, best - logits_BTV.logsumexp(dim=2), 0.0)
+        probabilities_BT = (best - logits_BTV.logsumexp(dim=2)).exp()
         right[rows] = ((chosen == targets) | ~counted).all(dim=1).numpy()
-        sure[rows] = log_probs.sum(dim=1).exp().numpy()
+        for row, probs_T, counted_T in zip(rows, probabilities_BT, counted, strict=True):
+            prompt, equals, written = texts[row].partition("=")
+            sure[row] = confidence(prompt + equals, written, probs_T[counted_T].tolist()).whole
         progress(len(rows))
     outputs: dict[int, str] = {}
     fits = lines.lengths <= model.config.block_size + 1
@@ -74,7 +76,7 @@ def answer_all(
         for row, (line, output, probabilities) in zip(others, written, strict=True):
             outputs[row] = output
             right[row] = answer_field(line, output) == line.field
-            sure[row] = math.prod(probabilities)
+            sure[row] = confidence(line.prompt, output, probabilities).whole
     return Answers(right, sure, outputs)
 
 
