@@ -22,6 +22,7 @@ from datagen import steps, work_errors
 from datagen.arithmetic import USUAL_PLACES, Number
 from datagen.errors import NotationError
 from datagen.notation import answer_text, parse_answer
+from datagen.steps import WrongCharacter
 
 # One answer of the shipped checkpoint `steps`, for the documentation.
 EXAMPLE_PROMPT = "$(00000012.5+0000000003)="
@@ -96,10 +97,15 @@ def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Conf
     )
 
 
+def is_any_width(output: str) -> bool:
+    """Whether an output begins as worked steps of any width: with a sign. Those of a fixed width
+    begin with a letter, answers with a digit."""
+    return output.startswith(("+", "-"))
+
+
 def _quotient_digits(prompt: str, work: str) -> set[int]:
-    """Returns the positions of the quotient digits in a work of either notation. The work of any
-    width begins with a sign, that of a fixed width with a letter."""
-    if work.startswith(("+", "-")):
+    """Returns the positions of the quotient digits in a work of either notation."""
+    if is_any_width(work):
         return work_errors.quotient_digits(prompt, work)
     return steps.quotient_digits(work)
 
@@ -139,6 +145,25 @@ class Node(Span):
         description="whether rounding changed the value: the exact result has more places"
     )
     confidence: Confidence | None
+
+    @property
+    def first_wrong_step(self) -> WrongCharacter | None:
+        """The first wrong character of `output`, if the work is one of any width."""
+        if not self.prompt or not self.output or not is_any_width(self.output):
+            return None
+        return work_errors.first_error_of_completion(self.prompt, self.output)
+
+    @property
+    def error(self) -> str | None:
+        """One line if the node does not agree with exact arithmetic: what is wrong, and where."""
+        if self.agrees:
+            return None
+        if not self.problem:
+            return f"not asked, because an operand is missing: {self.expression}"
+        wrong = f"wrong: {self.problem} is {self.exact}"
+        if step := self.first_wrong_step:
+            wrong += f" (first wrong step: {step.kind} at position {step.position})"
+        return wrong
 
     @classmethod
     def not_asked(cls, span: Span) -> Node:
@@ -185,13 +210,7 @@ class Calculation(BaseModel):
     @property
     def errors(self) -> list[str]:
         """One line for each node that does not agree with exact arithmetic."""
-        return [
-            f"wrong: {node.problem} is {node.exact}"
-            if node.problem
-            else f"not asked, because an operand is missing: {node.expression}"
-            for node in self.nodes
-            if not node.agrees
-        ]
+        return [node.error for node in self.nodes if node.error]
 
 
 def read_answer(text: str, places: int = USUAL_PLACES) -> tuple[str | None, Number | None]:

@@ -17,6 +17,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.limits import NOT_MEASURED, AnyWidth
 from calcgpt.inference.results import confidence, read_answer
 from datagen.notation import parse_prompt
+from datagen.steps import StepKind, WrongCharacter
 from datagen.work_errors import quotient_digits
 
 WIDE = Domain(digits=12, places=8)
@@ -187,6 +188,21 @@ def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
     asked = wide(completion=completion).calculate("2*3+1", unproven=True)
     assert [node.problem for node in asked.nodes] == ["2*3", "9999999999999+1"]
     assert not asked.proven
+
+
+def test_a_wrong_answer_names_its_first_wrong_step() -> None:
+    def completion(prompt: str) -> str:
+        written = right_at_any_width(prompt)
+        return written.replace(";34140:4440+=4440000000$", ";34150:4450+=4450000000$")
+
+    calculation = wide(completion=completion).calculate("12*37+1")
+    product, total = calculation.nodes
+    step = WrongCharacter(StepKind.PRODUCT, 16, "4", "5")
+    assert (product.result, product.first_wrong_step) == ("544", step)
+    assert (total.problem, total.first_wrong_step, total.error) == ("544+1", None, None)
+    assert calculation.errors == [
+        "wrong: 12*37 is 444 (first wrong step: product row at position 16)"
+    ]
 
 
 @given(prompts("/"))
