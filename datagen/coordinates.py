@@ -45,7 +45,7 @@ def _of_line(line: bytes) -> Coordinates:
     return np.concatenate((fixed[:-1], rest[: len(line) - len(fixed) + 1], beyond))
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=5_000)
 def _of_shape(shape: Shape) -> Coordinates:
     """Returns the coordinates of questions and works of a shape. Nothing before the question's last
     character is predicted, so that it has no next kind and no query."""

@@ -64,7 +64,7 @@ def _digits_and_places(field: str) -> tuple[int, int, bool]:
     return max(1, len(digits)), len(places), not digits
 
 
-@lru_cache(maxsize=100_000)
+@lru_cache(maxsize=5_000)  # a layout takes about 20 kB
 def layout(shape: Shape) -> Layout:
     """Returns the layout of all questions of this shape."""
     plan = Layout()

@@ -87,10 +87,10 @@ def test_other_blocks_and_other_seeds_have_other_problems() -> None:
     )
 )
 def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int, int]]) -> None:
-    used = FreshBatches(problems(), TOKENIZER, 64)
+    used = FreshBatches(problems(), TOKENIZER, 200)
     for step, size in calls:
         actual = used.batch(step, size)
-        expected = FreshBatches(problems(), TOKENIZER, 64).batch(step, size)
+        expected = FreshBatches(problems(), TOKENIZER, 200).batch(step, size)
         assert actual[0].shape[0] == size
         assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
@@ -98,7 +98,7 @@ def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int,
 def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BLOCK", 100)
     drawn = problems()
-    source = FreshBatches(drawn, TOKENIZER, 64)
+    source = FreshBatches(drawn, TOKENIZER, 200)
     expected = [line for index in range(3) for line in lines(drawn, index, 96)]
     seen = []
     for step in range(9):  # three steps of 32 share a block of 96
