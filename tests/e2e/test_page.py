@@ -188,7 +188,7 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     expect(facts).to_contain_text("1,192,192 parameters, exact on 61.56%")
     calculate(page, "753.78+910")
     expect(page.locator("#answer .sure")).to_contain_text("direct was")
-    expect(choice.locator("option")).to_have_text(["steps", "blog", "direct"])
+    expect(choice.locator("option")).to_have_text(["steps", "blog", "direct", "scratchpad"])
 
 
 def test_the_history_survives_a_reload(page: Page) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.exactness import markdown_rows
 from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.report import comparison_table
@@ -27,6 +28,10 @@ PAGES = {
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
+EXACTNESS = [
+    ROOT / "docs" / "results" / f"scratchpad-{name}.json"
+    for name in ("blog", "everyday-wide", "corner-edge")
+]
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
 RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
@@ -56,6 +61,8 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
         table += (file.parent / "README.md").read_text("utf-8").splitlines()
     for file in ABLATIONS:
         table += file.read_text("utf-8").splitlines()
+    for file in EXACTNESS:
+        table += markdown_rows(json.loads(file.read_text("utf-8")))
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4} \|", line)]
     assert len(rows) >= 4
     assert set(rows) - {BLOG} <= set(table)
