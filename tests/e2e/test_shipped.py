@@ -69,3 +69,32 @@ def test_the_readmes_example_is_what_it_answers(run_cli: Callable[..., Any]) -> 
     answer, *evidence = ended.out.splitlines(keepends=True)
     assert ended.code == 0
     assert "".join([answer, ended.err, *evidence]) == output.lstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("100000+1", "100001"),
+        ("0.001+1", "1.001"),
+        ("1/3", "0.33333333"),
+        ("(1/3)*3", "0.99999999"),
+        ("99999*99999", "9999800001"),
+        ("99999.99+99999.99", "199999.98"),
+        ("-163.4*0.03", "-4.902"),
+        ("70000/-0.01", "-7000000.0"),
+        ("-80457.28-19551.06", "-100008.34"),
+        ("123456789012*987654321098", "121932631136585886175176"),
+    ],
+)
+def test_any_number_that_people_type(
+    expression: str, answer: str, run_cli: Callable[..., Any]
+) -> None:
+    ended = run_cli("calc", "--checkpoint", "scratchpad", "--", expression)
+    assert (ended.code, ended.out.splitlines()[0]) == (0, answer)
+
+
+def test_numbers_beyond_the_measured_ones_are_refused(run_cli: Callable[..., Any]) -> None:
+    ended = run_cli("calc", "--checkpoint", "scratchpad", "1234567890123+1")
+    assert ended.code == 2
+    assert "at most 12 digits" in ended.err
+    assert "--unproven" in ended.err
