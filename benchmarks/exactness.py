@@ -83,18 +83,6 @@ def share(right: NDArray[np.bool_]) -> dict[str, Any]:
     return {"n": n, "wrong": n - n_right, "exact_match": n_right / n, "interval": interval}
 
 
-def markdown_rows(record: dict[str, Any]) -> list[str]:
-    """Returns the rows of docs/RESULTS.md for a file that this command wrote."""
-    rows = []
-    for name, result in record["results"].items():
-        low, high = result["interval"]
-        shares = [operation["exact_match"] for operation in result["by_operation"].values()]
-        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.4f}"]
-        cells += [f"{low:.4f} to {high:.4f}", *(f"{share:.4f}" for share in shares)]
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows
-
-
 def _short(value: Any) -> Any:
     """Returns shares and intervals with five places."""
     if isinstance(value, tuple):

@@ -220,3 +220,15 @@ def comparison_table(folders: Sequence[Path]) -> str:
         name = folder.resolve().name
         rows.append([name, parameters, f"{greedy.n:,}", *accuracies, *operation_cells(greedy)])
     return markdown_table(header, rows)
+
+
+def exactness_rows(record: dict[str, Any]) -> list[str]:
+    """Returns the rows of docs/RESULTS.md for what `benchmarks.exactness` wrote to a file."""
+    rows = []
+    for name, result in record["results"].items():
+        low, high = result["interval"]
+        shares = [operation["exact_match"] for operation in result["by_operation"].values()]
+        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.4f}"]
+        cells += [f"{low:.4f} to {high:.4f}", *(f"{share:.4f}" for share in shares)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.exactness import markdown_rows
 from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.evaluation.report import comparison_table
+from calcgpt.evaluation.report import comparison_table, exactness_rows
 from calcgpt.export import EXPORTERS
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, MODELS
@@ -62,7 +61,7 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
     for file in ABLATIONS:
         table += file.read_text("utf-8").splitlines()
     for file in EXACTNESS:
-        table += markdown_rows(json.loads(file.read_text("utf-8")))
+        table += exactness_rows(json.loads(file.read_text("utf-8")))
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4} \|", line)]
     assert len(rows) >= 4
     assert set(rows) - {BLOG} <= set(table)
