@@ -5,7 +5,7 @@
     edge         problems that arithmetic often gets wrong (see `edge_problems`)
     corner       those, with up to 12 digits and nine places, and more (see `corner_problems`)
     everyday     what people type, to any number of places (see `everyday_problems`)
-    wide         numbers of 1 to 20 digits, all lengths equally often (see `wide_problems`)
+    wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
 
 They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
@@ -19,8 +19,9 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import corner_problems, edge_problems, everyday_problems, wide_problems
-from datagen.arithmetic import ProblemArray
+from datagen import corner_problems, edge_problems, everyday_problems
+from datagen.arithmetic import MAX_PLACES, ProblemArray
+from datagen.decimals import Decimals, any_places, problem_array
 from datagen.drawing import Flags, Integers, Sampler, Words, mixture
 from datagen.errors import DataError
 
@@ -97,6 +98,32 @@ def _operand(sampler: Sampler) -> tuple[Integers, Flags]:
     return magnitude * (1 - 2 * sampler.one_in(4)), (_PLACES > 0).take(shape)
 
 
+def wide_words(longest: int) -> int:
+    """Returns how many words `wide` needs for operands of so many digits."""
+    return 6 + -(-longest // 9)  # two numbers a word
+
+
+def wide(words: Words, longest: int) -> ProblemArray:
+    """Returns n problems from words of shape (wide_words(longest), n).
+
+    The length of an operand, its digits without leading zeros, is uniform from 1 to `longest`. Half
+    of the operands are whole; the others have 1 to 9 places, all equally likely, and may begin with
+    zeros: 0.00012 has two digits and five places. A quarter is negative. The operation and the
+    places of the answer (1 to 9) are uniform.
+    """
+    sampler = Sampler(words)
+    a, b = _wide_operand(sampler, longest), _wide_operand(sampler, longest)
+    return problem_array(a, sampler.below(4), b, any_places(sampler))
+
+
+def _wide_operand(sampler: Sampler, longest: int) -> Decimals:
+    places = (1 + sampler.below(MAX_PLACES)) * sampler.one_in(2)
+    units = sampler.of_length(1 + sampler.below(longest), longest).astype(object)
+    # A zero at the end of several places is not written: the length would be another.
+    units += (units % 10 == 0) * (places > 1) * (1 + sampler.below(9))
+    return Decimals(units, places).negated(sampler.one_in(4))
+
+
 BATCH_SIZE = 24_576  # problems at a time: their columns stay in the cache
 
 
@@ -122,8 +149,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
     "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
-    "wide": Distribution(wide_problems.n_words(20), partial(wide_problems.wide, longest=20)),
-    "wide-12": Distribution(wide_problems.n_words(12), partial(wide_problems.wide, longest=12)),
+    "wide": Distribution(wide_words(20), partial(wide, longest=20)),
+    "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
 }
 
 

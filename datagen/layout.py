@@ -2,7 +2,7 @@
 
 The question alone decides it: the operation, the lengths and places of the operands, and the places
 of the answer. Only the answer's own layout also depends on the result row, whose zeros at both ends
-are not copied. docs/NOTATION.md shows a layout for each operation.
+are not copied. docs/SCRATCHPAD.md shows a layout for each operation.
 """
 
 import re
@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from datagen.arithmetic import Operation
+from datagen.arithmetic import USUAL_PLACES, Operation
 from datagen.slots import (
-    DEFAULT_PLACES,
     LOWEST,
     MIN_DIVISOR,
     NOWHERE,
@@ -25,8 +24,6 @@ from datagen.slots import (
 )
 
 _PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
-
-
 _ALIKE = str.maketrans("23456789", "11111111")
 
 
@@ -50,7 +47,7 @@ def _shape_of_alike(prompt: str) -> Shape | None:
         a_places=a_places,
         b_digits=b_digits,
         b_places=b_places,
-        places=int(places or 2),
+        places=int(places or USUAL_PLACES),
         a_width=len(a),
         b_width=len(b),
         by_zero=b_is_zero and op == Operation.DIV,
@@ -88,7 +85,7 @@ class _Question:
 def _question(plan: Layout, shape: Shape) -> _Question:
     """Puts the question. A character of an operand has its index in the operand as column, which is
     known as soon as it is read."""
-    for _ in "$(" if shape.places == DEFAULT_PLACES else "$P(":
+    for _ in "$(" if shape.places == USUAL_PLACES else "$P(":
         plan.put(Kind.QUESTION)
     a_field, a = _operand(plan, Kind.A_FIELD, shape.a_width, shape.a_places)
     op = plan.put(Kind.QUESTION)
@@ -257,53 +254,73 @@ def _quotient(plan: Layout, shape: Shape) -> None:
         plan.put(Kind.RESULT_MARK)
         plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
         return
-    # The first remainder has A's leading digits, one fewer than B.
+    remainder = _first_remainder(plan, a, width)
+    quotient: list[tuple[int, int]] = []  # positions of sign and digit
+    for k in range(1, n_row + 1):
+        next_digit = n_a - (width - 1) - k
+        if next_digit >= 0:
+            query = (0, next_digit + LOWEST)
+            down = plan.put(Kind.BROUGHT_DOWN, k, LOWEST - 1, query, [a[next_digit]])
+        else:
+            down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
+        sign, digit, remainder = _division_row(plan, k, b, [down, *remainder])
+        quotient.append((sign, digit))
+    parity = quotient[-2][1] if n_row > 1 else NOWHERE
+    sources = [*quotient[-1], parity, *reversed(remainder)]
+    rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
+    plan.result = _quotient_result(plan, quotient, rounding)
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+
+
+def _first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:
+    """Puts A's leading digits, one fewer than the divisor has, and returns the row's positions."""
     plan.put(Kind.REMAINDER_MARK, 1)
     remainder = []
     for j in range(width + 1):
-        source = n_a - (width - 1) + j
+        source = len(a) - (width - 1) + j
         if j < width - 1 and source >= 0:
             query = (0, source + LOWEST)
             copy = plan.put(Kind.REMAINDER_COPY, 1, j + LOWEST, query, [a[source]])
         else:
             copy = plan.put(Kind.REMAINDER_ZERO, 1, j + LOWEST)
         remainder.append(copy)
-    quotient: list[tuple[int, int]] = []  # positions of sign and digit
-    for k in range(1, n_row + 1):
-        source = n_a - (width - 1) - k
-        if source >= 0:
-            query = (0, source + LOWEST)
-            down = plan.put(Kind.BROUGHT_DOWN, k, LOWEST - 1, query, [a[source]])
-        else:
-            down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
-        leading = (k, width + LOWEST)
-        sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, leading, [remainder[width]])
-        tops = [*remainder[width - MIN_DIVISOR :], *b[width - MIN_DIVISOR : width]]
-        q = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, tops)
-        quotient.append((sign, q))
-        old, row, carry = [down, *remainder], [], NOWHERE
-        for j in range(width + 1):
-            query = (k + 1, j + LOWEST)
-            if j:
-                before = [sign, q, b[j - 1], old[j - 1], carry]
-                carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, query, before)
-            sources = [sign, q, b[j], old[j], carry]
-            row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
-        remainder = row
-    parity = quotient[-2][1] if n_row > 1 else NOWHERE
-    sources = [*quotient[-1], parity, *reversed(remainder)]
-    rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
+    return remainder
+
+
+def _division_row(
+    plan: Layout, k: int, b: list[int], dividend: list[int]
+) -> tuple[int, int, list[int]]:
+    """Puts quotient digit k and the remainder that it leaves. Returns the positions of the digit's
+    sign, of the digit, and of the remainder's digits, lowest first."""
+    width = len(b) - 1
+    leading = (k, width + LOWEST)
+    sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, leading, [dividend[-1]])
+    tops = [*dividend[-MIN_DIVISOR - 1 :], *b[width - MIN_DIVISOR : width]]
+    digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, tops)
+    row, carry = [], NOWHERE
+    for j in range(width + 1):
+        query = (k + 1, j + LOWEST)
+        if j:
+            before = [sign, digit, b[j - 1], dividend[j - 1], carry]
+            carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, query, before)
+        sources = [sign, digit, b[j], dividend[j], carry]
+        row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
+    return sign, digit, row
+
+
+def _quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: int) -> list[int]:
+    """Puts the result of signed digits, without the digit of the rounding and with one on top, to
+    which a digit may be carried. Returns the positions."""
     plan.put(Kind.RESULT_MARK)
-    for m in range(
-        n_row
-    ):  # the digit of the rounding is left out, and one may be carried to the top
+    n_row = len(quotient)
+    result: list[int] = []
+    for m in range(n_row):
         digit = quotient[n_row - 2 - m] if m < n_row - 1 else (NOWHERE, NOWHERE)
-        before = [*quotient[n_row - 1 - m], plan.result[-1]] if m else [NOWHERE, NOWHERE, rounding]
-        query = (max(0, n_row - m), 0)
-        column = m + LOWEST
+        before = [*quotient[n_row - 1 - m], result[-1]] if m else [NOWHERE, NOWHERE, rounding]
         kind = Kind.QUOTIENT_RESULT if m < n_row - 1 else Kind.QUOTIENT_TOP
-        plan.result.append(plan.put(kind, 0, column, query, [*digit, *before]))
-    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+        query = (n_row - m, 0)
+        result.append(plan.put(kind, 0, m + LOWEST, query, [*digit, *before]))
+    return result
 
 
 def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
@@ -313,7 +330,7 @@ def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
         kinds = [Kind.ANSWER_N, Kind.ANSWER_A, Kind.ANSWER_N]
         field = [(Slot(kind), character) for kind, character in zip(kinds, "nan", strict=True)]
     else:
-        places, last_place = plan.result_places, 0
+        places = plan.result_places
         digits = [line[position] for position in plan.result]
         nonzero = [index for index, code in enumerate(digits) if code != ord("0")]
         last_place = min(nonzero[0] if nonzero else places, max(places - 1, 0))
@@ -343,7 +360,7 @@ def work_length(shape: Shape) -> int:
     A product of two operands of 100 digits has some 20,000.
     """
     n_a, n_b = shape.a_digits, shape.b_digits
-    places = "" if shape.places == DEFAULT_PLACES else str(shape.places)
+    places = "" if shape.places == USUAL_PLACES else str(shape.places)
     question = len(f"${places}(+)=") + shape.a_width + shape.b_width
     if shape.op == Operation.MUL:
         work = 2 + n_a + n_b + 2 * n_b * (1 + n_a)

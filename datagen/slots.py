@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
-WIDTH = 10  # the least number of characters of an operand or answer
-DEFAULT_PLACES = 2  # of an answer, if the question does not say
+WIDTH = 10  # as in `datagen.notation`: the least number of characters of an operand or answer
 LOWEST = 2  # column of a row's lowest digit
 
 

@@ -1,9 +1,9 @@
-"""Worked steps of any width: lines from layout and rules, one or a million, and their checker.
+"""Worked steps of any width: lines from layout and rules, one or a million.
 
     $(0000000471/0000000299)=+174+9920;74001+232728190-463249190-281528090-554750200:8510+=85.1000000$
 
 The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`) what is written
-there. docs/NOTATION.md spells out a line for each operation.
+there. docs/SCRATCHPAD.md spells out a line for each operation.
 """
 
 from collections.abc import Sequence
@@ -88,9 +88,8 @@ def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
     """
     direct = vectorised.render_lines(problems).splitlines()
     prompts = [line[: line.index(b"=") + 1] for line in direct]
-    return b"".join(
-        line + b"\n" for line in render(prompts, problem_hashes(problems) if loose else None)
-    )
+    lines = render(prompts, problem_hashes(problems) if loose else None)
+    return b"".join(line + b"\n" for line in lines)
 
 
 def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) -> list[bytes]:

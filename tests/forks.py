@@ -34,57 +34,19 @@ RAY = ("ray.train.torch", "calcgpt.lab.search", "calcgpt.lab.sweep")
 TRAINING = ("calcgpt.lab.ablate", "torch.utils.tensorboard")
 
 
-class Popen:
-    """A process that has imported the modules of `preload`. Its standard streams are pipes, unless
-    `files` are others. Has the methods of `subprocess.Popen` that the tests need."""
+class Forked:
+    """A process that another one has forked. That one is asked for its exit code by `ask`."""
 
-    def __init__(
-        self,
-        command: Sequence[str | Path],
-        preload: Sequence[str],
-        *,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
-        start_new_session: bool = False,
-        files: Sequence[int] | None = None,
-    ) -> None:
-        assert command[0] == sys.executable
-        self.args = [str(word) for word in command]
-        self.returncode: int | None = None
-        pipes = [] if files else [os.pipe() for _ in range(3)]
-        if pipes:
-            (stdin, self_stdin), (self_stdout, stdout), (self_stderr, stderr) = pipes
-            self.stdin = open(self_stdin, "w")  # noqa: PTH123, SIM115
-            self.stdout, self.stderr = open(self_stdout), open(self_stderr)  # noqa: PTH123, SIM115
-            files = stdin, stdout, stderr
-        request = {
-            "command": self.args[1:],
-            "preload": preload,
-            "environment": dict(os.environ if env is None else env),
-            "folder": str(cwd or Path.cwd()),
-            "new_session": start_new_session,
-        }
-        self.pid: int = _ask(request, files or ())
-        if pipes:
-            for file in files or ():
-                os.close(file)
+    args: list[str]
+    pid: int
+    returncode: int | None = None
 
-    def communicate(self, timeout: float = 200) -> tuple[str, str]:
-        """Closes the standard input, waits for the end, and returns what was written."""
-        self.stdin.close()
-        with self.stdout, self.stderr, ThreadPoolExecutor(2) as executor:
-            futures = [executor.submit(file.read) for file in (self.stdout, self.stderr)]
-            try:
-                out, err = [future.result(timeout) for future in futures]
-            except TimeoutError:
-                self.kill()
-                raise
-        self.wait(timeout)
-        return out, err
+    def ask(self, request: dict[str, Any]) -> Any:
+        raise NotImplementedError
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            self.returncode = _ask({"poll": self.pid})
+            self.returncode = self.ask({"poll": self.pid})
         return self.returncode
 
     def wait(self, timeout: float) -> int:
@@ -101,6 +63,57 @@ class Popen:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+class Popen(Forked):
+    """A process that has imported the modules of `preload`. Its standard streams are pipes, unless
+    `files` are others. Has the methods of `subprocess.Popen` that the tests need."""
+
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        preload: Sequence[str],
+        *,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        start_new_session: bool = False,
+        files: Sequence[int] | None = None,
+    ) -> None:
+        assert command[0] == sys.executable
+        self.args = [str(word) for word in command]
+        pipes = [] if files else [os.pipe() for _ in range(3)]
+        if pipes:
+            (stdin, self_stdin), (self_stdout, stdout), (self_stderr, stderr) = pipes
+            self.stdin = open(self_stdin, "w")  # noqa: PTH123, SIM115
+            self.stdout, self.stderr = open(self_stdout), open(self_stderr)  # noqa: PTH123, SIM115
+            files = stdin, stdout, stderr
+        request = {
+            "command": self.args[1:],
+            "preload": preload,
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(cwd or Path.cwd()),
+            "new_session": start_new_session,
+        }
+        self.pid = _ask(request, files or ())
+        if pipes:
+            for file in files or ():
+                os.close(file)
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        return _ask(request)
+
+    def communicate(self, timeout: float = 200) -> tuple[str, str]:
+        """Closes the standard input, waits for the end, and returns what was written."""
+        self.stdin.close()
+        with self.stdout, self.stderr, ThreadPoolExecutor(2) as executor:
+            futures = [executor.submit(file.read) for file in (self.stdout, self.stderr)]
+            try:
+                out, err = [future.result(timeout) for future in futures]
+            except TimeoutError:
+                self.kill()
+                raise
+        self.wait(timeout)
+        return out, err
 
 
 def run(

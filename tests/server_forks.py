@@ -15,7 +15,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import cache
 from multiprocessing import get_context
@@ -24,17 +23,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import uvicorn
+from forks import Forked
 from prometheus_client import values
 from uvicorn.supervisors.multiprocess import SIGNALS
 
 
-class ForkedProcess:
+class ForkedProcess(Forked):
     """Has the methods of `subprocess.Popen` that tests of the service need."""
 
     def __init__(self, command: list[str], environment: dict[str, str], stderr: Path) -> None:
         limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self.returncode: int | None = None
-        self.pid: int = _ask(
+        self.args = command
+        self.pid = _ask(
             {
                 "start": command,
                 "environment": environment,
@@ -44,28 +44,11 @@ class ForkedProcess:
             }
         )
 
-    def poll(self) -> int | None:
-        if self.returncode is None:
-            self.returncode = _ask({"poll": self.pid})
-        return self.returncode
-
-    def wait(self, timeout: float) -> int:
-        deadline = time.monotonic() + timeout
-        while (code := self.poll()) is None:
-            if time.monotonic() > deadline:
-                raise subprocess.TimeoutExpired("calcgpt serve", timeout)
-            time.sleep(0.01)
-        return code
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+    def ask(self, request: dict[str, Any]) -> Any:
+        return _ask(request)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
 
 @cache

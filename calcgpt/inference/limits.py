@@ -131,6 +131,6 @@ class AnyWidth:
 
     def _unproven(self, what: str) -> Refusal:
         digits, places = self.domain.digits, self.domain.places
-        source = "was measured for" if self.measured else "was never measured, which allows"
+        source = "was measured for" if self.measured else "was never measured, so it takes"
         reason = f"{what}; this model {source} numbers of at most {digits} digits, {places} places"
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)

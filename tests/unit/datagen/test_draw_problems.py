@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from datagen import distributions, work
 from datagen.arithmetic import ProblemArray
-from datagen.distributions import DISTRIBUTIONS, blog
+from datagen.distributions import DISTRIBUTIONS, blog, wide, wide_words
 from datagen.drawing import Words, bit_generator
 from datagen.errors import DataError
 from datagen.notation import parse, render, render_prompt
 from datagen.plan import DatasetPlan, held_out_shard
 from datagen.splits import Split
 from datagen.vectorised import render_lines
-from datagen.wide_problems import n_words, wide
 from datagen.work_errors import first_error_of_completion
 
 N = 200_000
@@ -47,7 +46,7 @@ def draw(name: str, count: int) -> ProblemArray:
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_each_problem_depends_on_its_own_words(name: str) -> None:
+def test_each_problem_depends_on_its_owwide_words(name: str) -> None:
     words = bit_generator(0, 0, 0).random_raw(200 * DISTRIBUTIONS[name].words).reshape(-1, 200)
     problems = DISTRIBUTIONS[name].problems
     alone = [problems(words[:, i : i + 1]).to_problems()[0] for i in range(200)]
@@ -98,7 +97,7 @@ def test_any_words_give_a_problem_that_is_rendered_parsed_and_checked(
 @settings(max_examples=100)
 @given(longest=st.integers(1, 40), data=st.data())
 def test_so_do_operands_of_any_width(longest: int, data: st.DataObject) -> None:
-    assert_is_a_problem(lambda words: wide(words, longest), n_words(longest), data)
+    assert_is_a_problem(lambda words: wide(words, longest), wide_words(longest), data)
 
 
 def assert_is_a_problem(

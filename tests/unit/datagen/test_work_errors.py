@@ -138,7 +138,6 @@ def test_an_error_has_the_kind_of_its_step(at: int, wrong: str, kind: StepKind) 
 def test_any_text_is_checked(text: str, prompt: str) -> None:
     error = first_error_of_completion(prompt, text)
     assert error
-    assert text.startswith(completion(prompt)[:0])
     assert error.position <= len(text)
 
 
@@ -150,7 +149,9 @@ def test_what_is_no_prompt_is_refused() -> None:
 
 @given(prompts())
 def test_quotient_digits_are_those_of_the_layout(prompt: str) -> None:
-    plan = layout(shape_of(prompt))  # type: ignore[arg-type]
+    shape = shape_of(prompt)
+    assert shape
+    plan = layout(shape)
     text = completion(prompt)
     positions = quotient_digits(prompt, text)
     slots = plan.slots[plan.prompt_length :]
