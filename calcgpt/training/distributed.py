@@ -153,9 +153,16 @@ class SingleProcess:
 
     def micro_batches(self, batch: Batch, count: int) -> tuple[list[Batch], list[Batch]]:
         """Splits a batch into `count` parts a process. Returns the parts of all processes, and
-        those of this one."""
-        parts = micro_batches(batch, count * self.world_size)
-        return parts, parts[self.rank :: self.world_size]
+        those of this one.
+
+        Parts have ever longer rows, so they are dealt out forth and back: processes 0, 1, 2, then
+        2, 1, 0. With an even `count`, all processes then have about as much to do.
+        """
+        world = self.world_size
+        parts = micro_batches(batch, count * world)
+        rounds = [parts[start : start + world] for start in range(0, len(parts), world)]
+        places = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
+        return parts, [part[places[number % 2]] for number, part in enumerate(rounds)]
 
     def seed_step(self, seed: int, step: int) -> None:
         """Seeds torch for a step. The main process has one random stream for the whole run, which

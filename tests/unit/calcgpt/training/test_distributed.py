@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.data.batches import micro_batches
+from calcgpt.data.batches import NO_LOSS, micro_batches
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import load_recipe
 from calcgpt.training.distributed import (
@@ -42,6 +42,13 @@ def test_processes_share_a_batch_out_evenly(size: int, count: int) -> None:
         assert len(parts) == size * count
     rows = torch.cat([inputs for _, own in shares for inputs, _ in own])
     assert torch.equal(rows.sort(dim=0).values, batch(8)[0])
+
+
+def test_long_and_short_problems_are_dealt_out_evenly() -> None:
+    """Rows of 1 to 8 characters in two parts a process: the longest go with the shortest."""
+    targets = torch.where(torch.arange(8) <= torch.arange(8)[:, None], 1, NO_LOSS)
+    shares = [Placed(rank, 4).micro_batches((targets, targets), 2)[1] for rank in range(4)]
+    assert [[part[0].size(1) for part in own] for own in shares] == [[1, 8], [2, 7], [3, 6], [4, 5]]
 
 
 def test_alone_nothing_is_shared() -> None:
