@@ -32,7 +32,8 @@ const models = new Models($("model"), $("places"), $("model-facts"), {
 let run = null; // the current calculation
 let recalled = -1; // index of the history's entry that ArrowUp has recalled
 
-async function start() {
+/** `unproven` asks the model about numbers for which it was not measured. */
+async function start(unproven = false) {
   stop();
   const typed = field.text;
   if (!typed.trim()) return;
@@ -42,7 +43,8 @@ async function start() {
   const mine = (run = { controller, playback, steps });
   begin();
   try {
-    for await (const event of calculate(typed, models.choice, controller.signal)) {
+    const options = { ...models.choice, unproven };
+    for await (const event of calculate(typed, options, controller.signal)) {
       playback.push(event);
     }
     $("stop").textContent = "Show all";
@@ -99,7 +101,7 @@ function fail(error, typed) {
   for (const step of run.steps) step.stop();
   showWork(run.steps.length > 0);
   finish();
-  $("error").replaceChildren(failure(error, typed));
+  $("error").replaceChildren(failure(error, typed, () => start(true)));
   if (error.status === 401) askForKey();
   else if (error.position !== undefined && field.text === typed) {
     field.mark(error.position, error.end);

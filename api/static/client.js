@@ -6,17 +6,18 @@ const KEY = "calcgpt.key";
 
 /** An error whose message is one line for the user. */
 export class ServiceError extends Error {
-  /** `details`: status; position and end in the expression, as code points; retryAfter, seconds. */
+  /** `details`: type, a URN; status; position and end in the expression, as code points;
+   * retryAfter, seconds. */
   constructor(message, details = {}) {
     super(message);
     Object.assign(this, details);
   }
 
   static of(problem, retryAfter = null) {
-    const { status, detail, title, position, end } = problem;
+    const { type, status, detail, title, position, end } = problem;
     const text = detail || title || `The service answered with status ${status}.`;
     const message = position === undefined ? text : text.replace(/ \(position \d+\)$/, "");
-    return new ServiceError(message, { status, position, end, retryAfter });
+    return new ServiceError(message, { type, status, position, end, retryAfter });
   }
 }
 
@@ -54,10 +55,15 @@ export async function listModels() {
 }
 
 /** Yields the events of a calculation, `{name, data}`; the last one is `result`. The service
- * chooses a model or places that are empty.
+ * chooses a model or places that are empty. `unproven` asks beyond what the model was measured for.
  * Throws ServiceError, or AbortError after `signal`. */
-export async function* calculate(expression, { model, places }, signal) {
-  const body = JSON.stringify({ expression, ...(model && { model }), ...(places && { places }) });
+export async function* calculate(expression, { model, places, unproven }, signal) {
+  const body = JSON.stringify({
+    expression,
+    ...(model && { model }),
+    ...(places && { places }),
+    ...(unproven && { unproven }),
+  });
   const response = await request("/v1/calculate/stream", {
     method: "POST",
     headers: { "Content-Type": "application/json" },

@@ -2,9 +2,11 @@
 
 import { element, inWords, percent, pretty } from "/static/format.js";
 
+const UNPROVEN = "urn:calcgpt:problem:unproven";
+
 /** Returns what is shown below the expression when a model has answered. */
 export function answer(calculation) {
-  const { result, rounded, places, verified, confidence, model } = calculation;
+  const { result, rounded, places, verified, proven, confidence, model } = calculation;
   const shown = document.createDocumentFragment();
   const value = element("p", "result");
   value.append(element("span", "unseen", `${pretty(calculation.expression)} `), "= ");
@@ -15,6 +17,7 @@ export function answer(calculation) {
   shown.append(value, verified ? agreement() : disagreement(calculation));
   const sure = `${inWords(confidence.whole)}: ${percent(confidence.whole)}`;
   shown.append(element("p", "sure", `${model} was ${sure}`));
+  if (!proven) shown.append(element("p", "unproven", "It was not measured for such numbers."));
   return shown;
 }
 
@@ -64,13 +67,20 @@ function icon(sign) {
   return shown;
 }
 
-/** Returns one line that says what is wrong, and the expression with the error marked. */
-export function failure(error, typed) {
+/** Returns one line that says what is wrong, and the expression with the error marked. If the model
+ * was only never measured for such numbers, a button calls `askUnproven`. */
+export function failure(error, typed, askUnproven) {
   const shown = document.createDocumentFragment();
   const line = element("p", "failure");
   line.append(icon("!"), sentence(error.message), retryText(error.retryAfter));
   shown.append(line);
   if (error.position !== undefined) shown.append(marked(typed, error));
+  if (error.type === UNPROVEN) {
+    const button = element("button", "plain", "Ask it all the same");
+    button.type = "button";
+    button.addEventListener("click", askUnproven);
+    shown.append(button);
+  }
   return shown;
 }
 
