@@ -180,31 +180,9 @@ def is_impossible(operation: str, label: str) -> bool:
     return label in ("nan, -", "0, -") or (label == "nan, +" and operation != "/")
 
 
-WITH_CORNER = {
-    "blog": 0.1,
-    "calculator": 0.1,
-    "corner": 0.25,
-    "edge": 0.1,
-    "everyday": 0.25,
-    "wide-12": 0.2,
-}
-
-
-@pytest.mark.parametrize(
-    "mixture",
-    [
-        pytest.param(
-            None, marks=pytest.mark.xfail(strict=True, reason="the recipe draws no corner problems")
-        ),
-        WITH_CORNER,
-    ],
-    ids=["recipe", "with corner"],
-)
-def test_no_class_of_up_to_seven_digits_is_rare(mixture: dict[str, float] | None) -> None:
+def test_no_class_of_up_to_seven_digits_is_rare() -> None:
     data = load_recipe("scratchpad").data
     assert data
-    if mixture:
-        data = data.model_copy(update={"mixture": mixture})
     coverage = measure("scratchpad", data, 60_000, 0, most_digits=7)
     rare = [
         f"{name}: {operation} {label}"
