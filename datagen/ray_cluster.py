@@ -7,6 +7,8 @@ import logging
 import os
 import secrets
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -16,6 +18,11 @@ from urllib.parse import urlsplit
 from datagen.errors import UserError
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
+_WATCHER = """
+import sys
+if not sys.stdin.read():
+    sys.exit("error: Ray failed: this process was ended, by Ray after its node died or by a signal")
+"""
 
 
 def prepare(address: str | None) -> None:
@@ -56,6 +63,8 @@ def connected(
     Without an address, Ray is started on this machine with `cpus` CPUs, or all, and ended after the
     block. A Ray that this process has already started is used as it is. `options` are arguments of
     `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if that fails.
+
+    If Ray ends this process within the block, one line on stderr says so.
     """
     prepare(address)
     import ray
@@ -66,15 +75,35 @@ def connected(
     if address is None:
         options |= {"num_cpus": cpus, "include_dashboard": False, **(local or {})}
     quiet: Any = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-    try:
-        ray.init(address or "local", **quiet, **options)
-    except Exception as error:  # some have no narrower class
-        where = address or "this machine"
-        raise UserError(f"no Ray at {where}: {first_line(error)}") from error
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with _watched():
+        try:
+            ray.init(address or "local", **quiet, **options)
+        except Exception as error:  # some have no narrower class
+            where = address or "this machine"
+            raise UserError(f"no Ray at {where}: {first_line(error)}") from error
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _watched() -> Iterator[None]:
+    """Has another process write a line to stderr if this process ends within the block.
+
+    Ray's core calls `_exit(1)` without a word when it cannot reach the object store of its node.
+    Nothing in the same process could explain that.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _WATCHER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # an interrupt from the terminal is for this process alone
+    ) as watcher:
+        try:
+            yield
+        finally:
+            watcher.communicate(b"left")
 
 
 def first_line(error: BaseException) -> str:

@@ -50,16 +50,15 @@ def sync_or_stop(file):
 os.fsync = sync_or_stop
 """
 
-# Never computes a training shard but the first two. Ray ends a process without a word if it reads a
-# result while its node dies, so there must be no more results.
-COMPUTE_ONE = """
-def compute_one(plan, block):
+# Never computes a training shard but the first two.
+COMPUTE_TWO = """
+def compute_two(plan, block):
     import time
     from datagen.plan import train_shard
     if block > 1:
         time.sleep(1000)
     return train_shard(plan, block)
-dataset.train_shard = compute_one
+dataset.train_shard = compute_two
 """
 
 
@@ -192,12 +191,13 @@ def test_killed_and_continued_with_either_engine(
 
 def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
-    process = start_and_stop(out, COMPUTE_ONE, RAY_health_check_period_ms="500")
+    process = start_and_stop(out, COMPUTE_TWO, RAY_health_check_period_ms="500")
     (raylet,) = [c for c in psutil.Process(process.pid).children() if c.name() == "raylet"]
     raylet.kill()
     code, output, errors = finish(process)
     assert (code, output) == (1, "")
-    assert "Error: Ray failed: " in errors  # Ray's own log may surround it
+    # Ray raises an error or ends the process; its own log may surround the line.
+    assert errors.lower().count("error: ray failed: ") == 1
     assert "Traceback" not in errors
     generate(out, PLAN, progress=False)
     assert digests(out) == expected
