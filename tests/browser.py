@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from forks import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -28,6 +29,7 @@ ARGUMENTS = [
 def chromium() -> Iterator[Browser]:
     """Runs the browser. Skips the test if it is not installed."""
     playwright = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+    playwright.expect.set_options(timeout=1000 * PATIENCE)
     program = shutil.which("chromium")
     if not program:
         pytest.skip("the page needs a browser (Debian: apt-get install chromium)")

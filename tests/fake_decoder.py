@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
+from forks import PATIENCE
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
@@ -67,7 +68,7 @@ class FakeDecoder:
     ) -> torch.Tensor:
         """Returns the logits, (B, T, V), or (B, 1, V) with `last_only`."""
         self.called.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(PATIENCE)
         self.batches.append(len(tokens_BT))
         n_new = tokens_BT.size(1)
         first = n_new - 1 if last_only else 0

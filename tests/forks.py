@@ -30,6 +30,7 @@ from types import ModuleType
 from typing import Any
 
 MESSAGE = 2**20  # bytes
+PATIENCE = 200  # seconds for what takes a few; tests wait for it on a busy machine
 RAY = ("ray.train.torch", "calcgpt.lab.search", "calcgpt.lab.sweep")
 TRAINING = ("calcgpt.lab.ablate", "torch.utils.tensorboard")
 
@@ -49,7 +50,7 @@ class Forked:
             self.returncode = self.ask({"poll": self.pid})
         return self.returncode
 
-    def wait(self, timeout: float) -> int:
+    def wait(self, timeout: float = PATIENCE) -> int:
         deadline = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -102,7 +103,7 @@ class Popen(Forked):
     def ask(self, request: dict[str, Any]) -> Any:
         return _ask(request)
 
-    def communicate(self, timeout: float = 200) -> tuple[str, str]:
+    def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
         """Closes the standard input, waits for the end, and returns what was written."""
         self.stdin.close()
         with self.stdout, self.stderr, ThreadPoolExecutor(2) as executor:
@@ -117,7 +118,7 @@ class Popen(Forked):
 
 
 def run(
-    command: Sequence[str | Path], preload: Sequence[str], timeout: float = 200, **options: Any
+    command: Sequence[str | Path], preload: Sequence[str], timeout: float = PATIENCE, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command and captures its output."""
     process = Popen(command, preload, **options)

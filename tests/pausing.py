@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from forks import TRAINING, Popen
+from forks import PATIENCE, TRAINING, Popen
 
 import calcgpt.training.trackers as trackers
 
@@ -49,7 +49,7 @@ def start_pausing(step: int, folder: Path, *arguments: str | Path) -> Popen:
 
 def wait_until_paused(process: Popen, folder: Path, count: int = 1) -> list[int]:
     """Waits until `count` runs pause. Returns the ids of their processes."""
-    deadline = time.monotonic() + 200
+    deadline = time.monotonic() + PATIENCE
     while len(files := list(folder.iterdir())) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from forks import PATIENCE
+
 PROGRAM = """
 import sys
 import ray
@@ -43,5 +45,5 @@ def running_cluster() -> Iterator[RayCluster]:
     ) as process:
         assert process.stdout
         yield RayCluster(process.stdout.readline().strip(), environment)
-        process.communicate(timeout=60)  # ends its stdin
+        process.communicate(timeout=PATIENCE)  # ends its stdin
     assert process.returncode == 0

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fastapi.testclient import TestClient
+from forks import PATIENCE
 from httpx2 import Response
 from server_forks import ForkedProcess
 
@@ -22,22 +23,27 @@ from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
 
-# The environment of servers: JSON logs, and only one model, which torch runs.
-DEFAULTS = {"CALCGPT_LOG_FORMAT": "json", "CALCGPT_OTHERS": "no", "CALCGPT_ENGINE": "torch"}
+# The environment of servers: JSON logs, only one model, which torch runs, and time to answer.
+DEFAULTS = {
+    "CALCGPT_LOG_FORMAT": "json",
+    "CALCGPT_OTHERS": "no",
+    "CALCGPT_ENGINE": "torch",
+    "CALCGPT_DEADLINE": str(PATIENCE),
+}
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
-    """Waits until the condition is true; fails after `seconds`."""
-    deadline = time.monotonic() + seconds
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Waits until the condition is true; fails after a long time."""
+    deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"not true within {seconds} s"
+        assert time.monotonic() < deadline, f"not true within {PATIENCE} s"
         time.sleep(0.005)
 
 
 @contextmanager
 def client_of(*models: LoadedModel, **settings: Any) -> Iterator[TestClient]:
     """Yields a client of the service with these models loaded; the first is the default."""
-    app = create_app(Settings(**settings), lambda: iter(models))
+    app = create_app(Settings(**{"deadline": PATIENCE, **settings}), lambda: iter(models))
     with TestClient(app, raise_server_exceptions=False) as client:
         wait_for(lambda: len(list(app.state.service.models)) == len(models))
         yield client
@@ -117,12 +123,11 @@ def server(
                 lambda: (
                     (log.exists() and announced.search(log.read_text()))
                     or process.poll() is not None
-                ),
-                60,
+                )
             )
             match = announced.search(log.read_text())
             assert match, log.read_text()
             yield Server(process, match[1], log)
         finally:
             process.kill()
-            process.wait(60)
+            process.wait(PATIENCE)

@@ -8,6 +8,7 @@ from http.client import HTTPResponse
 from typing import Any
 
 import httpx2 as httpx
+from forks import PATIENCE
 from serving import Server
 
 
@@ -19,7 +20,7 @@ def address(running: Server) -> tuple[str, int]:
 
 def connect(running: Server) -> socket.socket:
     """Returns a new connection. Its timeout leaves time for a busy machine."""
-    return socket.create_connection(address(running), timeout=250)
+    return socket.create_connection(address(running), timeout=PATIENCE)
 
 
 def head(path: str, *headers: str, method: str = "POST") -> bytes:
@@ -54,7 +55,7 @@ def refusal(connection: socket.socket, status: int, kind: str) -> dict[str, str]
 def ask(running: Server, expression: str = "12.5+3") -> dict[str, Any]:
     """Calculates an expression and returns the response, which must be 200."""
     body = {"expression": expression}
-    response = httpx.post(f"{running.address}/v1/calculate", json=body, timeout=250)
+    response = httpx.post(f"{running.address}/v1/calculate", json=body, timeout=PATIENCE)
     assert response.status_code == 200, response.text
     result: dict[str, Any] = response.json()
     return result

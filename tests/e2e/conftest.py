@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import chromium
+from forks import PATIENCE
 from ray_cluster import RayCluster, running_cluster
 from serving import server
 
@@ -51,7 +52,7 @@ def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
         context = browser.new_context(
             reduced_motion="no-preference" if motion else "reduce", **options
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner
-from forks import Popen
+from forks import PATIENCE, Popen
 from pausing import start_pausing, wait_until_paused
 
 from calcgpt.cli import cli
@@ -127,7 +127,7 @@ def test_interrupted_and_continued_it_ends_with_the_same_weights(
         assert code == (130 if signum == signal.SIGINT else -signum), stderr
         assert "Traceback" not in stderr
         assert "died" not in stderr
-        _, alive = psutil.wait_procs(workers, timeout=100)
+        _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
         assert not alive
         # A run stops after the step that follows the signal.
         assert len(list(out.glob(f"runs/*/*/*/step-{step + 1:08d}"))) == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forks import Popen
+from forks import PATIENCE, Popen
 from ray_cluster import RayCluster
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
@@ -22,7 +22,6 @@ from datagen.plan import BLOCK
 
 PLAN = DatasetPlan(train=12 * BLOCK - 5, val=500, test=500, seed=11)
 OPTIONS = ("--train", str(PLAN.train), "--val", "500", "--test", "500", "--seed", "11")
-LIMIT = 120  # seconds; no process needs as many
 
 # Calls `generate` after a change, and prints its errors in one line, as the command does.
 DRIVER = """
@@ -86,7 +85,7 @@ def start_and_stop(out: Path, change: str = "", **environment: str) -> Popen:
 
 def finish(process: Popen) -> tuple[int, str, str]:
     """Returns the exit status of a process, and what it wrote."""
-    out, errors = process.communicate(LIMIT)
+    out, errors = process.communicate()
     return process.wait(0), out, errors
 
 
@@ -177,7 +176,7 @@ def test_killed_and_continued_with_either_engine(
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
     assert "train.txt" not in digests(out)
-    assert psutil.wait_procs(children, timeout=LIMIT)[1] == []  # Ray ends with it
+    assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []  # Ray ends with it
     shutil.copytree(out, copy)
     generate(copy, PLAN, progress=False)
     assert digests(copy) == expected

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from forks import PATIENCE
 
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.splits import Split
 
 PLAN = DatasetPlan(train=1_000_000, val=5_000, test=5_000, seed=11)
 FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
-LIMIT = 120  # seconds; no process needs as many
 
 # Calls the package's function, and prints its errors in one line, as the command does.
 DRIVER = """
@@ -80,7 +80,7 @@ def start_and_stop(out: Path, n: int, **options: int) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     """Returns the exit status of a process, and what it wrote to stderr."""
-    _, errors = process.communicate(timeout=LIMIT)
+    _, errors = process.communicate(timeout=PATIENCE)
     return process.returncode, errors
 
 
@@ -136,7 +136,7 @@ def test_workers_end_with_a_killed_parent(tmp_path: Path, expected: dict[str, st
     assert len(workers) >= 2
     process.kill()
     finish(process)
-    assert psutil.wait_procs(workers, timeout=LIMIT)[1] == []
+    assert psutil.wait_procs(workers, timeout=PATIENCE)[1] == []
     assert finish(start(out, workers=2)) == (0, "")
     assert digests(out) == expected
 

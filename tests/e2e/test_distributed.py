@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from forks import PATIENCE
 from safetensors.torch import load_file
 from torch import distributed as dist
 
@@ -172,7 +173,7 @@ def torchrun(*arguments: str | Path) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out + err
 
 
@@ -316,7 +317,7 @@ def start_long_run(
     """A run that has its first checkpoint, or one more, and its two processes."""
     before = set(out.glob("step-*"))
     launcher = command(data, out, *LONG, "--set", "train.checkpoint_interval=10", *flags)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not set(out.glob("step-*")) - before:
         assert launcher.poll() is None, launcher.communicate()
         assert time.monotonic() < deadline

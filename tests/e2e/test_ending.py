@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from forks import PATIENCE
 from server_forks import ForkedProcess
 from serving import DEFAULTS, Server, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
@@ -28,7 +29,7 @@ workers = pytest.mark.parametrize("workers", [1, 2])
 
 def hammer(running: Server, outcomes: list[Any]) -> None:
     """Sends requests until the service closes the connection. Adds the outcome of each."""
-    connection = HTTPConnection(*address(running), timeout=60)
+    connection = HTTPConnection(*address(running), timeout=PATIENCE)
     body = json.dumps({"expression": "12.5+3"})
     while True:
         try:
@@ -61,16 +62,16 @@ def ready(running: Server) -> list[int]:
 def test_accepted_requests_are_answered_under_load(workers: int) -> None:
     outcomes: list[Any] = []
     with server("steps", "--workers", workers) as running:
-        wait_for(lambda: workers in (1, len(ready(running))), 60)
+        wait_for(lambda: workers in (1, len(ready(running))))
         clients = [Thread(target=hammer, args=(running, outcomes)) for _ in range(32)]
         for client in clients:
             client.start()
-        wait_for(lambda: outcomes.count(200) > 64, 60)
+        wait_for(lambda: outcomes.count(200) > 64)
         assert set(outcomes) == {200}
         running.process.terminate()
         for client in clients:
-            client.join(60)
-        assert running.process.wait(60) == 0
+            client.join(PATIENCE)
+        assert running.process.wait(PATIENCE) == 0
         logged = Counter(record["status"] for record in running.records if "status" in record)
     assert set(outcomes) == {200, "closed"}
     assert outcomes.count("closed") == len(clients)
@@ -92,13 +93,13 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
         begun.sendall(request("/v1/completions", {**LONG, "stream": True}))
         assert begun.recv(1, socket.MSG_PEEK)
         running.process.terminate()
-        wait_for(lambda: not listens(*address(running)), 60)
+        wait_for(lambda: not listens(*address(running)))
         accepted.sendall(body)  # only now: this stream cannot finish before
         for stream in (begun, accepted):
             status, _, content = answer(stream)
             assert status == 200
             assert content.endswith(b"data: [DONE]\n\n")
-        assert running.process.wait(60) == 0
+        assert running.process.wait(PATIENCE) == 0
 
 
 @workers
@@ -106,10 +107,10 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
     with server("steps", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
             connection.sendall(request("/v1/completions", {**LONG, "n": 100}))
-            wait_for(lambda: metric(running, "calcgpt_requests_in_flight") == 100, 60)
+            wait_for(lambda: metric(running, "calcgpt_requests_in_flight") == 100)
             running.process.terminate()
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1
-        assert running.process.wait(60) == 0
+        assert running.process.wait(PATIENCE) == 0
         assert "Traceback" not in running.log
 
 
@@ -126,14 +127,14 @@ def test_a_signal_before_it_is_ready_ends_it(workers: int, tiny_copy: Path, tmp_
         with suppress(BrokenPipeError), metrics.open("wb") as pipe:  # once it is opened to read
             process.terminate()
             pipe.write(content)
-        assert process.wait(30) in (0, -signal.SIGTERM)
+        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
     finally:
         process.kill()
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
     with server("steps", "--workers", 2, forked=False) as running:
-        wait_for(lambda: len(ready(running)) == 2, 60)
+        wait_for(lambda: len(ready(running)) == 2)
         for _ in range(20):
             assert ask(running)["verified"]
         for _ in range(5):  # whichever answers
@@ -145,12 +146,12 @@ def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
         killed, *_ = ready(running)
         os.kill(killed, signal.SIGKILL)
         assert all(ask(running)["verified"] for _ in range(10))  # by the other
-        wait_for(lambda: len(ready(running)) == 3, 60)
+        wait_for(lambda: len(ready(running)) == 3)
         assert all(ask(running)["verified"] for _ in range(10))
         # They end with a killed supervisor.
         try:
             running.process.kill()
-            wait_for(lambda: not listens(*address(running)), 60)
+            wait_for(lambda: not listens(*address(running)))
         finally:
             for pid in ready(running):
                 with suppress(ProcessLookupError):

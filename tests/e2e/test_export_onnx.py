@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from forks import PATIENCE
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import read_problems
@@ -43,7 +44,7 @@ def export_and_compare(
         input=json.dumps(prompts),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     example, answers = ended.stdout.splitlines()

@@ -19,6 +19,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import uvicorn
+from forks import PATIENCE
 from serving import Server, events_of, server, wait_for
 from wire import answer, ask, connect, head, metric, refusal, request
 
@@ -74,8 +75,8 @@ def test_a_client_that_disconnects_frees_its_place(strict: Server, path: str) ->
         if path.endswith("stream"):
             with connection.makefile("rb") as lines:
                 assert any(line == b"event: token\n" for line in lines)
-        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") > 0, 60)
-    wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0, 60)
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") > 0)
+    wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0)
     assert metric(strict, 'calcgpt_sheds_total{reason="disconnected"}') == shed + 1
 
     ask(strict)  # its first token comes after the last token of the cancelled work
@@ -88,7 +89,7 @@ def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server
     with connect(strict) as first, connect(strict) as second:
         body = {"expressions": ["1" + "/7*7" * 3] * N_ADMITTED}  # less than SLOW: it is waited for
         first.sendall(request("/v1/calculate/batch", body))
-        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == N_ADMITTED, 60)
+        wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == N_ADMITTED)
         second.sendall(request("/v1/calculate", {"expression": "1+1"}))
         assert int(refusal(second, 503, "full")["retry-after"]) >= 1
         for path in ("/healthz", "/readyz", "/v1/models"):
@@ -111,7 +112,7 @@ def test_a_request_that_takes_too_long_is_504(hasty: Server, path: str) -> None:
             assert document["type"] == "urn:calcgpt:problem:deadline"
         else:
             refusal(connection, 504, "deadline")
-    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0, 60)
+    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0)
 
 
 def test_a_body_that_does_not_arrive_is_408(hasty: Server) -> None:
@@ -218,7 +219,10 @@ def test_a_hostile_body_is_a_client_error(strict: Server, body: bytes) -> None:
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "x"])
 def test_a_body_of_another_type_is_422(strict: Server, kind: str) -> None:
     response = httpx.post(
-        f"{strict.address}/v1/calculate", content=b"expression=1", headers={"content-type": kind}
+        f"{strict.address}/v1/calculate",
+        content=b"expression=1",
+        headers={"content-type": kind},
+        timeout=PATIENCE,
     )
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
@@ -277,7 +281,7 @@ def test_a_connection_without_a_complete_head_is_closed() -> None:
         thread.start()
         try:
             to = listener.getsockname()
-            silent, slow, again = (socket.create_connection(to, 60) for _ in range(3))
+            silent, slow, again = (socket.create_connection(to, PATIENCE) for _ in range(3))
             with silent, slow, again:
                 again.sendall(head("/healthz", method="GET"))
                 assert answer(again)[0] == 200
@@ -287,7 +291,7 @@ def test_a_connection_without_a_complete_head_is_closed() -> None:
                     assert connection.recv(1) == b""
         finally:
             service.should_exit = True
-            thread.join(60)
+            thread.join(PATIENCE)
 
 
 # Damaged checkpoints.

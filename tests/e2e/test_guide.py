@@ -61,7 +61,6 @@ with connected({cluster.address!r}):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_the_page_works(
     page: Path,

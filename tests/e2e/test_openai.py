@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import httpx2 as httpx
 import pytest
+from forks import PATIENCE
 from serving import server, wait_for
 
 from api.schemas import CHOICE, COMPLETION, REQUEST, USAGE
@@ -58,11 +59,11 @@ def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -
         prompt="$", model="steps", max_tokens=250, n=100, stream=True
     )
     next(stream)
-    metrics = httpx.get(f"{address}/metrics").text
-    assert "calcgpt_requests_in_flight 100.0" in metrics
+    metrics = lambda: httpx.get(f"{address}/metrics", timeout=PATIENCE).text  # noqa: E731
+    assert "calcgpt_requests_in_flight 100.0" in metrics()
     stream.close()
-    wait_for(lambda: "calcgpt_requests_in_flight 0.0" in httpx.get(f"{address}/metrics").text)
-    assert 'calcgpt_sheds_total{reason="disconnected"} 1.0' in httpx.get(f"{address}/metrics").text
+    wait_for(lambda: "calcgpt_requests_in_flight 0.0" in metrics())
+    assert 'calcgpt_sheds_total{reason="disconnected"} 1.0' in metrics()
 
 
 def test_the_models_are_listed(client: openai.OpenAI) -> None:

@@ -11,6 +11,7 @@ import httpx2 as httpx
 import matplotlib.image
 import pytest
 from browser import answered, calculate
+from forks import PATIENCE
 
 from datagen.steps import MARKS
 
@@ -73,7 +74,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
     body = {"expression": "12.5*3", "model": "steps"}
-    (node,) = httpx.post(f"{address}/v1/calculate", json=body).json()["nodes"]
+    (node,) = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()["nodes"]
     work = rows(page)
     assert work[0] == node["prompt"]
     assert "".join(work[1:]) == node["output"]
@@ -153,7 +154,7 @@ def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
 
 def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
     body = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
-    truth = httpx.post(f"{address}/v1/calculate", json=body).json()
+    truth = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()
     assert [node["agrees"] for node in truth["nodes"]] == [
         True,
         False,

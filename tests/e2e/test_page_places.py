@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from browser import answered, calculate
 from fake_decoder import calculator_model, right, wide_model
+from forks import PATIENCE
 from serving import wait_for
 
 from api.app import create_app
@@ -40,7 +41,7 @@ def wide_address() -> Iterator[str]:
         yield f"http://127.0.0.1:{socket.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(PATIENCE)
 
 
 def test_answers_have_the_chosen_places(open_page: OpenPage, wide_address: str) -> None:

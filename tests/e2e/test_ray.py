@@ -18,6 +18,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import yaml
+from forks import PATIENCE
 from serving import events_of, problem, wait_for
 
 from api.settings import Settings
@@ -81,7 +82,7 @@ class Cluster:
         self._process = psutil.Process(process.pid)
         self._folder = folder
         headers = {"Authorization": f"Bearer {KEY}"}
-        self.client = httpx.Client(base_url=address, headers=headers, timeout=30)
+        self.client = httpx.Client(base_url=address, headers=headers, timeout=PATIENCE)
 
     def processes(self) -> list[Any]:
         """All that it consists of."""
@@ -132,8 +133,8 @@ def cluster(tiny_folder: Path) -> Iterator[Cluster]:
             running.client.close()
             processes = running.processes()
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=60)  # ends its stdin
-            _, left = psutil.wait_procs(processes, timeout=20)
+                process.communicate(timeout=PATIENCE)  # ends its stdin
+            _, left = psutil.wait_procs(processes, timeout=PATIENCE)
             for other in left:
                 other.kill()
         assert not left
@@ -178,7 +179,7 @@ def test_every_replica_answers_and_a_killed_one_is_replaced(cluster: Cluster) ->
 
     wait_for(lambda: replicas_that_answered() == N_REPLICAS)
     cluster.replicas()[0].kill()
-    wait_for(lambda: replicas_that_answered() == N_REPLICAS + 1, 60)
+    wait_for(lambda: replicas_that_answered() == N_REPLICAS + 1)
 
 
 def default_of(settings: Settings) -> str:

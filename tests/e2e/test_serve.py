@@ -12,26 +12,30 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from forks import PATIENCE
 from serving import problem, server, wait_for
 from wire import ask
 
 
 def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
-    with server(tiny_folder, forked=False) as running:
+    with (
+        server(tiny_folder, forked=False) as running,
+        httpx.Client(base_url=running.address, timeout=PATIENCE) as client,
+    ):
         address = running.address
-        assert httpx.get(f"{address}/healthz").status_code == 200
-        assert httpx.get(f"{address}/readyz").json() == {"status": "ok", "model": "tiny"}
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").json() == {"status": "ok", "model": "tiny"}
 
         answered = ask(running, "12.5*3")
         assert (answered["exact"], answered["model"]) == ("37.5", "tiny")
         assert answered["nodes"][0]["prompt"] == "$(00000012.5*0000000003)="
         assert answered["verified"] == (answered["result"] == "37.5")
 
-        refused = httpx.post(f"{address}/v1/calculate", json={"expression": "12.5*"})
+        refused = client.post("/v1/calculate", json={"expression": "12.5*"})
         assert problem(refused, 422, "syntax")["position"] == 5
 
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(20) == 0
+        assert running.process.wait(PATIENCE) == 0
         first, *others = running.records
     assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
     requests = [(record["path"], record["status"]) for record in others]
@@ -45,6 +49,7 @@ def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folde
                 f"{running.address}/v1/calculate",
                 json={"expression": "1+"},
                 headers={"X-Request-ID": client_id},
+                timeout=PATIENCE,
             )
             identity = response.headers["x-request-id"]
             assert re.fullmatch("mine-1.2_3" if "mine" in client_id else "[0-9a-f]{32}", identity)
@@ -56,7 +61,7 @@ def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folde
 def test_no_secret_is_logged(tiny_folder: Path) -> None:
     environment = {
         "CALCGPT_API_KEYS": "open-sesame,other-sesame",
-        "CALCGPT_RATE_LIMIT": "2/minute",
+        "CALCGPT_RATE_LIMIT": "2/hour",
         "CALCGPT_RATE_STORAGE": "async+memory://:password@",
         "CALCGPT_LOG_LEVEL": "debug",
     }
@@ -64,7 +69,7 @@ def test_no_secret_is_logged(tiny_folder: Path) -> None:
 
         def status(**headers: str) -> int:
             url = f"{running.address}/v1/models"
-            return httpx.get(url, headers=headers).status_code
+            return httpx.get(url, headers=headers, timeout=PATIENCE).status_code
 
         assert status(authorization="Bearer open-sesame") == 200
         assert [status(**{"x-api-key": "other-sesame"}) for _ in range(3)] == [200, 200, 429]

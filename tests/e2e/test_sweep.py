@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from forks import RAY, TRAINING, Popen
+from forks import PATIENCE, RAY, TRAINING, Popen
 from ray_cluster import RayCluster
 from serving import wait_for
 
@@ -66,7 +66,7 @@ def start(cluster: RayCluster, space: str, out: Path, data: Path, *flags: str) -
 
 
 def finish(process: Popen) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate()
     return process.wait(0), out, err
 
 
@@ -83,14 +83,14 @@ def test_a_killed_sweep_continues_on_another_cluster(
     process = start(ray_cluster, SPACE, out, data_folder, "--concurrent", "1")
     # Until one trial is completed and the next one has a checkpoint.
     second = lambda: [*out.glob("trials/0001/step-*")]  # noqa: E731
-    wait_for(lambda: second() or process.poll() is not None, seconds=240)
+    wait_for(lambda: second() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
     children = psutil.Process(process.pid).children(recursive=True)
     trainers = [child for child in children if "ray::ImplicitFunc" in child.name()]
     assert trainers
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
-    assert psutil.wait_procs(trainers, timeout=60)[1] == []  # they end by themselves
+    assert psutil.wait_procs(trainers, timeout=PATIENCE)[1] == []  # they end by themselves
     for child in children:
         with suppress(psutil.NoSuchProcess):
             child.kill()  # parts of Ray that would notice after a minute

@@ -56,7 +56,7 @@ def interrupt(signum: signal.Signals, step: int, arguments: tuple[str, ...], fol
     process = start_pausing(step, folder, *arguments)
     wait_until_paused(process, folder)
     process.send_signal(signum)
-    _, stderr = process.communicate(timeout=120)
+    _, stderr = process.communicate()
     assert process.returncode == (-signum if signum == signal.SIGKILL else 128 + signum)
     return stderr
 

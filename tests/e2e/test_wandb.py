@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import PATIENCE
 
 from calcgpt.recipe import load_recipe
 
@@ -107,7 +108,7 @@ def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: P
     out = tmp_path / "run"
     for steps, resume in ((10, "no"), (20, "yes")):
         process = start(out, steps, resume)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=PATIENCE)
         assert output.startswith(b"the run is complete; ")
         assert output.count(b"\n") == 1
         assert process.returncode == 0
@@ -135,13 +136,13 @@ def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> 
     out = tmp_path / "run"
     process = start(out, 1_000_000, start_new_session=True)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while not (out / "step-00000010").exists():
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: W&B's own process gets it, too
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert process.returncode == 128 + signal.SIGINT
@@ -154,7 +155,7 @@ def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
     our_side, run_side = pty.openpty()  # where W&B would ask for a key
     process = start(tmp_path / "run", 10, mode="online", stdin=run_side, stdout=run_side)
     try:
-        assert process.wait(60) == 2
+        assert process.wait(PATIENCE) == 2
         output = os.read(our_side, 10_000).decode()
     finally:
         process.kill()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
+from forks import PATIENCE
 from httpx2 import Response
 from serving import client_of, events_of, problem, wait_for
 
@@ -25,7 +26,7 @@ def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> Non
     ready: list[str] = []
 
     def load() -> Iterator[LoadedModel]:
-        assert may_load.wait(20)
+        assert may_load.wait(PATIENCE)
         yield calculator_model()
 
     app = create_app(Settings(), load, on_ready=lambda model: ready.append(model.name))

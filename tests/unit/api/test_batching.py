@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, right
+from forks import PATIENCE
 
 from api.batching import Batcher, Job
 from api.telemetry import Metrics
@@ -44,7 +45,7 @@ def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
     async def main() -> T:
         batcher = Batcher(Metrics(), **settings)  # type: ignore[arg-type]
         try:
-            return await asyncio.wait_for(work(batcher), 30)
+            return await asyncio.wait_for(work(batcher), PATIENCE)
         finally:
             batcher.close()
 

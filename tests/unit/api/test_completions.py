@@ -30,7 +30,7 @@ pieces = text_model("pieces", byte_pair_tokenizer("the cat and the hat and the c
 
 @pytest.fixture(scope="module")
 def client(tiny: Checkpoint) -> Iterator[TestClient]:
-    with client_of(load_model(tiny, "torch"), letters, pieces, deadline=20) as client:
+    with client_of(load_model(tiny, "torch"), letters, pieces) as client:
         yield client
 
 

@@ -27,7 +27,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture(scope="module")
 def client(tiny: Checkpoint) -> Iterator[TestClient]:
-    with client_of(load_model(tiny, "torch"), deadline=20) as client:
+    with client_of(load_model(tiny, "torch")) as client:
         yield client
 
 

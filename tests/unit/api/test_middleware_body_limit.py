@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
@@ -202,14 +203,14 @@ def pieces() -> Iterator[bytes]:
 
 
 def by_http_client(port: int) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/", bytes(HUGE))
     response = connection.getresponse()
     return response.status, response.read()
 
 
 def by_http_client_in_chunks(port: int) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/", pieces(), encode_chunked=True)
     response = connection.getresponse()
     return response.status, response.read()
@@ -218,17 +219,17 @@ def by_http_client_in_chunks(port: int) -> tuple[int, bytes]:
 def by_urllib(port: int) -> tuple[int, bytes]:
     """Closes the connection after the answer, and writes all before it reads."""
     with pytest.raises(urllib.error.HTTPError) as refusal:
-        urllib.request.urlopen(f"http://127.0.0.1:{port}", bytes(HUGE), timeout=60)
+        urllib.request.urlopen(f"http://127.0.0.1:{port}", bytes(HUGE), timeout=PATIENCE)
     return refusal.value.code, refusal.value.read()
 
 
 def by_httpx(port: int) -> tuple[int, bytes]:
-    response = httpx.post(f"http://127.0.0.1:{port}", content=bytes(HUGE), timeout=60)
+    response = httpx.post(f"http://127.0.0.1:{port}", content=bytes(HUGE), timeout=PATIENCE)
     return response.status_code, response.content
 
 
 def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
-    response = httpx.post(f"http://127.0.0.1:{port}", content=pieces(), timeout=60)
+    response = httpx.post(f"http://127.0.0.1:{port}", content=pieces(), timeout=PATIENCE)
     return response.status_code, response.content
 
 
@@ -263,13 +264,13 @@ def growing_less_than(process: subprocess.Popen[str], kibibytes: int) -> Iterato
 
 def test_a_huge_body_takes_no_memory(server: tuple[subprocess.Popen[str], int]) -> None:
     process, port = server
-    assert httpx.post(f"http://127.0.0.1:{port}", content=b"5").content == b"5"
+    assert httpx.post(f"http://127.0.0.1:{port}", content=b"5", timeout=PATIENCE).content == b"5"
     with growing_less_than(process, 10_000):
         by_http_client_in_chunks(port)
 
 
 def test_the_next_request_is_answered(server: tuple[subprocess.Popen[str], int]) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}") as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}", timeout=PATIENCE) as client:
         assert client.post("/", content=bytes(HUGE)).status_code == 413
         assert client.post("/", content=b"5").content == b"5"
 
@@ -277,7 +278,7 @@ def test_the_next_request_is_answered(server: tuple[subprocess.Popen[str], int])
 def test_a_client_that_expects_100_continue_is_refused_at_once(
     server: tuple[subprocess.Popen[str], int],
 ) -> None:
-    with socket.create_connection(("127.0.0.1", server[1]), timeout=60) as client:
+    with socket.create_connection(("127.0.0.1", server[1]), timeout=PATIENCE) as client:
         client.sendall(
             b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n"
             b"Expect: 100-continue\r\n\r\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import PATIENCE
 from sweeps import SPACE
 
 
@@ -33,7 +34,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
 def test_ray_is_not_imported_before_its_settings_are_made() -> None:
     code = "import sys, calcgpt.lab.sweep; assert 'ray' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 needs_ray = pytest.mark.usefixtures("ray_and_optuna")
