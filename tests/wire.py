@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from http.client import HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
@@ -35,15 +37,31 @@ def request(path: str, body: Any) -> bytes:
     return head(path, f"Content-Length: {len(content)}") + content
 
 
-def answer(connection: socket.socket) -> tuple[int, dict[str, str], bytes]:
+def answer(connection: socket.socket | Pipeline) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of a response. Raises if it is incomplete."""
-    response = HTTPResponse(connection)
+    response = HTTPResponse(connection)  # type: ignore[arg-type]
     response.begin()
     headers = {name.lower(): value for name, value in response.getheaders()}
     return response.status, headers, response.read()
 
 
-def refusal(connection: socket.socket, status: int, kind: str) -> dict[str, str]:
+class Pipeline:
+    """A connection on which requests do not wait for responses: `answer` reads them in order."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._file = connection.makefile("rb")
+
+    def makefile(self, mode: str) -> Pipeline:
+        return self  # HTTPResponse reads more than its own bytes into the buffer of the file
+
+    def close(self) -> None:
+        """Does nothing: HTTPResponse closes the file at the end of each response."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def refusal(connection: socket.socket | Pipeline, status: int, kind: str) -> dict[str, str]:
     """Checks that the response is this problem, and returns its headers."""
     actual, headers, body = answer(connection)
     document = json.loads(body)
@@ -67,3 +85,11 @@ def metric(running: Server, name: str) -> float:
         connection.sendall(head("/metrics", method="GET"))
         lines = answer(connection)[2].decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def memory(running: Server) -> int:
+    """Returns the resident memory of the process, in bytes."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    assert match
+    return int(match[1]) * 1024

@@ -7,25 +7,18 @@ import re
 import resource
 import select
 import shutil
-import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import httpx2 as httpx
 import pytest
-import uvicorn
 from forks import PATIENCE
 from serving import Server, events_of, server, wait_for
-from wire import answer, ask, connect, head, metric, refusal, request
-
-from api.app import create_app
-from api.server import BoundedProtocol
-from api.settings import Settings
+from wire import answer, ask, connect, head, memory, metric, refusal, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -54,14 +47,6 @@ def hasty() -> Iterator[Server]:
     """A server whose deadline is too short for a slow expression."""
     with server("steps", "--deadline", 0.05) as running:
         yield running
-
-
-def memory(running: Server) -> int:
-    """Returns the resident memory of the process, in bytes."""
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    match = re.search(r"VmRSS:\s+(\d+) kB", status)
-    assert match
-    return int(match[1]) * 1024
 
 
 # Clients that disconnect, or request too much.
@@ -226,72 +211,6 @@ def test_a_body_of_another_type_is_422(strict: Server, kind: str) -> None:
     )
     assert response.status_code == 422
     assert response.headers["content-type"] == "application/problem+json"
-
-
-@pytest.mark.parametrize(
-    "garbage",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),  # TLS
-        b"hello\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"POST /v1/calculate HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-        head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"),
-    ],
-    ids=["tls", "text", "version", "negative", "two-lengths"],
-)
-def test_what_is_not_http_is_400_and_closed(strict: Server, garbage: bytes) -> None:
-    with connect(strict) as connection:
-        connection.sendall(garbage)
-        assert answer(connection)[0] == 400
-        assert connection.recv(1) == b""
-    ask(strict)
-
-
-@pytest.mark.parametrize("more", [b"a" * MIB, b"a: b\r\n" * (MIB // 6)], ids=["one", "many"])
-def test_headers_without_end_are_not_kept(strict: Server, more: bytes) -> None:
-    ask(strict)
-    before = memory(strict)
-    peak = 0
-
-    def flood(connection: socket.socket) -> None:
-        nonlocal peak
-        for _ in range(100):
-            connection.sendall(more)
-            peak = max(peak, memory(strict))
-
-    with connect(strict) as connection:
-        connection.sendall(head("/healthz", method="GET").removesuffix(b"\r\n"))
-        with pytest.raises(ConnectionError):
-            flood(connection)
-    assert peak - before < 20 * MIB
-    ask(strict)
-
-
-class HastyProtocol(BoundedProtocol):
-    """The protocol of the service with a shorter limit; the test waits until it is over."""
-
-    head_seconds = 0.5
-
-
-def test_a_connection_without_a_complete_head_is_closed() -> None:
-    app = create_app(Settings(), lambda: iter(()))
-    service = uvicorn.Server(uvicorn.Config(app, http=HastyProtocol, log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=service.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            to = listener.getsockname()
-            silent, slow, again = (socket.create_connection(to, PATIENCE) for _ in range(3))
-            with silent, slow, again:
-                again.sendall(head("/healthz", method="GET"))
-                assert answer(again)[0] == 200
-                again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-                slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-                for connection in (silent, slow, again):
-                    assert connection.recv(1) == b""
-        finally:
-            service.should_exit = True
-            thread.join(PATIENCE)
 
 
 # Damaged checkpoints.

@@ -1,0 +1,157 @@
+"""What is wrong with a connection is refused, and nothing that is sent on it is kept without bound:
+a real process of the service, over raw sockets on loopback."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import uvicorn
+from forks import PATIENCE
+from serving import Server, server
+from wire import Pipeline, answer, connect, head, memory, refusal
+
+from api.app import create_app
+from api.protocol import BoundedProtocol
+from api.settings import Settings
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MIB = 1 << 20
+CHUNKED = head("/v1/calculate", "Transfer-Encoding: chunked")
+HEALTH = head("/healthz", method="GET")
+
+
+@pytest.fixture(scope="module")
+def running(tiny_folder: Path) -> Iterator[Server]:
+    """A server that requires a key: none of the attacks has one."""
+    with server(tiny_folder, CALCGPT_API_KEYS="open-sesame") as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("garbage", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200), 400),  # TLS
+        (b"hello\r\n\r\n", 400),
+        (b"GET / HTTP/9.9\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\nHost: test\r\n\r\n", 505),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"CONNECT test HTTP/1.1\r\nHost: test\r\n\r\n", 400),
+        (b"POST /v1/calculate HTTP/1.1\r\nHost: test\r\nContent-Length: -5\r\n\r\n", 400),
+        (head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
+        (CHUNKED + b"xyz\r\n", 400),
+        (head("/healthz", *["a: b"] * 99, method="GET"), 431),
+        (CHUNKED + b"1\r\n1\r\n0\r\n" + b"a: b\r\n" * 99, 431),
+    ],
+    ids=lambda value: str(value) if isinstance(value, int) else value[-30:],
+)
+def test_what_is_not_http_is_refused_and_closed(
+    running: Server, garbage: bytes, status: int
+) -> None:
+    with connect(running) as connection:
+        connection.sendall(HEALTH + garbage)
+        responses = Pipeline(connection)
+        assert answer(responses)[0] == 200  # an earlier request has its response first
+        refusal(responses, status, "not-http")
+        assert responses.read() == b""
+
+
+def test_http_1_0_needs_no_host_and_an_upgrade_is_not_mentioned(running: Server) -> None:
+    with connect(running) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert answer(connection)[0] == 200
+    with connect(running) as connection:
+        upgrade = ("Connection: Upgrade", "Upgrade: websocket")
+        connection.sendall(head("/healthz", *upgrade, method="GET"))
+        assert answer(connection)[0] == 200
+    assert "upgrade" not in running.log.lower()
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (HEALTH.removesuffix(b"\r\n"), b"a" * MIB),
+        (HEALTH.removesuffix(b"\r\n"), b"a: b\r\n" * (MIB // 6)),
+        (CHUNKED + b"0\r\n", b"a:\r\n" * (MIB // 4)),
+        (CHUNKED + b"0\r\n", b"a" * MIB),
+        (CHUNKED + b"1;", b"a" * MIB),
+        (CHUNKED + b"1;", b"a=b;" * (MIB // 4)),
+    ],
+    ids=["header", "headers", "trailers", "trailer", "extension", "extensions"],
+)
+def test_what_has_no_end_is_not_kept(running: Server, start: bytes, more: bytes) -> None:
+    before = peak = memory(running)
+
+    def flood(connection: socket.socket) -> None:
+        nonlocal peak
+        for _ in range(100):
+            connection.sendall(more)
+            peak = max(peak, memory(running))
+
+    with connect(running) as connection:
+        connection.sendall(start)
+        with pytest.raises(ConnectionError):
+            flood(connection)
+    assert peak - before < 20 * MIB
+
+
+def test_a_trailer_is_no_header(running: Server) -> None:
+    with connect(running) as connection:
+        body = b"2\r\n{}\r\n0\r\nX-API-Key: open-sesame\r\nX-Request-ID: trailer\r\n\r\n"
+        connection.sendall(CHUNKED + body + HEALTH)
+        responses = Pipeline(connection)
+        assert refusal(responses, 401, "unauthorized")["x-request-id"] != "trailer"
+        assert answer(responses)[0] == 200
+
+
+def test_requests_in_one_piece_are_begun_one_after_the_other(running: Server) -> None:
+    n = 500
+    before = memory(running)
+    with connect(running) as connection:
+        sender = Thread(target=connection.sendall, args=(HEALTH * n,))
+        sender.start()
+        responses = Pipeline(connection)
+        assert {answer(responses)[0] for _ in range(n)} == {200}
+        sender.join()
+    with connect(running) as gone:
+        gone.sendall(HEALTH * n)
+        gone.recv(1)
+    with connect(running) as connection:
+        key = "X-API-Key: open-sesame"
+        connection.sendall(head("/v1/models", key, method="GET"))
+        assert answer(connection)[0] == 200
+    assert memory(running) - before < 20 * MIB
+    assert "Traceback" not in running.log
+
+
+class HastyProtocol(BoundedProtocol):
+    """The protocol of the service with a shorter limit; the test waits until it is over."""
+
+    head_seconds = 0.5
+
+
+def test_a_connection_without_a_complete_head_is_closed() -> None:
+    app = create_app(Settings(), lambda: iter(()))
+    service = uvicorn.Server(uvicorn.Config(app, http=HastyProtocol, log_config=None))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=service.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            to = listener.getsockname()
+            silent, slow, again = (socket.create_connection(to, PATIENCE) for _ in range(3))
+            with silent, slow, again:
+                again.sendall(head("/healthz", method="GET"))
+                assert answer(again)[0] == 200
+                again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+                slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+                for connection in (silent, slow, again):
+                    assert connection.recv(1) == b""
+        finally:
+            service.should_exit = True
+            thread.join(PATIENCE)
