@@ -3,24 +3,24 @@
     python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--json FILE] [NAME[=N] ...]
 
 The problems are those of the test split, of a seed of their own: no training draws them. All are
-different. Answers are those of greedy decoding (`calcgpt.evaluation.teacher_forcing`). For each
-distribution and operation, the share of exact answers has its 95% interval (Wilson 1927). The
-threshold is the confidence of the most confident wrong answer.
+different. Answers are those of greedy decoding. For each distribution and operation, the share of
+exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the most
+confident wrong answer.
 """
 
 import sys
-import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
-from calcgpt.evaluation.teacher_forcing import Answers, answer_all
+from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.plots import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
@@ -51,32 +51,33 @@ def fresh_problems(name: str, n: int, seed: int) -> ProblemArray:
     return concatenate(parts)
 
 
-def figures(problems: ProblemArray, lines: list[str], answers: Answers) -> dict[str, Any]:
+def figures(evaluation: Evaluation) -> dict[str, Any]:
     """Returns the shares of exact answers, the wrong ones, and how sure the model was of them."""
-    threshold = threshold_without_error(answers.confidence.tolist(), answers.right.tolist())
-    wrong = np.flatnonzero(~answers.right)
+    right = evaluation.right
+    whole = [confidence.whole for confidence in evaluation.confidences]
+    threshold = threshold_without_error(whole, right)
+    rows = zip(evaluation.lines, evaluation.outputs, whole, right, strict=True)
+    wrong = [
+        {"line": line.prompt + line.completion, "output": output, "confidence": sure}
+        for line, output, sure, is_right in rows
+        if not is_right
+    ]
+    by_operation: dict[str, list[bool]] = {operation.value: [] for operation in OPERATIONS}
+    for line, is_right in zip(evaluation.lines, right, strict=True):
+        by_operation[line.operation].append(is_right)
     return {
-        **share(answers.right),
-        "by_operation": {
-            operation.value: share(answers.right[problems.op == code])
-            for code, operation in enumerate(OPERATIONS)
-        },
+        **share(right),
+        "by_operation": {operation: share(part) for operation, part in by_operation.items()},
         "threshold": threshold.confidence,
         "kept": threshold.kept,
-        "wrong_answers": [
-            {
-                "line": lines[row],
-                "output": answers.outputs.get(row, ""),
-                "confidence": float(answers.confidence[row]),
-            }
-            for row in wrong[:SHOWN].tolist()
-        ],
+        "wrong_answers": wrong[:SHOWN],
+        "problems_per_second": round(evaluation.problems_per_second, 1),
     }
 
 
-def share(right: NDArray[np.bool_]) -> dict[str, Any]:
+def share(right: Sequence[bool]) -> dict[str, Any]:
     """Returns n, the number of wrong answers, the share of exact ones and its 95% interval."""
-    n, n_right = len(right), int(right.sum())
+    n, n_right = len(right), sum(right)
     if not n:
         return {"n": 0, "wrong": 0, "exact_match": None, "interval": None}
     interval = wilson_interval(n_right / n, n)
@@ -109,13 +110,12 @@ def main() -> None:
     for name, count in sets.items():
         problems = fresh_problems(name, int(count or arguments.n), arguments.seed)
         problems = problems.take(np.flatnonzero(chosen.fits(problems)))
-        text = chosen.render_lines(problems)
-        start = time.perf_counter()
-        with tqdm(total=len(problems), desc=name, disable=None) as bar:
-            answers = answer_all(checkpoint.model, checkpoint.tokenizer, text, bar.update)
-        seconds = time.perf_counter() - start
-        results[name] = figures(problems, text.decode().splitlines(), answers)
-        results[name]["problems_per_second"] = round(len(problems) / seconds, 1)
+        lines = [split_line(text) for text in chosen.render_lines(problems).decode().splitlines()]
+        with tqdm(total=len(lines), desc=name, disable=None) as bar:
+            evaluation = evaluate(
+                checkpoint.model, checkpoint.tokenizer, lines, progress=bar.update
+            )
+        results[name] = figures(evaluation)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
         "checkpoint": arguments.checkpoint,

@@ -3,7 +3,7 @@
     python -m benchmarks.lengths [--checkpoint NAME] [--n N] [--json FILE] [--plots OUT] [DIGIT ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.teacher_forcing`). The seed is 0.
+greedy (`calcgpt.evaluation.answers`). The seed is 0.
 """
 
 from pathlib import Path
@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.evaluation.teacher_forcing import answer_all
+from calcgpt.data.problems import split_line
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.plots import new_figure, save_figures
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
@@ -65,10 +66,14 @@ def main() -> None:
     tables: dict[str, list[list[float]]] = {}
     for code, operation in enumerate(OPERATIONS):
         problems = [p for a, b in cells for p in problems_of(code, a, b, n)]
-        text = chosen.render_lines(ProblemArray.from_problems(problems))
+        text = chosen.render_lines(ProblemArray.from_problems(problems)).decode()
+        lines = [split_line(line) for line in text.splitlines()]
         with tqdm(total=len(problems), desc=operation.name, disable=None) as bar:
-            answers = answer_all(checkpoint.model, checkpoint.tokenizer, text, bar.update)
-        shares = answers.right.reshape(len(digits), len(digits), n).mean(axis=2).tolist()
+            evaluation = evaluate(
+                checkpoint.model, checkpoint.tokenizer, lines, progress=bar.update
+            )
+        right = np.array(evaluation.right).reshape(len(digits), len(digits), n)
+        shares = right.mean(axis=2).tolist()
         tables[operation.value] = shares
         print(f"A {operation.value} B, down: digits of A, across: digits of B")
         rows = [[a, *map("{:.2f}".format, row)] for a, row in zip(digits, shares, strict=True)]

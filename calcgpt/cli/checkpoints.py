@@ -29,6 +29,11 @@ from datagen.errors import UserError
     help="0 decodes greedily; the blog sampled at 1.",
 )
 @click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Decode every answer, instead of reading greedy ones from one pass over the line.",
+)
 @json_option("Write all scores to this file.")
 @click.option(
     "--errors",
@@ -45,6 +50,7 @@ def evaluate(
     limit: int | None,
     temperature: float,
     seed: int,
+    plain: bool,
     json_file: Path | None,
     errors: int,
     device: str,
@@ -64,7 +70,9 @@ def evaluate(
 
     loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
     sampling = Sampling(temperature, seed=seed)
-    record, evaluation = report.evaluation_record(loaded, data, sampling, limit, progress=not quiet)
+    record, evaluation = report.evaluation_record(
+        loaded, data, sampling, limit, progress=not quiet, plain=plain
+    )
     if json_file:
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"

@@ -43,8 +43,13 @@ class Line:
     """A problem of a file, split where the model takes over."""
 
     prompt: str  # up to and including the first `=`
-    field: str  # the true answer field: after the last `=`, with the closing `$`
+    completion: str  # the rest: work, if there is any, and answer
     operation: str
+
+    @property
+    def field(self) -> str:
+        """The true answer field: what follows the last `=`, with the closing `$`."""
+        return self.completion.rpartition("=")[2]
 
 
 def split_line(text: str) -> Line:
@@ -59,7 +64,7 @@ def split_line(text: str) -> Line:
         parse_answer(field[:-1], problem.places)
     except NotationError as error:
         raise NotationError("not an answer", start + error.position) from None
-    return Line(prompt, field, problem.op.value)
+    return Line(prompt, text[len(prompt) :], problem.op.value)
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:

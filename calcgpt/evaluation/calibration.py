@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from calcgpt.inference.results import Confidence, confidence
+from calcgpt.inference.results import Confidence
 
 N_BINS = 10
 EDGES = [index / N_BINS for index in range(N_BINS + 1)]
@@ -57,16 +57,9 @@ def threshold_without_error(confidences: Sequence[float], right: Sequence[bool])
     return Threshold(highest, n_kept / len(rows))
 
 
-def confidence_record(
-    prompts: Sequence[str],
-    outputs: Sequence[str],
-    probabilities: Sequence[Sequence[float]],
-    right: Sequence[bool],
-) -> dict[str, Any]:
+def confidence_record(values: Sequence[Confidence], right: Sequence[bool]) -> dict[str, Any]:
     """Returns the `confidence` of a record: `reliability` by `whole`, and in `no_error_above` the
     threshold by each of the three numbers."""
-    rows = zip(prompts, outputs, probabilities, strict=True)
-    values = [confidence(prompt, output, chances) for prompt, output, chances in rows]
     columns = {name: [getattr(row, name) for row in values] for name in Confidence.model_fields}
     return {
         "reliability": reliability(columns["whole"], right),

@@ -4,20 +4,17 @@ Accuracy looks at the answer field only: what follows the last `=`, including th
 computed over all problems, by operation and by the lengths of the operands. The first error in
 wrong worked steps shows which kind of step a model has not learnt.
 
-Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
+Shapes: B sequences, T tokens, V vocabulary.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -25,7 +22,9 @@ from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
-from calcgpt.inference.generate import Sampling, generate
+from calcgpt.evaluation.answers import BATCH_SIZE, answer
+from calcgpt.inference.generate import Sampling
+from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
 from datagen import steps, work_errors
@@ -34,7 +33,6 @@ from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.steps import StepKind, WrongCharacter, n_digits
 
-BATCH_SIZE = 500
 BEYOND = "beyond the notation"  # the steps have too few digits for the operands
 ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
 KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
@@ -47,7 +45,7 @@ class Evaluation:
     scores: Scores
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
-    probabilities: list[list[float]]  # of each character of each output
+    confidences: list[Confidence]
     problems_per_second: float
 
     @property
@@ -64,47 +62,20 @@ def evaluate(
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
+    plain: bool = False,
 ) -> Evaluation:
-    """Lets the model answer every line and scores the answers.
-
-    `progress` is called with the number of answers in each batch. At a temperature above 0, each
-    batch has its own seed, derived from `sampling.seed`. Raises DataError if the tokenizer lacks
-    characters of the notation.
-    """
-    tokenizer.require_characters()
-    sampling = sampling or Sampling()
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    stop = int(tokenizer.encode("$")[0])
-    outputs = [""] * len(lines)
-    probabilities: list[list[float]] = [[] for _ in lines]
+    """Lets the model answer every line and scores the answers. Arguments and errors are those of
+    `calcgpt.evaluation.answers.answer`."""
     start = time.perf_counter()
-    for index, rows in enumerate(_batches(lines, batch_size)):
-        prompts_BP = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in rows])
-        seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
-        seeded = dataclasses.replace(sampling, seed=int(seed))
-        completions = generate(model, prompts_BP.to(device), stop, sampling=seeded)
-        for row, completion in zip(rows, completions, strict=True):
-            outputs[row] = tokenizer.decode(completion.ids)
-            probabilities[row] = completion.probabilities
-        progress(len(rows))
+    answers = answer(model, tokenizer, lines, sampling, progress, batch_size, plain)
     seconds = time.perf_counter() - start
-    model.train(was_training)
+    outputs = [answer.output for answer in answers]
+    confidences = [
+        confidence(line.prompt, answer.output, answer.probabilities)
+        for line, answer in zip(lines, answers, strict=True)
+    ]
     scores = score(lines, outputs)
-    return Evaluation(scores, list(lines), outputs, probabilities, len(lines) / seconds)
-
-
-def _batches(lines: Sequence[Line], batch_size: int) -> Iterator[Sequence[int]]:
-    """Yields the rows of each batch. The prompts of a batch have one length."""
-
-    def prompt_length(row: int) -> int:
-        return len(lines[row].prompt)
-
-    for _, group in groupby(sorted(range(len(lines)), key=prompt_length), key=prompt_length):
-        rows = list(group)
-        for start in range(0, len(rows), batch_size):
-            yield rows[start : start + batch_size]
+    return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)
 
 
 def answer_field(line: Line, output: str) -> str:

@@ -48,24 +48,24 @@ def evaluation_record(
     sampling: Sampling,
     limit: int | None = None,
     progress: bool = True,
+    plain: bool = False,
 ) -> tuple[dict[str, Any], Evaluation]:
     """Scores a checkpoint on a file. Returns the record that `calcgpt eval --json` writes, and the
-    evaluation.
+    evaluation. With `plain`, every answer is decoded.
 
     `confidence` of the record is that of `confidence_record`, `by_length` that of
     `by_operand_length`. If the model writes worked steps, those of `first_error_record` are added.
     """
     lines = read_problems(data, limit)
     with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
-        evaluation = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling, bar.update)
+        evaluation = evaluate(
+            checkpoint.model, checkpoint.tokenizer, lines, sampling, bar.update, plain=plain
+        )
     manifest = data.parent / "manifest.json"
     check = checker_of(checkpoint.recipe)
-    prompts = [line.prompt for line in lines]
     record = {
         **evaluation.scores.model_dump(),
-        "confidence": confidence_record(
-            prompts, evaluation.outputs, evaluation.probabilities, evaluation.right
-        ),
+        "confidence": confidence_record(evaluation.confidences, evaluation.right),
         "by_length": by_operand_length(evaluation),
         **({} if check is None else first_error_record(evaluation, check)),
         "temperature": sampling.temperature,

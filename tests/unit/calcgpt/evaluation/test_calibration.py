@@ -18,6 +18,7 @@ from calcgpt.evaluation.calibration import (
     reliability,
     threshold_without_error,
 )
+from calcgpt.inference.results import confidence
 
 # Often the edges of bins and their neighbours, otherwise any share.
 neighbours = [math.nextafter(edge, side) for edge in EDGES for side in (0.0, 1.0)]
@@ -79,7 +80,9 @@ def test_a_record_has_the_reliability_of_the_whole_and_every_threshold() -> None
     outputs = ["x=1$", "x=2$", "x=3$", "x"]
     probabilities = [[0.9, 1, 1, 1], [1, 1, 0.6, 1], [0.7, 1, 0.8, 1], [1]]
     right = [True, True, False, False]
-    record = confidence_record(["$(0000000001+0000000001)="] * 4, outputs, probabilities, right)
+    rows = zip(outputs, probabilities, strict=True)
+    values = [confidence("$(0000000001+0000000001)=", output, chances) for output, chances in rows]
+    record = confidence_record(values, right)
     assert record["no_error_above"] == {
         "answer": {"confidence": 0.8, "kept": 0.25},
         "weakest_step": {"confidence": 0.7, "kept": 0.5},

@@ -18,9 +18,11 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import Line, read_problems, split_line
 from calcgpt.errors import DataError
-from calcgpt.evaluation import evaluate as module
+from calcgpt.evaluation import answers as module
+from calcgpt.evaluation.answers import answer
 from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, evaluate, mean_loss, score
 from calcgpt.inference.generate import Completion, Sampling
+from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
 from datagen.arithmetic import Number, Problem
@@ -237,7 +239,7 @@ def test_a_model_that_is_always_right_scores_one(
 def test_right_is_what_the_exact_match_counts() -> None:
     lines = [split_line(text) for text in (ADD, SUB, MUL, STEPS)]
     outputs = ["3080000000$", "41.431-00$", "", "9=3080000000$"]
-    evaluation = Evaluation(score(lines, outputs), lines, outputs, [[]] * 4, 1.0)
+    evaluation = Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * 4, 1.0)
     assert evaluation.right == [True, False, False, True]
     assert evaluation.scores.exact_match == 0.5
 
@@ -249,12 +251,12 @@ def test_each_character_has_its_probability_in_any_order_of_batches(
     lines = read_problems(data_folder / "test.txt", 6)
     shorter = [dataclasses.replace(line, prompt=line.prompt[1:]) for line in lines[::2]]
     mixed = [line for pair in zip(lines[1::2], shorter, strict=True) for line in pair]
-    together = evaluate(tiny.model, tiny.tokenizer, mixed, batch_size=2)
+    together = answer(tiny.model, tiny.tokenizer, mixed, batch_size=2)
     for row, line in enumerate(mixed):
-        alone = evaluate(tiny.model, tiny.tokenizer, [line])
-        assert together.outputs[row] == alone.outputs[0]
-        assert together.probabilities[row] == pytest.approx(alone.probabilities[0], rel=1e-4)
-        assert len(together.probabilities[row]) == len(together.outputs[row]) > 0
+        [alone] = answer(tiny.model, tiny.tokenizer, [line])
+        assert together[row].output == alone.output
+        assert together[row].probabilities == pytest.approx(alone.probabilities, rel=1e-4)
+        assert len(together[row].probabilities) == len(together[row].output) > 0
 
 
 def test_the_model_is_never_shown_the_answer(
@@ -275,7 +277,7 @@ def test_the_model_is_never_shown_the_answer(
 def evaluated(lines: list[Line], right: list[bool]) -> Evaluation:
     """An evaluation in which these answers are right."""
     outputs = [line.field if ok else "" for line, ok in zip(lines, right, strict=True)]
-    return Evaluation(score(lines, outputs), lines, outputs, [[]] * len(lines), 1.0)
+    return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
 
 
 def test_rows_are_digits_of_a_and_columns_of_b() -> None:

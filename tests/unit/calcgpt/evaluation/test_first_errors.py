@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from calcgpt.evaluation.evaluate import (
     fixed_width_checker,
     score,
 )
+from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.recipe import build
 from datagen.arithmetic import Problem
 from datagen.notation import parse_prompt
@@ -42,7 +44,7 @@ def parts(text: str) -> tuple[Line, str]:
 
 def evaluation(rows: list[tuple[Line, str]]) -> Evaluation:
     lines, outputs = [line for line, _ in rows], [output for _, output in rows]
-    return Evaluation(score(lines, outputs), lines, outputs, [[]] * len(rows), 1.0)
+    return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(rows), 1.0)
 
 
 def test_a_right_output_has_no_error() -> None:
@@ -68,7 +70,7 @@ def test_operands_without_steps_are_beyond_the_notation(output: str) -> None:
 
 def test_a_wrong_answer_in_the_file_is_not_an_error_in_the_steps() -> None:
     line, output = parts(SUB)
-    wrong_file = Line(line.prompt, "51.431-000$", "-")
+    wrong_file = dataclasses.replace(line, completion="51.431-000$")
     assert first_error(wrong_file, output, CHECK) == FirstError(ACCEPTED)
 
 

@@ -35,6 +35,7 @@ from calcgpt.evaluation.report import (
     wrong_answers,
 )
 from calcgpt.inference.generate import Sampling
+from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.metrics import Scores
 from calcgpt.recipe import build
 from datagen.files import sha256
@@ -51,12 +52,12 @@ BIG = "$(0000100000+0000000001)=1000010000$"  # more than seven digits in hundre
 
 def evaluation(outputs: list[str]) -> Evaluation:
     lines = [split_line(ADD), split_line(DIV)]
-    return Evaluation(score(lines, outputs), lines, outputs, [[]] * 2, 1.0)
+    return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * 2, 1.0)
 
 
 def steps_evaluation(outputs: list[str]) -> Evaluation:
     lines = [split_line(text) for text in (MUL, SUB, BIG)][: len(outputs)]
-    return Evaluation(score(lines, outputs), lines, outputs, [[]] * len(lines), 1.0)
+    return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
 
 
 def scores(share: float) -> dict[str, Any]:
@@ -207,12 +208,7 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
     assert record["faults_of_right_answers"] == {}
     assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
     assert record["by_length"] == by_operand_length(evaluation)
-    assert record["confidence"] == confidence_record(
-        [line.prompt for line in evaluation.lines],
-        evaluation.outputs,
-        evaluation.probabilities,
-        evaluation.right,
-    )
+    assert record["confidence"] == confidence_record(evaluation.confidences, evaluation.right)
 
 
 def test_publishing_scores_validation_and_test_and_drops_the_training_state(

@@ -1,0 +1,88 @@
+"""Answers by one pass are those of decoding."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.data.problems import Line, split_line
+from calcgpt.evaluation import answers as module
+from calcgpt.evaluation.answers import answer
+from calcgpt.inference.generate import Completion, generate
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.formats import line_format
+
+
+def problem_lines(name: str, format_: str, n: int) -> list[Line]:
+    chosen = line_format(format_)
+    [problems] = distribution(name)(bit_generator(1, 0, 0), 2 * n)
+    problems = problems.take(np.flatnonzero(chosen.fits(problems))[:n])
+    return [split_line(line) for line in chosen.render_lines(problems).decode().splitlines()]
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The length of each prompt that was decoded."""
+    lengths: list[int] = []
+
+    def spy(model: Any, prompts_BP: torch.Tensor, *args: Any, **kwargs: Any) -> list[Completion]:
+        lengths.extend([prompts_BP.size(1)] * len(prompts_BP))
+        return generate(model, prompts_BP, *args, **kwargs)
+
+    monkeypatch.setattr(module, "generate", spy)
+    return lengths
+
+
+@pytest.mark.parametrize(
+    ("name", "distribution", "noise"), [("steps", "calculator", 0.03), ("scratchpad", "blog", 0.0)]
+)
+def test_they_are_those_of_decoding(
+    name: str, distribution: str, noise: float, decoded: list[int]
+) -> None:
+    checkpoint = Checkpoint.load(resolve(name))
+    lines = problem_lines(distribution, name, 16)
+    torch.manual_seed(0)
+    with torch.no_grad():  # a damaged model, so that some answers are wrong
+        for parameter in checkpoint.model.parameters():
+            parameter += noise * torch.randn_like(parameter)
+    counts: list[int] = []
+    quick = answer(checkpoint.model, checkpoint.tokenizer, lines, progress=counts.append)
+    assert sum(counts) == len(lines)
+    assert 0 < len(decoded) < 16 if noise else len(decoded) < 4
+    plain = answer(checkpoint.model, checkpoint.tokenizer, lines, plain=True)
+    for one, other in zip(quick, plain, strict=True):
+        assert one.output == other.output
+        assert one.probabilities == pytest.approx(other.probabilities, rel=1e-3, abs=1e-6)
+
+
+def test_lines_that_no_pass_can_read_are_decoded(tiny: Checkpoint, decoded: list[int]) -> None:
+    [line] = problem_lines("blog", "direct", 1)
+    long = dataclasses.replace(line, completion="1" * 64 + "$")
+    unknown = dataclasses.replace(line, completion=f"x=é={line.field}")
+    early = dataclasses.replace(line, completion=f"1$={line.field}")
+    lines = [long, unknown, early]
+    answers = answer(tiny.model, tiny.tokenizer, lines)
+    assert len(decoded) == 3
+    [expected] = answer(tiny.model, tiny.tokenizer, [line], plain=True)
+    assert [one.output for one in answers] == [expected.output] * 3
+
+
+def test_where_two_characters_are_equally_probable_decoding_decides(
+    tiny: Checkpoint, decoded: list[int]
+) -> None:
+    model = copy.deepcopy(tiny.model)
+    torch.nn.init.zeros_(model.get_submodule("head").weight)  # type: ignore[arg-type]
+    lines = problem_lines("blog", "direct", 1)
+    prompt = lines[0].prompt
+    first = tiny.tokenizer.decode([0])
+    lines = [Line(prompt, first * 10 + "$", "+"), Line(prompt, "1" * 10 + "$", "+")]
+    one, other = answer(model, tiny.tokenizer, lines)
+    assert one == other
+    assert len(decoded) == 2
