@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,17 @@ Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, 
 NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
+class Team(Protocol):
+    """The processes that train together."""
+
+    rank: int
+    world_size: int
+
+    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
+        """Returns what `make` returns in the process whose turn `number` is. All processes must
+        call this method."""
+
+
 class BatchSource(ABC):
     """Batches of one split."""
 
@@ -30,6 +43,14 @@ class BatchSource(ABC):
     def batch(self, step: int, size: int) -> Batch:
         """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed
         and the two arguments."""
+
+    def ahead(
+        self, steps: int, size: int, n_worker: int, team: Team
+    ) -> AbstractContextManager[None]:
+        """Within the block, batches of `size` for steps below `steps` may be made ahead, by
+        `n_worker` processes at most, and shared among the processes of a team. All of these must
+        ask for the same batches in the same order."""
+        return nullcontext()
 
 
 class StreamBatches(BatchSource):
@@ -84,7 +105,13 @@ class ProblemLines:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def batch(self, rows: npt.NDArray[np.int64]) -> Batch:
+    def extend(self, more: ProblemLines) -> None:
+        """Adds the lines of `more` behind these."""
+        self.starts = np.concatenate((self.starts, more.starts + len(self.ids)))
+        for name in ("ids", "lengths", "equals"):
+            setattr(self, name, np.concatenate((getattr(self, name), getattr(more, name))))
+
+    def batch(self, rows: npt.NDArray[np.intp]) -> Batch:
         """Returns the lines at these indices, in this order."""
         lengths = self.lengths[rows, None]
         columns = np.arange(lengths.max())

@@ -1,4 +1,4 @@
-"""Problems as lines of text, and training problems that are drawn without files.
+"""Problems as lines of text, and training problems that are drawn without files; without torch.
 
 Fresh problems come in blocks. A block depends on the config, the seed, its index and its size only,
 so a resumed run that starts in the middle of a block draws the same block again. Only problems that
@@ -16,8 +16,6 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig
-from calcgpt.data.batches import Batch, BatchSource, ProblemLines
-from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import distribution
@@ -29,8 +27,6 @@ from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes
 
 DRAWING = 1  # to be raised by every change of the problems that a config stands for
-BLOCK = 16_384  # problems, about: some hundred batches, made in about 50 ms
-PROBE = BLOCK  # problems that are drawn and checked before a run begins
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
 # Streams of the seed. Those before belong to the files of datagen, one for each split.
@@ -83,7 +79,7 @@ class FreshProblems:
     """The problems that a config and a seed stand for."""
 
     def __init__(self, config: DataConfig, seed: int) -> None:
-        self.seed = seed
+        self.config, self.seed = config, seed
         self.format = line_format(config.format, config.digits)
         self.names = sorted(config.mixture)
         self.validation = config.validation
@@ -165,32 +161,6 @@ class FreshProblems:
     def render(self, problems: ProblemArray) -> bytes:
         """Returns the problems in the config's format, each line with its newline, in ASCII."""
         return self.format.render_lines(problems)
-
-
-class FreshBatches(BatchSource):
-    """Fresh problems, one a row. Steps share a block of them.
-
-    Raises DataError if one of the first `probe` problems does not fit in `block_size`. Longer
-    problems that come up later are left out: they do not end the run.
-    """
-
-    def __init__(
-        self, problems: FreshProblems, tokenizer: Tokenizer, block_size: int, probe: int = PROBE
-    ) -> None:
-        self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
-        ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
-        self._key: tuple[int, int] | None = None  # index and size of the block in memory
-
-    def batch(self, step: int, size: int) -> Batch:
-        n_steps = max(1, BLOCK // size)  # steps that share a block
-        key = step // n_steps, n_steps * size
-        if key != self._key:
-            text = self.problems.render(self.problems.block(*key))
-            self._lines = ProblemLines(text, self.tokenizer)
-            fitting = np.flatnonzero(self._lines.lengths <= self.block_size + 1)
-            self._rows = np.resize(fitting, key[1])  # the first ones replace those that do not fit
-            self._key = key
-        return self._lines.batch(self._rows[step % n_steps * size :][:size])
 
 
 def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -10,14 +10,8 @@ from typing import Protocol
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches
-from calcgpt.data.problems import (
-    DRAWING,
-    FreshBatches,
-    FreshProblems,
-    Line,
-    read_problems,
-    split_line,
-)
+from calcgpt.data.fresh import FreshBatches
+from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import ConfigError
 from datagen.files import read_text

@@ -1,7 +1,7 @@
 """The processes that train one model, how they share the work of a step, and how they stop.
 
-A step has one batch, independent of the number of processes. Every process builds the whole batch,
-which is cheap and needs no communication, and computes its share of the micro-batches.
+A step has one batch, independent of the number of processes. Every process builds the whole batch
+and computes its share of the micro-batches. What is expensive to draw, they draw in turn.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
@@ -164,6 +164,10 @@ class SingleProcess:
         places = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
         return parts, [part[places[number % 2]] for number, part in enumerate(rounds)]
 
+    def share_of(self, cores: int) -> int:
+        """Returns how many of the machine's cores each of its processes may use, at least 1."""
+        return max(1, cores // _environment_int("LOCAL_WORLD_SIZE", 1))
+
     def seed_step(self, seed: int, step: int) -> None:
         """Seeds torch for a step. The main process has one random stream for the whole run, which
         checkpoints save. Each other process starts a stream of its own at each step."""
@@ -176,9 +180,14 @@ class SingleProcess:
         """Returns the largest of the processes' values."""
         return value
 
-    def broadcast(self, value: Any) -> Any:
-        """Returns the value of the main process."""
+    def broadcast(self, value: Any, source: int = 0) -> Any:
+        """Returns the value of one process, by default the main one."""
         return value
+
+    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
+        """Returns what `make` returns in the process whose turn `number` is. The others do not call
+        it. Raises in all processes if it raises a UserError."""
+        return make()
 
     def barrier(self) -> None:
         """Waits for all processes."""
@@ -233,10 +242,16 @@ class ProcessGroup(SingleProcess):
         dist.all_reduce(value, operation, group=self._group)
         return value
 
-    def broadcast(self, value: Any) -> Any:
+    def broadcast(self, value: Any, source: int = 0) -> Any:
         values = [value]
-        dist.broadcast_object_list(values, src=0, group=self._group)
+        dist.broadcast_object_list(values, src=source, group=self._group)
         return values[0]
+
+    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
+        owner = number % self.world_size
+        with self.share_errors():
+            made = make() if self.rank == owner else None
+        return bytes(self.broadcast(made, owner))
 
     def barrier(self) -> None:
         dist.barrier(self._group)

@@ -38,7 +38,7 @@ from calcgpt.training.distributed import (
     process_group,
     stop_requests,
 )
-from calcgpt.training.environment import record_start
+from calcgpt.training.environment import record_start, usable_cores
 from calcgpt.training.optim import (
     OPTIMIZERS,
     WeightAverage,
@@ -171,6 +171,10 @@ class Trainer:
         with ExitStack() as stack:
             with self.group.share_errors():  # a tracker may fail to open
                 log = stack.enter_context(self._trackers(trackers))
+            n_worker = 1 if self.device.type == "cpu" else self.group.share_of(usable_cores())
+            stack.enter_context(
+                self.train_batches.ahead(steps, self.config.batch_size, n_worker, self.group)
+            )
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             bar = stack.enter_context(
                 tqdm(

@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcgpt.config import DataConfig
-from calcgpt.data import problems as module
+from calcgpt.data import fresh as module
+from calcgpt.data import workers
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.problems import FreshBatches, FreshProblems, split_line
+from calcgpt.data.fresh import FreshBatches
+from calcgpt.data.problems import FreshProblems, split_line
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
+from calcgpt.training.distributed import SingleProcess
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.notation import render
@@ -87,12 +90,15 @@ def test_other_blocks_and_other_seeds_have_other_problems() -> None:
     )
 )
 def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int, int]]) -> None:
+    def drawn() -> FreshProblems:
+        return problems(mixture={"blog": 1.0, "edge": 1.0})
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK", 1_000)
-        used = FreshBatches(problems(), TOKENIZER, 200, probe=100)
+        used = FreshBatches(drawn(), TOKENIZER, 200, probe=100)
         for step, size in calls:
             actual = used.batch(step, size)
-            expected = FreshBatches(problems(), TOKENIZER, 200, probe=100).batch(step, size)
+            expected = FreshBatches(drawn(), TOKENIZER, 200, probe=100).batch(step, size)
             assert actual[0].shape[0] == size
             assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
 
@@ -110,6 +116,63 @@ def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.Mo
             TOKENIZER.decode(row[: end + 1]) + "$" for row, end in zip(inputs, ends, strict=True)
         ]
     assert seen == expected
+
+
+class Member:
+    """A process of a team of two, without the other."""
+
+    world_size = 2
+
+    def __init__(self, rank: int, other: FreshProblems) -> None:
+        self.rank, self.other, self.own = rank, other, list[int]()
+
+    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
+        if number % 2 == self.rank:
+            self.own.append(number)
+            return make()
+        block, at = divmod(number, 4)
+        return workers.make(self.other, module.chunk_of(module._Block(block, 96), at))
+
+
+def test_workers_make_the_same_batches_and_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Blocks of 96 problems in chunks of 30, by workers, one of which is killed."""
+    for name, value in {"BLOCK": 100, "CHUNK": 30, "START": -1.0}.items():
+        monkeypatch.setattr(module, name, value)
+    alone, used = (
+        FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
+    )
+    team = Member(0, alone.problems)
+    seen: list[workers._Worker] = []
+    with used.ahead(48, 8, 2, team):
+        for step in range(48):
+            for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):
+                assert torch.equal(actual, expected)
+            running = [*used._source.workers._workers] if used._source else []
+            seen += [worker for worker in running if worker not in seen]
+            if step == 7:
+                running[-1].process.kill()
+                running[-1].process.wait()
+    assert team.own == [*range(0, 16, 2)]  # of four blocks
+    assert len(seen) == 2
+    assert all(worker.process.returncode is not None for worker in seen)
+    assert "has ended" in caplog.text
+
+
+def test_an_error_in_a_worker_is_raised_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, add_distribution: Callable[[str, range, list[int]], None]
+) -> None:
+    for name, value in {"BLOCK": 100, "CHUNK": 30, "START": -1.0}.items():
+        monkeypatch.setattr(module, name, value)
+    add_distribution("sums", range(1, 100), [0])
+    drawn = problems(mixture={"sums": 1.0}, operations=dict.fromkeys("-*/", 0.0))
+    source = FreshBatches(drawn, TOKENIZER, 200, probe=1)
+    with source.ahead(20, 8, 1, SingleProcess()):
+        source.batch(0, 8)
+        drawn._operations = np.ones(4)
+        with pytest.raises(DataError, match="'sums' has too few training problems with '-'"):
+            source.batch(12, 8)
 
 
 def test_no_held_out_problem_is_ever_drawn() -> None:

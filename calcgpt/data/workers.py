@@ -1,0 +1,162 @@
+"""Processes that draw problems and write them out, while this one trains.
+
+A worker is this module, run as a program. It reads the chunks that are wanted from its standard
+input, as lines of JSON, and writes each as its length and its bytes. It ends with its input, and so
+with its parent. It does not import the parent's main module, as multiprocessing would, nor torch.
+
+A worker that fails writes nothing: the parent then makes the chunk itself, so that an error is
+raised there, as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import deque
+from functools import lru_cache
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from calcgpt.config import DataConfig
+from calcgpt.data.problems import FreshProblems
+from datagen.arithmetic import ProblemArray
+
+log = logging.getLogger(__name__)
+_AHEAD = 2  # chunks that wait for each worker or are made by it
+_LENGTH = 8  # bytes of the length of a chunk
+
+
+class Chunk(NamedTuple):
+    """Some problems of a block: its number and size, and the rows."""
+
+    block: int
+    size: int
+    start: int
+    stop: int
+
+
+def make(problems: FreshProblems, chunk: Chunk) -> bytes:
+    """Returns the lines of a chunk. Raises what drawing it raises."""
+    block = _block(problems, chunk.block, chunk.size)
+    return problems.render(block.take(np.arange(chunk.start, chunk.stop)))
+
+
+@lru_cache(maxsize=2)
+def _block(problems: FreshProblems, index: int, size: int) -> ProblemArray:
+    """To draw a block takes little, but not nothing: its chunks share it."""
+    return problems.block(index, size)
+
+
+class Workers:
+    """Up to `count` processes, each started when it is first needed."""
+
+    def __init__(self, problems: FreshProblems, count: int) -> None:
+        self.first_line = {"data": problems.config.model_dump(), "seed": problems.seed}
+        self.capacity = count * _AHEAD  # chunks ahead
+        self._idle = count  # workers that are not started
+        self._workers: deque[_Worker] = deque()  # the next one to be asked first
+        self._asked: dict[Chunk, _Worker] = {}
+
+    def ask(self, chunk: Chunk) -> None:
+        """Lets a worker make the chunk, unless one does already."""
+        if chunk in self._asked or len(self._asked) >= self.capacity:
+            return
+        if self._idle:
+            self._idle -= 1
+            self._workers.appendleft(_Worker(self.first_line))
+        if self._workers:
+            self._asked[chunk] = self._workers[0]
+            self._workers[0].ask(chunk)
+            self._workers.rotate(-1)
+
+    def answer(self, chunk: Chunk) -> bytes | None:
+        """Returns the text of a chunk once its worker has made it; None if none was asked or the
+        worker has ended."""
+        worker = self._asked.pop(chunk, None)
+        if worker is None:
+            return None
+        try:
+            text = worker.answer(chunk)
+        except (OSError, EOFError):
+            log.warning("a process that draws problems has ended: training goes on without it")
+            self._asked = {c: w for c, w in self._asked.items() if w is not worker}
+            self._workers.remove(worker)
+            worker.close()
+            return None
+        return text
+
+    def close(self) -> None:
+        """Ends the workers."""
+        while self._workers:
+            self._workers.pop().close()
+        self._asked.clear()
+
+
+class _Worker:
+    """One process."""
+
+    def __init__(self, first_line: dict[str, object]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            # What is installed for the parent alone, and one thread, for NumPy.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for the parent
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.input, self.output = self.process.stdin, self.process.stdout
+        self.asked: deque[Chunk] = deque()
+        self.ready: dict[Chunk, bytes] = {}
+        self._write(first_line)
+
+    def ask(self, chunk: Chunk) -> None:
+        self.asked.append(chunk)
+        self._write(chunk)
+
+    def answer(self, chunk: Chunk) -> bytes:
+        """Returns the text of a chunk that was asked for, once. Raises EOFError if the worker has
+        ended."""
+        while chunk not in self.ready:
+            length = int.from_bytes(_read(self.output, _LENGTH))
+            self.ready[self.asked.popleft()] = _read(self.output, length)
+        return self.ready.pop(chunk)
+
+    def close(self) -> None:
+        self.process.kill()  # it holds nothing that could be left half done
+        self.process.communicate()
+
+    def _write(self, content: object) -> None:
+        try:
+            self.input.write(json.dumps(content).encode() + b"\n")
+            self.input.flush()
+        except BrokenPipeError:
+            pass  # noticed when its answer is read
+
+
+def _read(stream: IO[bytes], length: int) -> bytes:
+    content = stream.read(length)
+    if len(content) < length:
+        raise EOFError
+    return content
+
+
+def main() -> None:
+    """The worker: answers until its input ends."""
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    first = json.loads(requests.readline())
+    problems = FreshProblems(DataConfig.model_validate(first["data"]), first["seed"])
+    for line in requests:
+        text = make(problems, Chunk(*json.loads(line)))
+        answers.write(len(text).to_bytes(_LENGTH) + text)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
