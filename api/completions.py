@@ -34,6 +34,7 @@ from api.schemas import (
     Usage,
 )
 from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
+from api.stops import StoppedText
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from calcgpt.inference.generate import Decoder, Sampling
@@ -190,52 +191,41 @@ class Choice:
         self.prompt_tokens: list[TokenScore] = []  # to be returned with the next part
         self.n_written = 0  # tokens that may be taken before the job is done
         self._index, self._tokenizer, self._request = index, tokenizer, request
-        # Characters and tokens that were taken so far, and the length of these tokens' text.
-        self._n_text = self._n_tokens = self._offset = 0
+        self._n_tokens = self._offset = 0  # tokens taken so far, and the length of their text
         self._name = cache(lambda token: tokenizer.decode([token]))
         self._prefix = tokenizer.decode(job.prompt) if request.echo else ""
-        if stops := request.stops:
-            # No token is empty, so a string that ends with the last token begins among as many
-            # tokens as it has bytes: at most four a character.
-            reach = 4 * max(map(len, stops))
-            job.ends = lambda ids: any(s in tokenizer.decode(ids[-reach:]) for s in stops)
+        self._written = StoppedText(tokenizer, request.stops)
+        if request.stops:
+            read = StoppedText(tokenizer, request.stops)  # by the model's thread, token by token
+
+            def ends(ids: list[int]) -> bool:
+                read.feed(ids[-1:])
+                return read.stopped
+
+            job.ends = ends
 
     def take(self, done: bool = False) -> CompletionChoice:
         """Returns what is new since the last call. `done` means that the job is finished."""
-        ids = self.job.completion.ids if done else self.job.completion.ids[: self.n_written]
-        written, stopped = self._text(ids, done)
-        text = self._prefix + written
-        part = CompletionChoice(index=self._index, text=text[self._n_text :])
-        self._n_text = len(text)
+        ids = self.job.completion.ids
+        n = len(ids) if done else self.n_written
+        new, self._prefix, prefix = ids[self._n_tokens : n], "", self._prefix
+        if ended := n > 0 and ids[n - 1] == self.job.stop_token:
+            new = new[:-1]
+        text = prefix + self._written.feed(new, final=done)
+        part = CompletionChoice(index=self._index, text=text)
         if self._request.logprobs is not None:
-            part.logprobs = self._logprobs(len(ids))
+            part.logprobs = self._logprobs(n)
+        self._n_tokens = n
         if done:
-            part.finish_reason = "stop" if stopped else "length"
+            part.finish_reason = "stop" if ended or self._written.stopped else "length"
         return part
-
-    def _text(self, ids: list[int], done: bool) -> tuple[str, bool]:
-        """Returns the text of these tokens up to a stop, and whether it is stopped.
-
-        Unless it is done, the text contains only what later tokens cannot change.
-        """
-        ended = ids[-1:] == [self.job.stop_token]
-        text = self._tokenizer.decode(ids[:-1] if ended else ids)
-        stops = self._request.stops
-        positions = [position for stop in stops if (position := text.find(stop)) >= 0]
-        if positions:
-            return text[: min(positions)], True
-        if done:
-            return text, ended
-        text = text.rstrip("\N{REPLACEMENT CHARACTER}")  # maybe an incomplete character
-        partial_stops = (n for stop in stops for n in range(len(stop)) if text.endswith(stop[:n]))
-        return text[: len(text) - max(partial_stops, default=0)], False
 
     def _logprobs(self, n: int) -> Logprobs | None:
         """Returns those of the prompt, once, and of new tokens before the `n`th; None if none."""
         scores = self.prompt_tokens + [self._score(index) for index in range(self._n_tokens, n)]
         if not scores:
             return None
-        self.prompt_tokens, self._n_tokens = [], n
+        self.prompt_tokens = []
         tokens = [self._name(score.token) for score in scores]
         *offsets, self._offset = accumulate(map(len, tokens), initial=self._offset)
         return Logprobs(

@@ -280,6 +280,8 @@ def _one_message(expected: str) -> WrapValidator:
     return WrapValidator(validate)
 
 
+MAX_STOP_LENGTH = 128  # characters of a string that ends a text
+
 Text = Annotated[str, Field(min_length=1)]
 Ids = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 Prompt = Annotated[
@@ -289,9 +291,12 @@ Prompt = Annotated[
     | Annotated[list[Ids], Field(min_length=1)],
     _one_message("a text, token ids, or a list of texts or of lists of ids; none may be empty"),
 ]
+StopText = Annotated[str, Field(min_length=1, max_length=MAX_STOP_LENGTH)]
 Stop = Annotated[
-    Text | Annotated[list[Text], Field(max_length=4)],
-    _one_message("a text, or a list of at most 4; none may be empty"),
+    StopText | Annotated[list[StopText], Field(max_length=4)],
+    _one_message(
+        f"a text, or a list of at most 4; none may be empty or longer than {MAX_STOP_LENGTH}"
+    ),
 ]
 
 
@@ -338,7 +343,7 @@ class CompletionRequest(Input):
     seed: int | None = Field(
         None, description="the same seed gives the same samples; null draws a new one"
     )
-    n: int = Field(1, ge=1, le=128, description="continuations of each prompt")
+    n: int = Field(1, ge=1, le=100, description="continuations of each prompt")
     stop: Stop = Field([], description="strings that end the text; they are not part of it")
     echo: bool = Field(False, description="begin the text with the prompt")
     logprobs: int | None = Field(

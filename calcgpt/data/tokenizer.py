@@ -6,6 +6,7 @@ Byte-pair encoding uses the package tokenizers, of the extra `text`, which is im
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from abc import ABC, abstractmethod
@@ -30,6 +31,14 @@ Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
 
 
+class IncrementalDecoder(Protocol):
+    """Decodes a text whose ids come in parts."""
+
+    def __call__(self, ids: Sequence[int], final: bool) -> str:
+        """Returns the text of these ids, and of what was kept of those before. An incomplete
+        character at the end is kept until the next call, unless these are the `final` ids."""
+
+
 class Tokenizer(ABC):
     """Text to token ids and back. The ids are 0 to `len(tokenizer)` - 1."""
 
@@ -51,6 +60,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, ids: npt.ArrayLike) -> str:
         """Returns the text of `ids`, (n,)."""
+
+    def incremental_decoder(self) -> IncrementalDecoder:
+        """Returns a function that decodes one text, given its ids in parts."""
+        return lambda ids, final: self.decode(ids)
 
     @abstractmethod
     def to_json(self) -> str:
@@ -176,6 +189,17 @@ MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 _LINE_START = re.compile(r"(?<=[!-~]\n)(?=[!-~])")
 
 
+def _byte_of_character() -> dict[int, int]:
+    """Returns the byte for which GPT-2 writes each character: its Latin-1 character if that is
+    visible, otherwise one after U+00FF, in order."""
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = [byte for byte in range(N_BYTES) if byte not in visible]
+    return {N_BYTES + index: byte for index, byte in enumerate(others)}
+
+
+_BYTES = _byte_of_character()
+
+
 class BytePairTokenizer(Tokenizer):
     """Byte-pair encoding. GPT-2's pattern splits the text into words, numbers, signs and white
     space. In each of them the merges join bytes, the earliest merge first. Every text can be
@@ -230,6 +254,15 @@ class BytePairTokenizer(Tokenizer):
         `�`."""
         tokens = [self.vocabulary[i] for i in np.asarray(ids).tolist()]
         return str(self.pipeline.decoder.decode(tokens))
+
+    def incremental_decoder(self) -> IncrementalDecoder:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+        def decode(ids: Sequence[int], final: bool) -> str:
+            text = "".join(self.vocabulary[i] for i in ids)
+            return decoder.decode(text.translate(_BYTES).encode("latin-1"), final)
+
+        return decode
 
     def to_json(self) -> str:
         """Returns the content of `tokenizer.json`. A merge is two tokens with a space between."""

@@ -114,6 +114,16 @@ def test_ids_are_those_of_the_library(text: str) -> None:
     assert shells.decode(reference.encode(text).ids) == text
 
 
+@given(st.lists(st.lists(st.integers(0, 284), max_size=6), max_size=5))
+def test_ids_in_parts_give_the_text_of_the_whole(parts: list[list[int]]) -> None:
+    decode, text = shells.incremental_decoder(), ""
+    for number, part in enumerate(parts):
+        text += decode(part, False)
+        ids = [token for earlier in parts[: number + 1] for token in earlier]
+        assert shells.decode(ids).startswith(text)
+    assert text + decode([], True) == shells.decode([token for part in parts for token in part])
+
+
 def test_training_is_that_of_the_library() -> None:
     reference = library([])
     trainer = trainers.BpeTrainer(
