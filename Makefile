@@ -49,4 +49,4 @@ constraints:
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants *.egg-info
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants

@@ -18,7 +18,7 @@ from api.problems import ProblemError
 from api.schemas import Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.checkpoint import CONFIG, Checkpoint, default_root, resolve
+from calcgpt.checkpoint import CONFIG, Checkpoint, resolve, shipped_checkpoints
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
@@ -103,7 +103,7 @@ def load_models(
     first = load_model(Checkpoint.load(resolve(reference)), engine, threads)
     yield first
     names = {first.name}
-    folders = sorted(file.parent for file in default_root().glob(f"[!.]*/{CONFIG}"))
+    folders = sorted(file.parent for file in shipped_checkpoints().glob(f"[!.]*/{CONFIG}"))
     for folder in folders if others else []:
         if folder.name in names:
             continue

@@ -134,13 +134,15 @@ def check_replaceable(out: Path, marker: str, force: bool) -> None:
 def resolve(reference: str, root: Path | None = None) -> Path:
     """Returns the folder of a checkpoint.
 
-    `reference` is a checkpoint folder, a folder of checkpoints (the best of them is returned), the
-    name of either under `root`, or `best`, the best checkpoint under `root`.
+    `reference` is the name of a checkpoint under `root`, by default a shipped one, or `best`, the
+    best of these, or a path: of a checkpoint, or of a folder of checkpoints, whose best is
+    returned. A name comes before a path: `./NAME` is always a path.
     """
-    root = default_root() if root is None else root
+    root = shipped_checkpoints() if root is None else root
     if reference == "best":
         return best(root)
-    for folder in (Path(reference), root / reference):
+    is_name = Path(reference).name == reference
+    for folder in (*([root / reference] if is_name else []), Path(reference)):
         if (folder / CONFIG).is_file():
             return folder
         if any(folder.glob(f"[!.]*/{CONFIG}")):
@@ -180,10 +182,12 @@ def best(root: Path) -> Path:
     return min(ranked, key=lambda entry: entry[0])[1]
 
 
-def default_root() -> Path:
-    """Returns `checkpoints/` in the working directory or, if there is none, beside the package."""
-    local = Path("checkpoints")
-    return local if local.is_dir() else Path(__file__).resolve().parents[1] / "checkpoints"
+def shipped_checkpoints() -> Path:
+    """Returns the folder of the shipped checkpoints: within an installed package, beside it in a
+    clone."""
+    package = Path(__file__).resolve().parent
+    folders = [package / "checkpoints", package.parent / "checkpoints"]
+    return next((folder for folder in folders if folder.is_dir()), folders[-1])
 
 
 def model_card(

@@ -52,7 +52,7 @@ def _fail(message: str) -> NoReturn:
 def cli() -> None:
     """A calculator whose answers come from a small GPT, and the laboratory it is made in.
 
-    A CHECKPOINT is a folder, a name under checkpoints/, or `best`: the one with the highest
+    A CHECKPOINT is the name of a shipped one, a folder, or `best`: the one with the highest
     validation exact match.
     """
 

@@ -70,7 +70,7 @@ def test_the_whole_path_from_data_to_an_answer(
     assert table[-1].startswith(f"| mine | {metrics['parameters']:,} | 60 |")
 
     # The only checkpoint under checkpoints/ is the best one.
-    answered = calcgpt("calc", "12.5*3")
+    answered = calcgpt("calc", "12.5*3", "--checkpoint", "checkpoints")
     published = Calculator(Checkpoint.load(tmp_path / "checkpoints" / "mine")).calculate("12.5*3")
     assert answered == f"{published.written}\n"
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import calcgpt
-from calcgpt.checkpoint import best, default_root, resolve
+from calcgpt.checkpoint import best, resolve, shipped_checkpoints
 from calcgpt.errors import CheckpointError
 
 CONFIG, METRICS = "config.json", "metrics.json"
@@ -145,16 +145,14 @@ def test_an_unknown_reference_lists_the_valid_names(tmp_path: Path) -> None:
     assert str(caught.value).endswith("answer, blog")
 
 
-def test_the_default_root_is_in_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry(tmp_path / "checkpoints", "mine", 0.1)
-    monkeypatch.chdir(tmp_path)
-    assert resolve("mine") == Path("checkpoints/mine")
-
-
-def test_elsewhere_the_shipped_checkpoints_are_the_root(
+def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert default_root() == Path(calcgpt.__file__).parents[1] / "checkpoints"
+    mine, hidden = entry(tmp_path / "checkpoints", "mine", 0.1), entry(tmp_path, "steps", 0.1)
+    shipped = Path(calcgpt.__file__).parents[1] / "checkpoints"
+    assert shipped_checkpoints() == shipped
+    assert resolve("steps") == shipped / "steps"
+    assert resolve("./steps").resolve() == hidden
+    assert resolve("checkpoints/mine").resolve() == mine
+    assert resolve("checkpoints").resolve() == mine
