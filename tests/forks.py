@@ -148,8 +148,18 @@ def _ask(request: dict[str, Any], files: Sequence[int] = ()) -> Any:
     return json.loads(_connection().recv(MESSAGE))
 
 
+def run_here(request: dict[str, Any], files: Sequence[int] = ()) -> int:
+    """Becomes the requested process. Returns its exit code."""
+    try:
+        _become(request, files)
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
 def _become(request: dict[str, Any], files: Sequence[int]) -> None:
-    """Becomes the requested process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, file in enumerate(files):
         os.dup2(file, number)
@@ -172,7 +182,7 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> None:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
     else:
         sys.argv = [kind, *words]
-        sys.path[0] = str(Path(kind).parent)
+        sys.path.insert(0, str(Path(kind).parent))
         runpy.run_path(kind, run_name="__main__")
 
 
@@ -220,10 +230,4 @@ if __name__ == "__main__":
     codes: list[int] = []
     atexit.register(_end_quickly, codes)  # after all other functions
     if new := _serve(socket.socket(fileno=int(sys.argv[1]))):
-        try:
-            _become(*new)
-            codes.append(0)
-        except SystemExit as stop:
-            if isinstance(stop.code, str):
-                print(stop.code, file=sys.stderr)
-            codes.append(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+        codes.append(run_here(*new))

@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,9 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from forks import PATIENCE
+from forks import PATIENCE, Popen
 from safetensors.torch import load_file
 from torch import distributed as dist
+from torchrun import torchrun
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
@@ -159,29 +159,16 @@ def by_one(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def torchrun(*arguments: str | Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        str(N_PROCESSES),
-        "--standalone",
-        *arguments,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=PATIENCE)
-    return process.returncode, out + err
+def finish(process: Popen) -> tuple[int, str]:
+    out, err = process.communicate()
+    return process.wait(), out + err
 
 
 @pytest.fixture(scope="module")
 def by_two(data_folder: Path, by_one: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The runs by two processes."""
     out = tmp_path_factory.mktemp("by-two")
-    code, output = finish(torchrun(__file__, data_folder, by_one, out))
+    code, output = finish(torchrun(N_PROCESSES, __file__, data_folder, by_one, out))
     assert code == 0, output
     assert "Warning" not in output
     return out
@@ -278,9 +265,10 @@ def test_processes_communicate(by_two: Path) -> None:
     assert main["second fails"] == other["second fails"] == "TrainingError: process 1: error of 1"
 
 
-def command(data: Path, out: Path, *flags: str) -> subprocess.Popen[str]:
-    """`calcgpt train` as a person starts it."""
+def command(data: Path, out: Path, *flags: str) -> Popen:
+    """`torchrun -m calcgpt train`."""
     return torchrun(
+        N_PROCESSES,
         "-m",
         "calcgpt",
         "train",
@@ -311,9 +299,7 @@ def exit_codes(output: str) -> list[int]:
 LONG = ("--set", "train.steps=100000", "--set", "train.eval_interval=100000")
 
 
-def start_long_run(
-    data: Path, out: Path, *flags: str
-) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+def start_long_run(data: Path, out: Path, *flags: str) -> tuple[Popen, list[psutil.Process]]:
     """A run that has its first checkpoint, or one more, and its two processes."""
     before = set(out.glob("step-*"))
     launcher = command(data, out, *LONG, "--set", "train.checkpoint_interval=10", *flags)
@@ -322,11 +308,9 @@ def start_long_run(
         assert launcher.poll() is None, launcher.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    children = psutil.Process(launcher.pid).children()
-    return launcher, sorted(
-        (child for child in children if "RANK" in child.environ()),
-        key=lambda child: child.environ()["RANK"],
-    )
+    processes = psutil.Process(launcher.pid).children()
+    assert len(processes) == N_PROCESSES
+    return launcher, sorted(processes, key=lambda process: process.pid)
 
 
 def test_signals_stop_all_processes_and_the_run_resumes(data_folder: Path, tmp_path: Path) -> None:
