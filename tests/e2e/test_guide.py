@@ -14,6 +14,8 @@ import pytest
 from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster
 
+from calcgpt.cli import cli
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(GUIDE.glob("*.md"))
 
@@ -47,6 +49,12 @@ def run_shell(line: str) -> None:
         assert done.stdout.count("the run is complete; its last checkpoint is ") == 1
 
 
+def indented_commands(page: Path) -> Iterator[str]:
+    """The commands outside the boxes: they need several machines, or another test runs them."""
+    text = page.read_text("utf-8").replace("\\\n", " ")
+    return (match[1] for match in re.finditer(r"^    .*?(calcgpt .*)$", text, re.MULTILINE))
+
+
 def run_on_ray(line: str, cluster: RayCluster) -> None:
     """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
     program = f"""
@@ -74,13 +82,22 @@ def test_every_command_of_the_page_works(
     lines = list(commands(page))
     assert any(line.startswith("calcgpt ") for line in lines)
     for line in lines:
-        if line.startswith("calcgpt sweep ") or "--engine ray" in line:
+        if line.startswith("calcgpt sweep "):
             run_on_ray(line, request.getfixturevalue("ray_cluster"))
         elif line.startswith("calcgpt "):
             outcome = run_cli(*arguments(line))  # in this process, which has imported torch
             assert outcome.code == 0, f"{line}\n{outcome.err}"
         else:
             run_shell(line)
+
+
+def test_the_options_of_every_other_command_exist() -> None:
+    lines = [line for page in PAGES for line in indented_commands(page)]
+    assert len(lines) >= 5
+    for line in lines:
+        words = arguments(line)
+        context = cli.make_context("calcgpt", words[:1])
+        cli.commands[words[0]].make_context(words[0], words[1:], parent=context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -7,7 +7,6 @@ import os
 import pty
 import signal
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forks import PATIENCE
+from forks import PATIENCE, TRAINING, Popen
 
 from calcgpt.recipe import load_recipe
 
@@ -33,7 +32,9 @@ OVERRIDES = (
 )
 
 
-def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any) -> Any:
+def start(
+    out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any
+) -> Popen:
     """A training process with a home of its own, in which nobody is logged in."""
     home = str(out.parent)
     nobody = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
@@ -57,8 +58,7 @@ def start(out: Path, steps: int, resume: str = "no", mode: str = "offline", **op
         command += ["--set", override]
     if resume == "yes":
         command.append("--resume")
-    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options}
-    return subprocess.Popen(command, env=nobody, stderr=subprocess.STDOUT, **options)
+    return Popen(command, TRAINING, env=nobody, **options)
 
 
 def records(file: Path) -> Iterator[Any]:
@@ -108,10 +108,10 @@ def test_offline_a_run_and_its_resumption_are_one_run_with_every_row(tmp_path: P
     out = tmp_path / "run"
     for steps, resume in ((10, "no"), (20, "yes")):
         process = start(out, steps, resume)
-        output, _ = process.communicate(timeout=PATIENCE)
-        assert output.startswith(b"the run is complete; ")
-        assert output.count(b"\n") == 1
-        assert process.returncode == 0
+        output, errors = process.communicate()
+        assert output.startswith("the run is complete; ")
+        assert output.count("\n") == 1
+        assert (process.returncode, errors) == (0, "")
     first, second = offline_runs(out)
     assert (
         first.name == second.name == f"run-{(out / 'wandb' / 'run-id').read_text().strip()}.wandb"
@@ -142,7 +142,7 @@ def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> 
             assert time.monotonic() < deadline
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: W&B's own process gets it, too
-        process.communicate(timeout=PATIENCE)
+        process.communicate()
     finally:
         process.kill()
     assert process.returncode == 128 + signal.SIGINT
@@ -153,9 +153,9 @@ def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> 
 
 def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
     our_side, run_side = pty.openpty()  # where W&B would ask for a key
-    process = start(tmp_path / "run", 10, mode="online", stdin=run_side, stdout=run_side)
+    process = start(tmp_path / "run", 10, mode="online", files=(run_side,) * 3)
     try:
-        assert process.wait(PATIENCE) == 2
+        assert process.wait() == 2
         output = os.read(our_side, 10_000).decode()
     finally:
         process.kill()
