@@ -26,7 +26,7 @@ mutants: .venv/mutants.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[onnx]'
+	$(PIP) --editable '.[native,onnx]'
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt

@@ -65,7 +65,7 @@ class Job:
         self.completion.ids.append(step.ids[index])
         self.completion.probabilities.append(step.probabilities[index])
         if self.n_top:
-            logits_V = step.logits_BV[index]
+            logits_V = torch.from_numpy(step.logits_BV[index])
             best = logits_V.log_softmax(dim=-1).topk(min(self.n_top, len(logits_V)))
             self.top.append(dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 

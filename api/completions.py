@@ -37,7 +37,7 @@ from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
 from api.stops import StoppedText
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import Decoder, Sampling
+from calcgpt.inference.generate import Decoder, Sampling, in_numpy
 
 NO_TOKEN = -1  # the stop token of a model whose texts no token ends
 SMALLEST = sys.float_info.min  # the smallest positive probability
@@ -257,8 +257,9 @@ class Choice:
 @torch.inference_mode()
 def score(decoder: Decoder, prompt: list[int], n_top: int) -> list[TokenScore]:
     """Returns the scores of a prompt's tokens, each given those before it; one forward pass."""
-    cache = decoder.new_cache(1, len(prompt))
-    logits_TV = decoder(torch.tensor([prompt]), cache, False)[0, :-1].float()
+    arrays = in_numpy(decoder)
+    cache = arrays.new_array_cache(1, len(prompt))
+    logits_TV = torch.tensor(arrays(np.array([prompt]), cache, False)[0, :-1])
     logprobs_TV = logits_TV.log_softmax(dim=-1)
     best = logprobs_TV.topk(min(n_top, logprobs_TV.size(1)), dim=-1)
     scores = [TokenScore(prompt[0])]

@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     others: bool = Field(True, description="Also load the other checkpoints.")
     engine: str = Field(
         "auto",
-        description="Library that runs the models: torch, onnxruntime, or auto (the fastest).",
+        description="What runs the models: native, onnxruntime, torch, or auto (the fastest).",
     )
     threads: int = Field(1, ge=1, description="CPU threads for the models, in each process.")
 

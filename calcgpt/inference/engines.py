@@ -1,9 +1,7 @@
 """Engines: the libraries that can decode with a checkpoint, by name.
 
 onnxruntime runs on the CPU. Its operators cost a fraction of the microseconds that torch's take to
-call. Making a graph for it takes seconds, so graphs are cached: in $CALCGPT_CACHE, or else in
-`calcgpt` within $XDG_CACHE_HOME or ~/.cache. A cache file is the SHA-256 of a graph followed by the
-graph.
+call. Making a graph for it takes seconds, so graphs are cached (`calcgpt.inference.cache`).
 
 Shapes: B sequences, T new tokens, P past tokens, G key/value heads, D head width, V vocabulary.
 """
@@ -12,11 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol
 
 import numpy as np
@@ -26,7 +21,9 @@ import torch
 from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, UserError
+from calcgpt.inference.cache import cached
 from calcgpt.inference.generate import Decoder
+from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.onnx_graph import (
     check,
     input_output_names,
@@ -38,10 +35,8 @@ from calcgpt.inference.onnx_graph import (
 from calcgpt.model.gpt import LanguageModel
 
 AUTO = "auto"  # the fastest engine that can run the checkpoint
-MAX_GRAPHS = 16  # in the cache; the least recently used are removed
 PACKAGE = Path(__file__).parents[1]
 SOURCES = ("config.py", "model/**/*.py", "inference/onnx_graph.py")  # what a graph depends on
-DIGEST_SIZE = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +62,18 @@ def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> D
     return OnnxDecoder(checkpoint.model, cached_graph(checkpoint.model), threads)
 
 
-ENGINES: dict[str, Engine] = {"torch": torch_decoder, "onnxruntime": onnxruntime_decoder}
+def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
+    """Returns a decoder in machine code, for one core of the CPU."""
+    model = checkpoint.model
+    tensors = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
+    return NativeDecoder(model.config, tensors)
+
+
+ENGINES: dict[str, Engine] = {
+    "native": native_decoder,
+    "onnxruntime": onnxruntime_decoder,
+    "torch": torch_decoder,
+}
 
 
 def load_decoder(
@@ -133,30 +139,14 @@ def cached_graph(model: LanguageModel) -> bytes:
     library is missing, and the errors of `to_onnx` and `check`.
     """
     require("onnxruntime")
-    path = cache_folder() / f"{graph_key(model)}.graph"
-    graph = read_graph(path)
-    if graph is None:
-        log.info("making a graph for onnxruntime, once: %s", path)
-        require("onnx", "onnxscript")
-        graph = to_onnx(model).SerializeToString()
-        check(model, graph)
-        try:
-            write_graph(path, graph)
-        except OSError as error:
-            log.warning("cannot cache the graph; it will be made again next time: %s", error)
+    return cached(f"{graph_key(model)}.graph", lambda: _new_graph(model), "the graph")
+
+
+def _new_graph(model: LanguageModel) -> bytes:
+    require("onnx", "onnxscript")
+    graph: bytes = to_onnx(model).SerializeToString()
+    check(model, graph)
     return graph
-
-
-def cache_folder() -> Path:
-    """Returns the folder of the graphs, which need not exist."""
-    if folder := os.environ.get("CALCGPT_CACHE"):
-        return Path(folder)
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder, "calcgpt")
-    try:
-        return Path.home() / ".cache" / "calcgpt"
-    except RuntimeError:  # a user without a home directory: nothing can be cached
-        return Path(os.devnull, "calcgpt")
 
 
 def graph_key(model: LanguageModel, package: Path = PACKAGE) -> str:
@@ -177,34 +167,3 @@ def graph_key(model: LanguageModel, package: Path = PACKAGE) -> str:
         digest.update(repr((name, tensor.dtype, tensor.shape)).encode())
         digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def read_graph(path: Path) -> bytes | None:
-    """Returns the graph in a cache file, or None if the file is missing or damaged."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    digest, graph = content[:DIGEST_SIZE], content[DIGEST_SIZE:]
-    if hashlib.sha256(graph).digest() != digest:
-        log.warning("%s is damaged; the graph is made again", path)
-        return None
-    with suppress(OSError):  # the folder may be read-only
-        os.utime(path)
-    return graph
-
-
-def write_graph(path: Path, graph: bytes) -> None:
-    """Writes a cache file, then remove the least recently used ones beyond MAX_GRAPHS.
-
-    The file is whole or absent, even if several processes write it at once.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=path.parent) as staging:
-        staged = Path(staging, path.name)
-        staged.write_bytes(hashlib.sha256(graph).digest() + graph)
-        staged.replace(path)
-    with suppress(OSError):  # another process may be removing the same files
-        graphs = path.parent.glob(f"*{path.suffix}")
-        for old in sorted(graphs, key=lambda file: file.stat().st_mtime)[:-MAX_GRAPHS]:
-            old.unlink()

@@ -1,5 +1,7 @@
 """Decoding with a key/value cache.
 
+It is done in NumPy, so that an engine without torch need not import it; only sampling does.
+
 Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
 
@@ -8,17 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
 
+if TYPE_CHECKING:
+    import torch
 
-class Decoder(Protocol):
-    """The interface that decoding needs. A LanguageModel has it; a model that another library runs
-    may have it too."""
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+class TensorDecoder(Protocol):
+    """A decoder that takes and returns tensors. A LanguageModel is one; a model that another
+    library runs may be one too."""
 
     config: ModelConfig
 
@@ -31,6 +40,58 @@ class Decoder(Protocol):
     def new_cache(self, batch: int, n_token: int) -> Any:
         """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
         `select(rows)` keeps only these rows."""
+
+
+@runtime_checkable
+class ArrayDecoder(Protocol):
+    """The same with NumPy's arrays: int64 tokens and rows, float32 logits."""
+
+    config: ModelConfig
+
+    def __call__(self, tokens_BT: Ints, cache: Any, last_only: bool) -> Floats:
+        """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
+
+    def new_array_cache(self, batch: int, n_token: int) -> Any:
+        """Returns an empty cache, as a TensorDecoder's `new_cache`."""
+
+
+Decoder = TensorDecoder | ArrayDecoder
+
+
+def in_numpy(decoder: Decoder, device: torch.device | None = None) -> ArrayDecoder:
+    """Returns a decoder that takes and returns arrays. Tensors are on `device`, by default the
+    CPU."""
+    return decoder if isinstance(decoder, ArrayDecoder) else _InNumPy(decoder, device)
+
+
+class _InNumPy:
+    """A TensorDecoder as an ArrayDecoder."""
+
+    def __init__(self, decoder: TensorDecoder, device: torch.device | None) -> None:
+        self.config = decoder.config
+        self._decoder, self._device = decoder, device
+
+    def new_array_cache(self, batch: int, n_token: int) -> _TensorCache:
+        return _TensorCache(self._decoder.new_cache(batch, n_token), self._device)
+
+    def __call__(self, tokens_BT: Ints, cache: _TensorCache, last_only: bool) -> Floats:
+        import torch
+
+        with torch.inference_mode():
+            tokens = torch.from_numpy(tokens_BT).to(self._device)
+            logits: Floats = self._decoder(tokens, cache.tensors, last_only).float().cpu().numpy()
+        return logits
+
+
+class _TensorCache:
+    def __init__(self, tensors: Any, device: torch.device | None) -> None:
+        self.tensors, self._device = tensors, device
+
+    def select(self, rows: Ints) -> None:
+        import torch
+
+        with torch.inference_mode():
+            self.tensors.select(torch.from_numpy(rows).to(self._device))
 
 
 @dataclass(frozen=True)
@@ -69,7 +130,7 @@ class Step:
     rows: list[int]  # indices of the prompts, ascending
     ids: list[int]
     probabilities: list[float]
-    logits_BV: torch.Tensor  # from which the tokens were chosen
+    logits_BV: Floats  # from which the tokens were chosen
 
 
 class Generation:
@@ -82,7 +143,7 @@ class Generation:
     def __init__(
         self,
         model: Decoder,
-        prompts_BP: torch.Tensor,
+        prompts_BP: torch.Tensor | Ints,
         stop_token: int,
         max_new_tokens: int | None = None,
         sampling: Sampling | None = None,
@@ -91,28 +152,29 @@ class Generation:
         limit = model.config.block_size - length + 1  # the last token is never read
         self._left = limit if max_new_tokens is None else min(limit, max_new_tokens)
         self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
-        self._model = model
         self._stop_token = stop_token
-        self._sampling = sampling or Sampling()
-        self._rng = torch.Generator(device=prompts_BP.device).manual_seed(self._sampling.seed)
-        self._tokens = prompts_BP
+        self._sample = _Sampler(sampling) if sampling and sampling.temperature else None
+        if isinstance(prompts_BP, np.ndarray):
+            self._model, self._tokens = in_numpy(model), prompts_BP
+        else:
+            self._model = in_numpy(model, prompts_BP.device)
+            self._tokens = prompts_BP.cpu().numpy()
         if self.rows:
-            self._n_shared = _shared_prefix(prompts_BP) if batch > 1 else 0
-            self._cache = model.new_cache(1 if self._n_shared else batch, length + self._left - 1)
+            self._n_shared = _shared_prefix(self._tokens) if batch > 1 else 0
+            n_row = 1 if self._n_shared else batch
+            self._cache = self._model.new_array_cache(n_row, length + self._left - 1)
 
-    @torch.inference_mode()
     def step(self) -> Step:
         """Adds a token to every open row. There must be at least one."""
         if self._n_shared:  # the shared prefix of the prompts is read once
             self._model(self._tokens[:1, : self._n_shared], self._cache, True)
-            self._cache.select(
-                torch.zeros(len(self.rows), dtype=torch.int64, device=self._tokens.device)
-            )
+            self._cache.select(np.zeros(len(self.rows), np.int64))
             self._tokens = self._tokens[:, self._n_shared :]
             self._n_shared = 0
-        logits_BV = self._model(self._tokens, self._cache, True)[:, -1].float()
-        next_B = choose(logits_BV, self._sampling, self._rng)
-        probs_B = logits_BV.softmax(dim=-1).gather(1, next_B[:, None]).squeeze(1)
+        logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
+        next_B = self._sample(logits_BV) if self._sample else logits_BV.argmax(axis=1)
+        weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
+        probs_B = weights_BV[np.arange(len(next_B)), next_B] / weights_BV.sum(axis=1)
         step = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
         self._left -= 1
         self._tokens = next_B[:, None]
@@ -127,15 +189,31 @@ class Generation:
             return
         self.rows = [self.rows[index] for index in keep]
         if self.rows:
-            indices = torch.tensor(keep, device=self._tokens.device)
-            self._tokens = self._tokens[indices]
+            self._tokens = self._tokens[keep]
             if not self._n_shared:  # otherwise the cache still has a single row, which all share
-                self._cache.select(indices)
+                self._cache.select(np.array(keep))
+
+
+class _Sampler:
+    """Draws tokens: logits (B, V) -> (B,)."""
+
+    def __init__(self, sampling: Sampling) -> None:
+        import torch
+
+        self._sampling, self._rng = sampling, torch.Generator().manual_seed(sampling.seed)
+
+    def __call__(self, logits_BV: Floats) -> Ints:
+        import torch
+
+        # A copy: an engine's logits may be a view that is not contiguous.
+        logits = torch.tensor(logits_BV)
+        tokens: Ints = choose(logits, self._sampling, self._rng).numpy()
+        return tokens
 
 
 def generate(
     model: Decoder,
-    prompts_BP: torch.Tensor,
+    prompts_BP: torch.Tensor | Ints,
     stop_token: int,
     max_new_tokens: int | None = None,
     sampling: Sampling | None = None,
@@ -151,16 +229,18 @@ def generate(
     return outputs
 
 
-def _shared_prefix(prompts_BP: torch.Tensor) -> int:
+def _shared_prefix(prompts_BP: Ints) -> int:
     """Returns the number of leading tokens that all prompts share, at most P - 1."""
-    equal_P = (prompts_BP == prompts_BP[0]).all(dim=0)
+    equal_P = (prompts_BP == prompts_BP[0]).all(axis=0)
     equal_P[-1] = False
-    return int(equal_P.int().argmin())
+    return int(equal_P.argmin())
 
 
 def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) -> torch.Tensor:
     """Returns the next token of each row, (B,). Raises DataError if it has to sample from logits
     that are not finite."""
+    import torch
+
     if sampling.temperature == 0:
         return logits_BV.argmax(dim=-1)
     if not logits_BV.isfinite().all():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
+from calcgpt.model.frequencies import spread_frequencies
 from datagen.coordinates import N_COORDINATES, coordinates
 from datagen.slots import Kind
 
@@ -221,7 +221,7 @@ class CoordinatePositions(PositionalScheme):
         self.register_buffer("character_of_token", characters, persistent=False)
         # Three quarters of the channels are rotated, half of them by each axis.
         half = config.head_dim // 2
-        frequencies = spread_frequencies(max(1, 3 * half // 8))
+        frequencies = torch.from_numpy(spread_frequencies(max(1, 3 * half // 8)).copy())
         self.n_still = half - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
@@ -271,21 +271,6 @@ class Located(NamedTuple):
     next_kinds_BT: torch.Tensor
     cos_BXTD: torch.Tensor
     sin_BXTD: torch.Tensor
-
-
-@lru_cache
-def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> torch.Tensor:
-    """Returns n frequencies, (n,), by which positions up to `reach` apart are told apart.
-
-    They are the best of `n_draw` random ones: the largest mean of cos(frequency * distance) over
-    all distances is least. Powers of one base, as in RoPE, repeat at some distances.
-    """
-    words = np.random.Philox(1).random_raw(n_draw * n) >> 11
-    draws = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
-    largest = np.full(n_draw, -1.0)
-    for distance in range(1, reach + 1):
-        np.maximum(largest, np.cos(distance * draws).mean(axis=1), out=largest)
-    return torch.from_numpy(draws[largest.argmin()]).float()
 
 
 class IntegratedPositions(PositionalScheme):

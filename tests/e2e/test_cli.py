@@ -98,7 +98,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["calc", "1/", "--checkpoint", "{tiny}"], "position 2"),
         (["serve", "--port", "65536"], "--port"),
         (["serve", "--port", "http"], "--port"),
-        (["serve", "--engine", "abacus", "--port", "0"], "valid names: auto, onnxruntime, torch"),
+        (["serve", "--engine", "abacus", "--port", "0"], "valid names: auto, native, onnx"),
         (["serve", "--rate-limit", "often", "--port", "0"], "rate limit"),
         (["serve", "--max-items", "1000"], "max_items must not exceed max_pending"),
         (["calc", "(1+2", "--checkpoint", "{tiny}"], "a ) is missing"),

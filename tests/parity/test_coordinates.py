@@ -9,8 +9,9 @@ from parity import naive
 from parity.variants import build, small
 
 from calcgpt.config import ModelConfig
+from calcgpt.model.frequencies import spread_frequencies
 from calcgpt.model.gpt import LanguageModel
-from calcgpt.model.positions import POSITIONS, spread_frequencies
+from calcgpt.model.positions import POSITIONS
 from datagen.work import ALPHABET, render
 
 PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]
@@ -85,7 +86,7 @@ def test_one_offset_for_each_sequence_and_axis_in_training_alone() -> None:
 def test_frequencies_repeat_at_no_distance() -> None:
     distances = torch.arange(1, 41)[:, None]
     for count in (4, 6):
-        frequencies = spread_frequencies(count)
+        frequencies = torch.from_numpy(spread_frequencies(count))
         assert frequencies.shape == (count,)
         likeness = torch.cos(distances * frequencies).mean(dim=1)
         powers = torch.cos(distances * 3.0 ** -torch.arange(count)).mean(dim=1)

@@ -106,5 +106,5 @@ def test_without_onnxruntime_torch_decodes(
 def test_an_unknown_engine_lists_the_valid_names(tiny: Checkpoint) -> None:
     with pytest.raises(ConfigError) as caught:
         load_decoder(tiny, "tensorflow")
-    expected = "unknown engine 'tensorflow'; valid names: auto, onnxruntime, torch"
+    expected = "unknown engine 'tensorflow'; valid names: auto, native, onnxruntime, torch"
     assert str(caught.value) == expected

@@ -19,16 +19,8 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference import engines
-from calcgpt.inference.engines import (
-    MAX_GRAPHS,
-    PACKAGE,
-    OnnxDecoder,
-    cache_folder,
-    cached_graph,
-    graph_key,
-    read_graph,
-    write_graph,
-)
+from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
+from calcgpt.inference.engines import PACKAGE, OnnxDecoder, cached_graph, graph_key
 from calcgpt.inference.generate import Sampling, generate
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
@@ -156,10 +148,10 @@ def test_damage_is_detected(
 ) -> None:
     path = tmp_path / "a.graph"
     graph = bytes(range(256))
-    write_graph(path, graph)
-    assert read_graph(path) == graph
+    write_cached(path, graph)
+    assert read_cached(path) == graph
     path.write_bytes(damage(path.read_bytes()))
-    assert read_graph(path) is None
+    assert read_cached(path) is None
     assert f"{path} is damaged" in caplog.text
 
 
@@ -214,25 +206,25 @@ def test_if_nothing_can_be_cached_there_is_one_warning(
 
 
 def test_the_least_recently_used_graphs_are_removed(tmp_path: Path) -> None:
-    for age in range(MAX_GRAPHS):
+    for age in range(MAX_FILES):
         path = tmp_path / f"{age}.graph"
-        write_graph(path, b"")
+        write_cached(path, b"")
         os.utime(path, (1_000_000_000 - age,) * 2)
-    oldest = tmp_path / f"{MAX_GRAPHS - 1}.graph"
-    read_graph(oldest)  # this counts as a use
-    write_graph(tmp_path / "new.graph", b"")
-    expected = {"new.graph", oldest.name, *(f"{age}.graph" for age in range(MAX_GRAPHS - 2))}
+    oldest = tmp_path / f"{MAX_FILES - 1}.graph"
+    read_cached(oldest)  # this counts as a use
+    write_cached(tmp_path / "new.graph", b"")
+    expected = {"new.graph", oldest.name, *(f"{age}.graph" for age in range(MAX_FILES - 2))}
     assert {file.name for file in tmp_path.iterdir()} == expected
 
 
 def test_a_file_that_several_threads_write_is_whole_at_any_time(tmp_path: Path) -> None:
     path = tmp_path / "mine.graph"
     graphs = [bytes([i]) * 300_000 for i in range(4)]
-    write_graph(path, graphs[0])
+    write_cached(path, graphs[0])
     with ThreadPoolExecutor() as pool:
-        writers = [pool.submit(write_graph, path, graphs[i % 4]) for i in range(100)]
+        writers = [pool.submit(write_cached, path, graphs[i % 4]) for i in range(100)]
         while not all(writer.done() for writer in writers):
-            assert read_graph(path) in graphs
+            assert read_cached(path) in graphs
         for writer in writers:
             writer.result()
     assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,1 @@
+"""The native engine: a decoder in machine code, which needs neither torch nor a compiler."""

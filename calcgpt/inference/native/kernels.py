@@ -1,0 +1,496 @@
+"""The forward pass of a decoder as one function in machine code, compiled by Numba.
+
+All layers of all rows are one call, so that no time goes into calling operators, and other threads
+of Python run meanwhile. Everything is float32, and nothing is allocated. A row of numbers whose
+width is no multiple of 16 is padded to one; what the padding holds has no effect.
+
+Matrices are stored in panels (`weights.panels`), and so are keys and values: the scores of a query
+are the product of its row with a matrix whose columns are keys, and its output is the product of
+its weights with the matrix of the values.
+
+Only `machine_code.py` imports this module, to compile it.
+
+Shapes: B sequences, T new tokens, R = T B rows, one for each token, all sequences' first tokens
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from calcgpt.inference.native.vectors import fma, load, power_of_two, sqrt, store
+from calcgpt.inference.native.weights import (
+    ACTIVATION,
+    ATTENTION_NORM,
+    CHUNK,
+    DOWN,
+    FF_NORM,
+    FF_WIDTH,
+    FINAL_NORM,
+    GELU_TANH,
+    HAS_QK_NORM,
+    HEAD,
+    HEAD_DIM,
+    IS_GATED,
+    IS_LAYERNORM,
+    IS_ROTATED,
+    K_NORM,
+    LAYER_SIZE,
+    LAYERS,
+    N_ADDED,
+    N_EMBD,
+    N_HEAD,
+    N_KV_HEAD,
+    N_LAYER,
+    N_LOGIT,
+    OUT,
+    PANEL,
+    Q_NORM,
+    QKV,
+    RELU,
+    SIGMOID,
+    SILU,
+    SQUARED_RELU,
+    UP,
+)
+
+Floats = Any  # a pointer to the first of some float32 numbers
+Ints = Any  # the same for int64
+Float = Any  # a float32
+F32 = np.float32
+TILE = 6  # rows of a product that are computed at once: their sums fill the registers
+
+TYPES = {
+    "Floats": types.CPointer(types.float32),
+    "Ints": types.CPointer(types.int64),
+    "Float": types.float32,
+    "int": types.int64,
+    "None": types.void,
+}
+OPTIONS = {
+    "error_model": "numpy",
+    # Sums may be reordered. Infinities and NaNs are those of IEEE 754.
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
+}
+
+
+def signature(function: Callable[..., Any]) -> Any:
+    """Returns the types of a function's arguments and of its result, from its annotations."""
+    *arguments, result = (TYPES[name] for name in function.__annotations__.values())
+    return result(*arguments)
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compiles a function for others to call."""
+    options = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(signature(function), **options)(function)
+
+
+@compiled
+def whole_panels(width: int) -> int:
+    n_panel: int = (width + PANEL - 1) // PANEL
+    return n_panel * PANEL
+
+
+@compiled
+def embed(
+    plan: Ints, w: Floats, added: Ints, row: int, s: Floats, x: int, step: int, rows: int
+) -> None:
+    """Writes the sum of the embeddings of each row."""
+    width, n_added = plan[N_EMBD], plan[N_ADDED]
+    for r in range(rows):
+        for i in range(step):
+            s[x + r * step + i] = F32(0)
+        for part in range(n_added):
+            table = added[(row + r) * n_added + part] * width
+            for i in range(width):
+                s[x + r * step + i] += w[table + i]
+
+
+@compiled
+def exp(x: Float) -> Float:
+    """e^x to float32's precision, in operations that LLVM can do on many numbers at once.
+
+    x = n log 2 + r, and e^r is a polynomial (Cephes, expf). Beyond the limits of float32, the
+    result is the smallest or nearly the largest number.
+    """
+    x = min(max(x, F32(-87)), F32(88))
+    power = np.int32(x * F32(1.44269504) + (F32(0.5) if x > 0 else F32(-0.5)))
+    n = F32(power)
+    r = x - n * F32(0.693359375) + n * F32(2.12194440e-4)
+    p = F32(1.9875691500e-4) * r + F32(1.3981999507e-3)
+    p = (p * r + F32(8.3334519073e-3)) * r + F32(4.1665795894e-2)
+    p = (p * r + F32(1.6666665459e-1)) * r + F32(5.0000001201e-1)
+    return (p * r * r + r + F32(1)) * power_of_two(power)
+
+
+@compiled
+def sigmoid(x: Float) -> Float:
+    return F32(1) / (F32(1) + exp(-x))
+
+
+@compiled
+def activate(plan: Ints, s: Floats, h: int, step: int, rows: int) -> None:
+    """Applies the activation to the hidden layer; where it is gated, to the gates."""
+    width, kind, is_gated = plan[FF_WIDTH], plan[ACTIVATION], plan[IS_GATED]
+    for r in range(rows):
+        x = h + r * step
+        if kind in (RELU, SQUARED_RELU):
+            for i in range(width):
+                s[x + i] = max(s[x + i], F32(0))
+        if kind == SQUARED_RELU:
+            for i in range(width):
+                s[x + i] *= s[x + i]
+        if kind == SILU:
+            for i in range(width):
+                s[x + i] *= sigmoid(s[x + i])
+        if kind == SIGMOID:
+            for i in range(width):
+                s[x + i] = sigmoid(s[x + i])
+        if kind == GELU_TANH:  # (1 + tanh(u)) / 2 = sigmoid(2 u)
+            for i in range(width):
+                v = s[x + i]
+                s[x + i] = v * sigmoid(F32(1.5957691216) * (v + F32(0.044715) * v * v * v))
+        if is_gated:
+            for i in range(width):
+                s[x + i] *= s[x + width + i]
+
+
+@compiled
+def normalise(plan: Ints, w: Floats, gain: int, width: int, s: Floats, x: int, y: int) -> None:
+    """Layer or root-mean-square normalisation of one row; y may be x."""
+    mean, epsilon = F32(0), F32(1e-6)
+    if plan[IS_LAYERNORM]:
+        epsilon = F32(1e-5)
+        for i in range(width):
+            mean += s[x + i]
+        mean /= F32(width)
+    square = F32(0)
+    for i in range(width):
+        square += (s[x + i] - mean) * (s[x + i] - mean)
+    scale = F32(1) / sqrt(square / F32(width) + epsilon)
+    for i in range(width):
+        s[y + i] = (s[x + i] - mean) * scale * w[gain + i] + w[gain + width + i]
+
+
+@compiled
+def norm(
+    plan: Ints,
+    w: Floats,
+    gain: int,
+    s: Floats,
+    x: int,
+    x_step: int,
+    y: int,
+    y_step: int,
+    rows: int,
+) -> None:
+    """y = norm(x), for rows of the model's width."""
+    for r in range(rows):
+        normalise(plan, w, gain, plan[N_EMBD], s, x + r * x_step, y + r * y_step)
+
+
+@compiled
+def one_panel(w: Floats, w0: int, x: Floats, x0: int, y: Floats, y0: int, n_in: int) -> None:
+    """Adds one panel of the product of one row."""
+    total = load(y, y0)
+    for k in range(n_in):
+        total = fma(x[x0 + k], load(w, w0 + k * PANEL), total)
+    store(y, y0, total)
+
+
+@compiled
+def four_panels(
+    w: Floats, w0: int, w_step: int, x: Floats, x0: int, y: Floats, y0: int, n_in: int
+) -> None:
+    """Adds four panels of the product of one row: four sums, because each takes some cycles."""
+    w1, w2, w3 = w0 + w_step, w0 + 2 * w_step, w0 + 3 * w_step
+    y1, y2, y3 = y0 + PANEL, y0 + 2 * PANEL, y0 + 3 * PANEL
+    sum0, sum1, sum2, sum3 = load(y, y0), load(y, y1), load(y, y2), load(y, y3)
+    for k in range(n_in):
+        sum0 = fma(x[x0 + k], load(w, w0 + k * PANEL), sum0)
+        sum1 = fma(x[x0 + k], load(w, w1 + k * PANEL), sum1)
+        sum2 = fma(x[x0 + k], load(w, w2 + k * PANEL), sum2)
+        sum3 = fma(x[x0 + k], load(w, w3 + k * PANEL), sum3)
+    store(y, y0, sum0), store(y, y1, sum1), store(y, y2, sum2), store(y, y3, sum3)
+
+
+@compiled
+def six_rows(
+    w: Floats,
+    w0: int,
+    x: Floats,
+    x0: int,
+    x_step: int,
+    y: Floats,
+    y0: int,
+    y_step: int,
+    n_in: int,
+) -> None:
+    """Adds one panel of the products of six rows."""
+    x1, x2, x3 = x0 + x_step, x0 + 2 * x_step, x0 + 3 * x_step
+    x4, x5 = x0 + 4 * x_step, x0 + 5 * x_step
+    y1, y2, y3 = y0 + y_step, y0 + 2 * y_step, y0 + 3 * y_step
+    y4, y5 = y0 + 4 * y_step, y0 + 5 * y_step
+    sum0, sum1, sum2 = load(y, y0), load(y, y1), load(y, y2)
+    sum3, sum4, sum5 = load(y, y3), load(y, y4), load(y, y5)
+    for k in range(n_in):
+        column = load(w, w0 + k * PANEL)
+        sum0, sum1 = fma(x[x0 + k], column, sum0), fma(x[x1 + k], column, sum1)
+        sum2, sum3 = fma(x[x2 + k], column, sum2), fma(x[x3 + k], column, sum3)
+        sum4, sum5 = fma(x[x4 + k], column, sum4), fma(x[x5 + k], column, sum5)
+    store(y, y0, sum0), store(y, y1, sum1), store(y, y2, sum2)
+    store(y, y3, sum3), store(y, y4, sum4), store(y, y5, sum5)
+
+
+@compiled
+def add_product(
+    w: Floats,
+    w0: int,
+    w_step: int,
+    x: Floats,
+    x0: int,
+    x_step: int,
+    y: Floats,
+    y0: int,
+    y_step: int,
+    n_in: int,
+    n_out: int,
+    rows: int,
+) -> None:
+    """y += x W, for rows x of n_in numbers and W in panels that are `w_step` numbers apart.
+
+    Four panels stay in the processor's nearest cache while all rows use them.
+    """
+    tiled, n_panel = rows - rows % TILE, n_out // PANEL
+    for panel in range(0, n_panel, 4):
+        group = min(4, n_panel - panel)
+        for p in range(panel, panel + group):
+            for r in range(0, tiled, TILE):
+                to = y0 + r * y_step + p * PANEL
+                six_rows(w, w0 + p * w_step, x, x0 + r * x_step, x_step, y, to, y_step, n_in)
+        for r in range(tiled, rows):
+            of, to = x0 + r * x_step, y0 + r * y_step + panel * PANEL
+            if group == 4:
+                four_panels(w, w0 + panel * w_step, w_step, x, of, y, to, n_in)
+            else:
+                for p in range(group):
+                    one_panel(w, w0 + (panel + p) * w_step, x, of, y, to + p * PANEL, n_in)
+
+
+@compiled
+def add_linear(
+    w: Floats,
+    bias: int,
+    x: Floats,
+    x0: int,
+    x_step: int,
+    y: Floats,
+    y0: int,
+    y_step: int,
+    n_in: int,
+    n_out: int,
+    rows: int,
+) -> None:
+    """y += x W + b."""
+    for r in range(rows):
+        for i in range(n_out):
+            y[y0 + r * y_step + i] += w[bias + i]
+    add_product(w, bias + n_out, n_in * PANEL, x, x0, x_step, y, y0, y_step, n_in, n_out, rows)
+
+
+@compiled
+def linear(
+    w: Floats,
+    bias: int,
+    x: Floats,
+    x0: int,
+    x_step: int,
+    y: Floats,
+    y0: int,
+    y_step: int,
+    n_in: int,
+    n_out: int,
+    rows: int,
+) -> None:
+    """y = x W + b, for a matrix that follows its bias."""
+    for r in range(rows):
+        for i in range(n_out):
+            y[y0 + r * y_step + i] = F32(0)
+    add_linear(w, bias, x, x0, x_step, y, y0, y_step, n_in, n_out, rows)
+
+
+@compiled
+def heads(
+    plan: Ints,
+    w: Floats,
+    layer: int,
+    rotations: Floats,
+    rotated: Ints,
+    row: int,
+    s: Floats,
+    qkv: int,
+) -> None:
+    """Normalises and rotates the queries and keys of a row, where the model does."""
+    width, half = plan[HEAD_DIM], plan[HEAD_DIM] // 2
+    for head in range(plan[N_HEAD] + plan[N_KV_HEAD]):
+        is_key = head >= plan[N_HEAD]
+        x = qkv + head * width
+        if plan[HAS_QK_NORM]:
+            gain = layer + (plan[K_NORM] if is_key else plan[Q_NORM])
+            normalise(plan, w, gain, width, s, x, x)
+        if plan[IS_ROTATED]:
+            angle = rotated[2 * row + is_key] * width
+            for i in range(half):
+                cos, sin = rotations[angle + i], rotations[angle + half + i]
+                left, right = s[x + i], s[x + half + i]
+                s[x + i] = left * cos - right * sin
+                s[x + half + i] = right * cos + left * sin
+
+
+@compiled
+def keys_at(plan: Ints, slot: int, group: int, capacity: int) -> int:
+    """Returns where the cache has the keys of a slot's head; its values follow them."""
+    width = plan[HEAD_DIM]
+    start: int = (slot * plan[N_KV_HEAD] + group) * (width + whole_panels(width)) * capacity
+    return start
+
+
+@compiled
+def remember(
+    plan: Ints,
+    s: Floats,
+    qkv: int,
+    cache: Floats,
+    slot: int,
+    capacity: int,
+    position: int,
+) -> None:
+    """Stores the keys of a row as a column of their panels, its values as a row of theirs."""
+    width = plan[HEAD_DIM]
+    panel, column = position // PANEL, position % PANEL
+    for group in range(plan[N_KV_HEAD]):
+        key = qkv + (plan[N_HEAD] + group) * width
+        value = key + plan[N_KV_HEAD] * width
+        k0 = keys_at(plan, slot, group, capacity)
+        v0 = k0 + width * capacity
+        for i in range(width):
+            cache[k0 + (panel * width + i) * PANEL + column] = s[key + i]
+            cache[v0 + (i // PANEL * capacity + position) * PANEL + i % PANEL] = s[value + i]
+
+
+@compiled
+def soften(s: Floats, x: int, n: int, scale: Float) -> Float:
+    """Replaces scores by exp(scale (score - the largest)). Returns their sum."""
+    largest = s[x]
+    for i in range(1, n):
+        largest = max(largest, s[x + i])
+    total = F32(0)
+    for i in range(n):
+        s[x + i] = exp((s[x + i] - largest) * scale)
+        total += s[x + i]
+    return total
+
+
+@compiled
+def attend(
+    plan: Ints,
+    cache: Floats,
+    slot: int,
+    capacity: int,
+    n_seen: int,
+    s: Floats,
+    q: int,
+    scores: int,
+    y: int,
+) -> None:
+    """Attention of one row over the first `n_seen` tokens of its slot."""
+    width, wide = plan[HEAD_DIM], whole_panels(plan[HEAD_DIM])
+    per_group, n_score = plan[N_HEAD] // plan[N_KV_HEAD], whole_panels(n_seen)
+    scale = F32(1) / sqrt(F32(width))
+    for head in range(plan[N_HEAD]):
+        keys = keys_at(plan, slot, head // per_group, capacity)
+        values = keys + width * capacity
+        for i in range(n_score):
+            s[scores + i] = F32(0)
+        add_product(
+            cache, keys, width * PANEL, s, q + head * width, 0, s, scores, 0, width, n_score, 1
+        )  # fmt: skip
+        total = soften(s, scores, n_seen, scale)
+        to = y + head * width  # what is written beyond the head's width, the next head overwrites
+        for i in range(wide):
+            s[to + i] = F32(0)
+        add_product(
+            cache, values, capacity * PANEL, s, scores, 0, s, to, 0, n_seen, wide, 1
+        )  # fmt: skip
+        for i in range(width):
+            s[to + i] /= total
+
+
+def forward(
+    plan: Ints,
+    w: Floats,
+    added: Ints,
+    rotations: Floats,
+    rotated: Ints,
+    slots: Ints,
+    cache: Floats,
+    s: Floats,
+    logits: Floats,
+    batch: int,
+    n_token: int,
+    start: int,
+    n_slot: int,
+    capacity: int,
+    first: int,
+) -> None:
+    """Writes the logits of rows from `first` on, and the keys and values of all rows.
+
+    `added` (R, N_ADDED) are rows of the embedding tables; `rotated` (R, 2) are the rows of
+    `rotations` (n, D), cosines before sines, for a token's queries and keys. Sequence b has its
+    keys and values in slot `slots[b]` of the cache, which holds `start` tokens of it.
+    `s` is scratch memory (`weights.scratch_size`).
+    """
+    step = whole_panels(plan[N_EMBD])
+    n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
+    n_up = whole_panels(plan[FF_WIDTH] * (1 + plan[IS_GATED]))
+    x = 0  # the residual stream
+    a = x + CHUNK * step  # its normalised rows; what the heads found, of which the last may be long
+    a_step = step + PANEL
+    h = a + CHUNK * a_step  # queries, keys and values; the hidden layer
+    scores = h + CHUNK * max(n_qkv, n_up)
+    for row in range(0, batch * n_token, CHUNK):
+        rows = min(CHUNK, batch * n_token - row)
+        embed(plan, w, added, row, s, x, step, rows)
+        for layer in range(plan[N_LAYER]):
+            here = plan[LAYERS] + layer * plan[LAYER_SIZE]
+            norm(plan, w, here + plan[ATTENTION_NORM], s, x, step, a, a_step, rows)
+            linear(w, here + plan[QKV], s, a, a_step, s, h, n_qkv, plan[N_EMBD], n_qkv, rows)
+            for r in range(rows):
+                heads(plan, w, here, rotations, rotated, row + r, s, h + r * n_qkv)
+                slot = layer * n_slot + slots[(row + r) % batch]
+                position = start + (row + r) // batch
+                remember(plan, s, h + r * n_qkv, cache, slot, capacity, position)
+            for r in range(rows):
+                slot = layer * n_slot + slots[(row + r) % batch]
+                n_seen = start + (row + r) // batch + 1
+                attend(
+                    plan, cache, slot, capacity, n_seen, s, h + r * n_qkv, scores, a + r * a_step
+                )
+            add_linear(w, here + plan[OUT], s, a, a_step, s, x, step, plan[N_EMBD], step, rows)
+            norm(plan, w, here + plan[FF_NORM], s, x, step, a, a_step, rows)
+            linear(w, here + plan[UP], s, a, a_step, s, h, n_up, plan[N_EMBD], n_up, rows)
+            activate(plan, s, h, n_up, rows)
+            add_linear(w, here + plan[DOWN], s, h, n_up, s, x, step, plan[FF_WIDTH], step, rows)
+        skipped = max(0, first - row)
+        if skipped < rows:
+            rest, n_logit = rows - skipped, plan[N_LOGIT]
+            norm(plan, w, plan[FINAL_NORM], s, x + skipped * step, step, a, a_step, rest)
+            to = (row + skipped - first) * n_logit
+            linear(
+                w, plan[HEAD], s, a, a_step, logits, to, n_logit, plan[N_EMBD], n_logit, rest
+            )  # fmt: skip

@@ -1,0 +1,106 @@
+"""Compiles the kernels once, and loads them from a cache afterwards.
+
+Numba turns `kernels.py` into LLVM's language, LLVM into an object file. The file is cached like the
+graphs for onnxruntime. With a cached file, Numba need not be imported, which takes longer than an
+answer: llvmlite, which belongs to it, loads the file.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from calcgpt.errors import missing_extra
+from calcgpt.inference.cache import cached
+
+ENTRY = "calcgpt_forward"
+SOURCES = ("kernels.py", "vectors.py", "weights.py", "machine_code.py")
+N_POINTER, N_INT = 9, 6  # the arguments of `kernels.forward`
+
+
+@functools.cache
+def forward() -> Any:
+    """Returns `kernels.forward` as a C function, which runs without Python's lock.
+
+    Raises UserError if a library is missing.
+    """
+    code = cached(f"{_key()}.o", _compiled, "the native engine's machine code")
+    _libraries.append(_load(code))  # as long as the process runs
+    address = _libraries[-1].get_function_address(ENTRY)
+    arguments = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
+    return ctypes.CFUNCTYPE(None, *arguments)(address)
+
+
+_libraries: list[Any] = []
+
+
+def _llvm() -> Any:
+    try:
+        import llvmlite.binding as llvm
+    except ImportError:
+        raise missing_extra("native", "numba") from None
+    return llvm
+
+
+def _key() -> str:
+    """Returns the SHA-256 of what the machine code depends on."""
+    llvm = _llvm()
+    try:
+        versions = version("numba"), version("llvmlite")
+    except PackageNotFoundError:
+        raise missing_extra("native", "numba") from None
+    processor = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    digest = hashlib.sha256(repr((versions, processor, llvm.get_default_triple())).encode())
+    for source in SOURCES:
+        digest.update((Path(__file__).parent / source).read_bytes())
+    return digest.hexdigest()
+
+
+def _target_machine(llvm: Any) -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+def _compiled() -> bytes:
+    """Returns the kernels as an object file for this processor."""
+    import numba
+
+    from calcgpt.inference.native import kernels
+
+    llvm = _llvm()
+    entry = numba.cfunc(kernels.signature(kernels.forward), **kernels.OPTIONS)(kernels.forward)
+    module = llvm.parse_assembly(entry.inspect_llvm())
+    function = module.get_function(entry._wrapper_name)
+    function.name = ENTRY
+    for part in (*module.functions, *module.global_variables):
+        if not part.is_declaration and part.name != ENTRY:
+            part.linkage = "internal"
+    # With only one way in, LLVM sees that no kernel raises an exception, and removes the code that
+    # would report one. It is all that needs Python.
+    machine = _target_machine(llvm)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
+    builder.getModulePassManager().run(module, builder)
+    outside = [f.name for f in module.functions if f.is_declaration and "llvm." not in f.name]
+    assert not outside, f"the native engine must not call {outside}"
+    code: bytes = machine.emit_object(module)
+    return code
+
+
+def _load(code: bytes) -> Any:
+    llvm = _llvm()
+    machine = _target_machine(llvm)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine

@@ -1,0 +1,189 @@
+"""The weights of a model, laid out once for the kernels, and where each part is.
+
+All weights are one array. The embedding tables come first, then the layers, the final norm and the
+head. A norm is its gain followed by its bias, a matrix its bias followed by its panels. What a
+model does not have is left out of the sum by a bias of zeros.
+
+Shapes: C n_embd, V vocabulary, D head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcgpt.config import ModelConfig
+from calcgpt.errors import CheckpointError
+
+Floats = NDArray[np.float32]
+Tensors = Mapping[str, Floats]  # by their names in model.safetensors
+
+PANEL = 16  # columns
+CHUNK = 48  # rows that a layer takes at once: their activations and a layer's weights fit in L2
+
+# The entries of a plan: sizes, choices, and offsets into the weights.
+(
+    N_EMBD,
+    N_HEAD,
+    N_KV_HEAD,
+    HEAD_DIM,
+    FF_WIDTH,
+    N_LAYER,
+    N_LOGIT,  # the vocabulary, padded
+    N_ADDED,  # embeddings of a token, which are added up
+    IS_LAYERNORM,
+    HAS_QK_NORM,
+    IS_ROTATED,
+    IS_GATED,
+    ACTIVATION,
+    LAYERS,
+    LAYER_SIZE,
+    FINAL_NORM,
+    HEAD,
+    # offsets within a layer
+    ATTENTION_NORM,
+    QKV,
+    Q_NORM,
+    K_NORM,
+    OUT,
+    FF_NORM,
+    UP,
+    DOWN,
+    PLAN_SIZE,
+) = range(26)
+
+RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
+ACTIVATIONS = {
+    "relu": RELU,
+    "relu2": SQUARED_RELU,
+    "gelu-tanh": GELU_TANH,
+    "silu": SILU,
+    "glu": SIGMOID,
+    "swiglu": SILU,
+}
+
+
+@dataclass(frozen=True)
+class Weights:
+    """`values` holds all weights; `plan` says how they are to be read."""
+
+    plan: NDArray[np.int64]
+    values: Floats
+
+
+def padded(width: int) -> int:
+    """Returns a width rounded up to whole panels."""
+    return -(-width // PANEL) * PANEL
+
+
+def panels(matrix: Floats) -> Floats:
+    """Returns a matrix (out, in), as torch stores it, in panels: (padded out / 16, in, 16)."""
+    n_out, n_in = matrix.shape
+    columns = np.zeros((padded(n_out), n_in), np.float32)
+    columns[:n_out] = matrix
+    return np.ascontiguousarray(columns.reshape(-1, PANEL, n_in).transpose(0, 2, 1))
+
+
+def scratch_size(config: ModelConfig) -> int:
+    """Returns how many float32 numbers the kernels need beside their arguments."""
+    n_qkv = padded((config.n_head + 2 * config.kv_heads) * config.head_dim)
+    n_up = padded(config.ff_width * (2 if config.gated else 1))
+    per_row = 2 * padded(config.n_embd) + PANEL + max(n_qkv, n_up)
+    return CHUNK * per_row + padded(config.block_size)
+
+
+def lay_out(config: ModelConfig, tensors: Tensors, tables: list[Floats]) -> Weights:
+    """Returns the weights of a model. `tables` are its embeddings, each (n, C), one below another.
+
+    Raises CheckpointError if a tensor is missing or has another shape than `config` says.
+    """
+    reader = _Reader(config, tensors)
+    layers = [reader.layer(f"blocks.{layer}.") for layer in range(config.n_layer)]
+    head = "token_embedding" if config.tie_embeddings else "head"
+    vocab_size = len(tables[0])
+    parts = {
+        LAYERS: np.concatenate([part.ravel() for layer in layers for part in layer.values()]),
+        FINAL_NORM: reader.norm("norm", config.n_embd),
+        HEAD: reader.matrix(head, vocab_size, config.n_embd, "head"),
+    }
+    embeddings = np.concatenate(tables, dtype=np.float32).ravel()
+    plan = np.zeros(PLAN_SIZE, np.int64)
+    values = [embeddings]
+    _place(plan, parts, len(embeddings))
+    plan[LAYER_SIZE] = _place(plan, layers[0], 0)
+    values += parts.values()
+    sizes = {
+        N_EMBD: config.n_embd,
+        N_HEAD: config.n_head,
+        N_KV_HEAD: config.kv_heads,
+        HEAD_DIM: config.head_dim,
+        FF_WIDTH: config.ff_width,
+        N_LAYER: config.n_layer,
+        N_LOGIT: padded(vocab_size),
+        IS_LAYERNORM: config.norm == "layernorm",
+        HAS_QK_NORM: config.qk_norm,
+        IS_GATED: config.gated,
+        ACTIVATION: ACTIVATIONS[config.feedforward],
+    }
+    for entry, size in sizes.items():
+        plan[entry] = size
+    return Weights(plan, np.concatenate(values))
+
+
+def _place(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> int:
+    """Enters the offset of each part into the plan, the first being at `offset`. Returns where the
+    last one ends."""
+    for entry, part in parts.items():
+        plan[entry] = offset
+        offset += part.size
+    return offset
+
+
+class _Reader:
+    """Takes the tensors of a model by name and checks their shapes."""
+
+    def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
+        self._config, self._tensors = config, tensors
+
+    def tensor(self, name: str, *shape: int) -> Floats:
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            raise CheckpointError(f"tensor {name!r} is missing")
+        if shape and tensor.shape != shape:
+            raise CheckpointError(f"tensor {name!r} is {tensor.shape}, the config says {shape}")
+        return tensor
+
+    def layer(self, prefix: str) -> dict[int, Floats]:
+        """Returns the parts of a layer, in the order in which they are stored."""
+        c = self._config
+        n_qkv = (c.n_head + 2 * c.kv_heads) * c.head_dim
+        up, n_up = ("ff.gate_up", 2 * c.ff_width) if c.gated else ("ff.up", c.ff_width)
+        no_norm = np.zeros(0, np.float32)
+        return {
+            ATTENTION_NORM: self.norm(prefix + "attn_norm", c.n_embd),
+            QKV: self.matrix(prefix + "attn.qkv", n_qkv, c.n_embd),
+            Q_NORM: self.norm(prefix + "attn.q_norm", c.head_dim) if c.qk_norm else no_norm,
+            K_NORM: self.norm(prefix + "attn.k_norm", c.head_dim) if c.qk_norm else no_norm,
+            OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd),
+            FF_NORM: self.norm(prefix + "ff_norm", c.n_embd),
+            UP: self.matrix(prefix + up, n_up, c.n_embd),
+            DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width),
+        }
+
+    def norm(self, name: str, width: int) -> Floats:
+        gain = self.tensor(f"{name}.weight", width)
+        has_bias = self._config.norm == "layernorm" and self._config.norm_bias
+        bias = self.tensor(f"{name}.bias", width) if has_bias else np.zeros(width, np.float32)
+        return np.concatenate((gain, bias))
+
+    def matrix(self, name: str, n_out: int, n_in: int, bias_of: str | None = None) -> Floats:
+        bias = np.zeros(padded(n_out), np.float32)
+        if f"{bias_of or name}.bias" in self._tensors:
+            bias[:n_out] = self.tensor(f"{bias_of or name}.bias", n_out)
+        matrix = self.tensor(f"{name}.weight")[:n_out]
+        if matrix.shape != (n_out, n_in):
+            raise CheckpointError(f"tensor '{name}.weight' is not {(n_out, n_in)}")
+        return np.concatenate((bias, panels(matrix).ravel()))
