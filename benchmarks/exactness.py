@@ -1,36 +1,55 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
-    python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--json FILE] [NAME[=N] ...]
+    python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--workers N] [--shards DIR]
+        [--scored FILE] [--json FILE] [NAME[=N] ...]
 
-The problems are those of the test split, of a seed of their own: no training draws them. All are
-different. Answers are those of greedy decoding. For each distribution and operation, the share of
-exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the most
-confident wrong answer.
+NAME is a distribution or `pairs-999`: all pairs of whole numbers from 0 to 999, in all operations.
+The problems of a distribution are those of the test split, of a seed of their own: no training
+draws them. All are different. Answers are those of greedy decoding. For each set and operation, the
+share of exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the
+most confident wrong answer.
+
+`--workers` processes share the work. With `--shards`, the same command continues after an
+interruption. `calcgpt coverage --scored FILE` shows the exactness by class of problems.
 """
 
+import argparse
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
-from calcgpt.evaluation.evaluate import Evaluation, evaluate
+from calcgpt.evaluation.evaluate import Checker, checker_of, first_error
+from calcgpt.evaluation.shards import (
+    ScoredAnswer,
+    Scoring,
+    as_lines,
+    score_shards,
+    shards_of,
+)
 from calcgpt.plots import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, distribution
 from datagen.drawing import bit_generator
+from datagen.errors import UserError
 from datagen.formats import line_format
 from datagen.splits import Split, belongs, problem_hashes
 
+PAIRS = {"pairs-999": 1_000}
 STREAM = 10_000  # of the seed: no data set and no training uses it
-SHOWN = 20  # wrong answers that the figures list
+SHOWN = 100  # wrong answers that the figures list
 
 
 def fresh_problems(name: str, n: int, seed: int) -> ProblemArray:
@@ -51,33 +70,49 @@ def fresh_problems(name: str, n: int, seed: int) -> ProblemArray:
     return concatenate(parts)
 
 
-def figures(evaluation: Evaluation) -> dict[str, Any]:
-    """Returns the shares of exact answers, the wrong ones, and how sure the model was of them."""
-    right = evaluation.right
-    whole = [confidence.whole for confidence in evaluation.confidences]
-    threshold = threshold_without_error(whole, right)
-    rows = zip(evaluation.lines, evaluation.outputs, whole, right, strict=True)
-    wrong = [
-        {"line": line.prompt + line.completion, "output": output, "confidence": sure}
-        for line, output, sure, is_right in rows
-        if not is_right
-    ]
-    by_operation: dict[str, list[bool]] = {operation.value: [] for operation in OPERATIONS}
-    for line, is_right in zip(evaluation.lines, right, strict=True):
-        by_operation[line.operation].append(is_right)
+def all_pairs(bound: int) -> ProblemArray:
+    """Returns all problems of two whole numbers below `bound`."""
+    op, a, b = (axis.ravel() for axis in np.indices((len(OPERATIONS), bound, bound)))
+    point = np.zeros(len(op), np.bool_)
+    return ProblemArray(100 * a, point, op.astype(np.uint8), 100 * b, point)
+
+
+def figures(
+    problems: ProblemArray,
+    right: NDArray[np.bool_],
+    sure: NDArray[np.float64],
+    wrong: Sequence[ScoredAnswer],
+    check: Checker | None,
+) -> dict[str, Any]:
+    """Returns the shares of exact answers, the wrong ones, and how sure the model was of each."""
+    threshold = threshold_without_error(sure.tolist(), right.tolist())
     return {
         **share(right),
-        "by_operation": {operation: share(part) for operation, part in by_operation.items()},
+        "by_operation": {
+            operation.value: share(right[problems.op == code])
+            for code, operation in enumerate(OPERATIONS)
+        },
         "threshold": threshold.confidence,
         "kept": threshold.kept,
-        "wrong_answers": wrong[:SHOWN],
-        "problems_per_second": round(evaluation.problems_per_second, 1),
+        "wrong_answers": [wrong_answer(row, check) for row in wrong[:SHOWN]],
     }
 
 
-def share(right: Sequence[bool]) -> dict[str, Any]:
+def wrong_answer(row: ScoredAnswer, check: Checker | None) -> dict[str, Any]:
+    """Returns a wrong answer, and the kind of its first wrong step if there are steps."""
+    line, output = split_line(f"{row.prompt}{row.completion}"), row.output or ""
+    error = first_error(line, output, check) if check else None
+    return {
+        "line": line.prompt + line.completion,
+        "output": output,
+        "confidence": row.confidence.whole,
+        **({"first_wrong_step": error.kind} if error else {}),
+    }
+
+
+def share(right: NDArray[np.bool_]) -> dict[str, Any]:
     """Returns n, the number of wrong answers, the share of exact ones and its 95% interval."""
-    n, n_right = len(right), sum(right)
+    n, n_right = len(right), int(right.sum())
     if not n:
         return {"n": 0, "wrong": 0, "exact_match": None, "interval": None}
     interval = wilson_interval(n_right / n, n)
@@ -91,31 +126,77 @@ def _short(value: Any) -> Any:
     return f"{value:.5f}" if isinstance(value, float) else value
 
 
+def problems_of(name: str, count: int, seed: int) -> ProblemArray:
+    """Returns the problems of a set."""
+    return all_pairs(PAIRS[name]) if name in PAIRS else fresh_problems(name, count, seed)
+
+
+def score_set(
+    scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Scores a set and returns its figures. Adds the answers to the file of `--scored`."""
+    right, sure = np.zeros(len(problems), bool), np.zeros(len(problems))
+    wrong: list[ScoredAnswer] = []
+    shards = shards_of(problems)
+    folder = arguments.shards and arguments.shards / name
+    source = {"set": name, "n": len(problems), "seed": seed}
+    start, done = time.perf_counter(), 0
+    with (
+        tqdm(total=len(problems), desc=name, disable=None) as bar,
+        closing(
+            score_shards(
+                scoring,
+                shards,
+                source,
+                workers=arguments.workers,
+                folder=folder,
+                progress=bar.update,
+            )
+        ) as scored,
+    ):
+        for rows in scored:
+            part = slice(done, done + len(rows))
+            right[part] = [row.right for row in rows]
+            sure[part] = [row.confidence.whole for row in rows]
+            wrong += [row for row in rows if not row.right]
+            done += len(rows)
+            if arguments.scored:
+                with arguments.scored.open("a", encoding="utf-8") as file:
+                    file.write(as_lines(rows))
+    seconds = time.perf_counter() - start
+    checkpoint = Checkpoint.load(scoring.checkpoint)
+    result = figures(problems, right, sure, wrong, checker_of(checkpoint.recipe))
+    return result | {"problems_per_second": round(done / seconds, 1)}
+
+
 def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--workers", type=int, help="processes with one thread each")
+    options.add_argument("--shards", type=Path, metavar="DIR", help="keep what is scored, continue")
+    options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
+    options.add_argument("--plain", action="store_true", help="decode every answer")
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
-    checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
-    data = checkpoint.recipe.data
+    folder = resolve(arguments.checkpoint)
+    data = Checkpoint.load(folder).recipe.data
     if data is None:
         sys.exit(f"checkpoint {arguments.checkpoint!r} has no problems in its recipe")
-    chosen = line_format(data.format.removeprefix("loose-"), data.digits)
+    form = data.format.removeprefix("loose-")
+    threads = None if arguments.workers is None else 1
+    scoring = Scoring(folder, "cpu", arguments.plain, form, data.digits, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
+    if arguments.scored:
+        arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
     for name, count in sets.items():
-        problems = fresh_problems(name, int(count or arguments.n), arguments.seed)
-        problems = problems.take(np.flatnonzero(chosen.fits(problems)))
-        lines = [split_line(text) for text in chosen.render_lines(problems).decode().splitlines()]
-        with tqdm(total=len(lines), desc=name, disable=None) as bar:
-            evaluation = evaluate(
-                checkpoint.model, checkpoint.tokenizer, lines, progress=bar.update
-            )
-        results[name] = figures(evaluation)
+        problems = problems_of(name, int(count or arguments.n), arguments.seed)
+        problems = problems.take(np.flatnonzero(line_format(form, data.digits).fits(problems)))
+        results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
         "checkpoint": arguments.checkpoint,
@@ -134,4 +215,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")

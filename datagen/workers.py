@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import redirect_stdout
 from functools import partial
@@ -22,17 +22,18 @@ from datagen.ray_cluster import connected, first_line
 MAX_WORKERS = 256
 _AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Compute(Protocol):
-    """Yields `function` of each number, in their order. Close the generator if you leave it early.
+    """Yields `function` of each item, in their order. Close the generator if you leave it early.
 
     Raises what `function` raises, and an error if the workers die.
     """
 
     def __call__(
-        self, function: Callable[[int], Result], numbers: range, /
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> Generator[Result, None, None]: ...
 
 
@@ -67,16 +68,16 @@ ENGINES: dict[str, Callable[[int | None, str | None], Compute]] = {"local": _loc
 
 
 def _compute_locally(
-    function: Callable[[int], Result], numbers: range, *, workers: int
+    function: Callable[[Item], Result], items: Sequence[Item], *, workers: int
 ) -> Generator[Result, None, None]:
     """Computes in `workers` processes, or in a thread if that is 1: NumPy releases the GIL.
 
     Raises BrokenProcessPool if a process dies.
     """
-    workers = min(workers, len(numbers))
+    workers = min(workers, len(items))
     with _executor(workers) as executor:
         try:
-            yield from _prefetch(lambda i: executor.submit(function, i).result, numbers, workers)
+            yield from _prefetch(lambda x: executor.submit(function, x).result, items, workers)
         finally:
             executor.shutdown(cancel_futures=True)
 
@@ -111,7 +112,11 @@ def end_with_parent() -> None:
 
 
 def _compute_on_ray(
-    function: Callable[[int], Result], numbers: range, *, workers: int | None, address: str | None
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    workers: int | None,
+    address: str | None,
 ) -> Generator[Result, None, None]:
     """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
 
@@ -126,9 +131,9 @@ def _compute_on_ray(
         connected(address, workers, runtime_env={"py_modules": [datagen]}) as ray,
     ):
         cpus = int(ray.cluster_resources().get("CPU", 1))
-        task = ray.remote(lambda i: function(i))  # it takes no partial functions
+        task = ray.remote(lambda x: function(x))  # it takes no partial functions
         try:
-            yield from _prefetch(lambda i: partial(ray.get, task.remote(i)), numbers, cpus)
+            yield from _prefetch(lambda x: partial(ray.get, task.remote(x)), items, cpus)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None  # the error that the function raised
         except ray.exceptions.RayError as error:
@@ -137,12 +142,12 @@ def _compute_on_ray(
 
 
 def _prefetch(
-    start: Callable[[int], Callable[[], Result]], numbers: range, workers: int
+    start: Callable[[Item], Callable[[], Result]], items: Sequence[Item], workers: int
 ) -> Generator[Result, None, None]:
     """Yields the results in order. `start` begins to compute one and returns what waits for it."""
     pending: deque[Callable[[], Result]] = deque()
-    for number in numbers:
-        pending.append(start(number))
+    for item in items:
+        pending.append(start(item))
         if len(pending) > workers + _AHEAD:
             yield pending.popleft()()
     while pending:

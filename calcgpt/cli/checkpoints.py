@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from calcgpt.cli.options import (
     PATH,
     SEED,
     device_option,
+    in_a_folder,
     json_option,
     named_paths,
     quiet_option,
@@ -34,6 +36,22 @@ from datagen.errors import UserError
     is_flag=True,
     help="Decode every answer, instead of reading greedy ones from one pass over the line.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes, with one thread each.  [default: this one, with all threads]",
+)
+@click.option(
+    "--shards",
+    type=PATH,
+    help="Keep answers in this folder as they come. The same command continues.",
+)
+@click.option(
+    "--scored",
+    type=PATH,
+    callback=in_a_folder,
+    help="Write each problem and its answer to this file, for `calcgpt coverage --scored`.",
+)
 @json_option("Write all scores to this file.")
 @click.option(
     "--errors",
@@ -51,6 +69,9 @@ def evaluate(
     temperature: float,
     seed: int,
     plain: bool,
+    workers: int | None,
+    shards: Path | None,
+    scored: Path | None,
     json_file: Path | None,
     errors: int,
     device: str,
@@ -64,15 +85,28 @@ def evaluate(
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation import report
     from calcgpt.evaluation.evaluate import checker_of
+    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
+    from calcgpt.evaluation.shards import Scoring, as_lines, evaluate_in_shards, scored_answers
     from calcgpt.inference.generate import Sampling
     from calcgpt.training.train import pick_device
-    from datagen.files import write_json
+    from datagen.files import write_json, write_text
 
-    loaded = Checkpoint.load(resolve(checkpoint), pick_device(device))
+    folder, chosen = resolve(checkpoint), pick_device(device)
+    loaded = Checkpoint.load(folder, chosen)
     sampling = Sampling(temperature, seed=seed)
-    record, evaluation = report.evaluation_record(
-        loaded, data, sampling, limit, progress=not quiet, plain=plain
+    if temperature and (workers or shards):
+        raise UserError("--workers and --shards are for greedy decoding, at temperature 0")
+    evaluate_lines: report.Evaluate = partial(
+        evaluate_all, loaded.model, loaded.tokenizer, sampling=sampling, plain=plain
     )
+    if workers or shards:
+        scoring = Scoring(folder, str(chosen), plain, threads=workers and 1)
+        evaluate_lines = partial(evaluate_in_shards, scoring, workers=workers, folder=shards)
+    record, evaluation = report.evaluation_record(
+        loaded, data, sampling, limit, not quiet, evaluate_lines
+    )
+    if scored:
+        write_text(scored, as_lines(scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"

@@ -31,9 +31,11 @@ def named_paths(
     return paths
 
 
-def _in_a_folder(
+def in_a_folder(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
+    """Returns the path of a file to write. Raises UsageError if its folder does not exist, before
+    any work begins."""
     if value and not value.parent.is_dir():
         raise click.UsageError(f"{value.parent} is not a folder: cannot write {value.name} there")
     return value
@@ -41,7 +43,7 @@ def _in_a_folder(
 
 def json_option(help_text: str) -> Callable[[Command], Command]:
     """`--json FILE`, as the parameter `json_file`; its folder must exist before any work begins."""
-    return click.option("--json", "json_file", type=PATH, callback=_in_a_folder, help=help_text)
+    return click.option("--json", "json_file", type=PATH, callback=in_a_folder, help=help_text)
 
 
 def set_option(help_text: str) -> Callable[[Command], Command]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
@@ -42,25 +43,35 @@ from datagen.files import sha256
 NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
 
 
+class Evaluate(Protocol):
+    """A function that lets a model answer lines and scores the answers."""
+
+    def __call__(
+        self, lines: Sequence[Line], /, *, progress: Callable[[int], Any]
+    ) -> Evaluation: ...
+
+
 def evaluation_record(
     checkpoint: Checkpoint,
     data: Path,
     sampling: Sampling,
     limit: int | None = None,
     progress: bool = True,
-    plain: bool = False,
+    evaluate_lines: Evaluate | None = None,
 ) -> tuple[dict[str, Any], Evaluation]:
     """Scores a checkpoint on a file. Returns the record that `calcgpt eval --json` writes, and the
-    evaluation. With `plain`, every answer is decoded.
+    evaluation. By default `evaluate` scores; `evaluate_lines` takes its place.
 
     `confidence` of the record is that of `confidence_record`, `by_length` that of
     `by_operand_length`. If the model writes worked steps, those of `first_error_record` are added.
     """
     lines = read_problems(data, limit)
-    with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
-        evaluation = evaluate(
-            checkpoint.model, checkpoint.tokenizer, lines, sampling, bar.update, plain=plain
+    if evaluate_lines is None:
+        evaluate_lines = partial(
+            evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling
         )
+    with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
+        evaluation = evaluate_lines(lines, progress=bar.update)
     manifest = data.parent / "manifest.json"
     check = checker_of(checkpoint.recipe)
     record = {

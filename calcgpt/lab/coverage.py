@@ -13,31 +13,21 @@ from itertools import compress, product
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import DataError
-from calcgpt.metrics import OPERATIONS, PartialModel
+from calcgpt.evaluation.shards import ScoredProblem, read_scored
+from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import wilson_interval
-from calcgpt.recipe import build
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
 from datagen.errors import NotationError
-from datagen.files import parse_json, read_text
 from datagen.notation import parse_prompt
 from datagen.problem_classes import TABLES, Counts, count_classes, digits
 
 BLOCK = 16_384  # problems drawn at a time
 RARE = 20_000  # a class is rare if it is drawn less than once in so many problems
 MAX_SCORED = 10**7
-
-
-class ScoredProblem(PartialModel):
-    """A line of a file of scored problems."""
-
-    prompt: str = Field(max_length=300)
-    right: bool
 
 
 @dataclass(frozen=True)
@@ -150,9 +140,9 @@ def measure(
     """Draws `n` training problems as `data` says, counts their classes, and those of a file.
 
     Problems with an operand of more than `most_digits` digits are not counted in any class.
-    `progress` is called with the number of problems of each block. Errors as `read_scored`.
+    `progress` is called with the number of problems of each block. Errors as `count_scored`.
     """
-    scores = read_scored(scored, most_digits) if scored else None
+    scores = count_scored(scored, most_digits) if scored else None
     fresh = FreshProblems(data, seed)
     drawn: Counts = {}
     for index in range(-(-n // BLOCK)):
@@ -168,20 +158,17 @@ def _is_counted(problem: Problem, most_digits: int | None) -> bool:
     return most_digits is None or max(len(digits(problem.a)), len(digits(problem.b))) <= most_digits
 
 
-def read_scored(path: Path, most_digits: int | None = None) -> Scored:
+def count_scored(path: Path, most_digits: int | None = None) -> Scored:
     """Returns the counts of a file of scored problems. Raises DataError or ConfigError, which names
     the first bad line."""
     problems, right = [], []
-    lines = read_text(path).splitlines()
-    if len(lines) > MAX_SCORED:
-        raise DataError(f"{path}: more than {MAX_SCORED:,} lines")
-    for number, line in enumerate(lines, start=1):
-        source = f"{path}, line {number}"
-        row = build(ScoredProblem, parse_json(line, source), f"{source} is no scored problem")
+    for number, row in enumerate(read_scored(path, ScoredProblem), start=1):
+        if number > MAX_SCORED:
+            raise DataError(f"{path}: more than {MAX_SCORED:,} lines")
         try:
             problem = parse_prompt(row.prompt)
         except NotationError as error:
-            raise DataError(f"{source}: {error}") from None
+            raise DataError(f"{path}, line {number}: {error}") from None
         if _is_counted(problem, most_digits):
             problems.append(problem)
             right.append(row.right)

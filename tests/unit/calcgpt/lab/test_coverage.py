@@ -13,7 +13,7 @@ import pytest
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import UserError
-from calcgpt.lab.coverage import BLOCK, RARE, Coverage, measure, read_scored
+from calcgpt.lab.coverage import BLOCK, RARE, Coverage, count_scored, measure
 from calcgpt.lab.coverage_plots import draw_coverage
 from calcgpt.plots import wilson_interval
 from calcgpt.recipe import load_recipe
@@ -142,7 +142,7 @@ def test_a_bad_file_of_scores(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text(text)
     with pytest.raises(UserError, match=message):
-        read_scored(file)
+        count_scored(file)
 
 
 def test_the_command(run_cli: Callable[..., Any], scored: Path, tmp_path: Path) -> None:

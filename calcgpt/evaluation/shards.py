@@ -1,0 +1,237 @@
+"""Scoring of many problems: in shards, by several processes, continued after an interruption.
+
+A folder can keep what is scored: `scoring.json` says what was asked, and `shard-00000.jsonl` and so
+on hold the scored problems, one JSON object a line (`ScoredAnswer`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import torch
+from pydantic import Field
+
+from calcgpt.checkpoint import CONFIG, Checkpoint
+from calcgpt.data.problems import Line, split_line
+from calcgpt.errors import DataError
+from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
+from calcgpt.inference.results import Confidence
+from calcgpt.metrics import PartialModel
+from calcgpt.recipe import build
+from datagen.arithmetic import ProblemArray
+from datagen.files import locked, parse_json, read_json, read_text, sha256, write_json, write_text
+from datagen.formats import line_format
+from datagen.workers import make_engine
+
+SIZE = 500  # problems of a shard: some seconds of work
+MANIFEST = "scoring.json"
+VERSION = 1  # to be raised by every change of what a shard holds
+
+Shard: TypeAlias = Sequence[Line] | ProblemArray
+
+
+S = TypeVar("S", bound="ScoredProblem")
+
+
+class ScoredProblem(PartialModel):
+    """A problem, and whether a model answered it right."""
+
+    prompt: str = Field(max_length=300)
+    right: bool
+
+
+class ScoredAnswer(ScoredProblem):
+    """A scored problem of ours, with what the model wrote after the prompt.
+
+    `completion` is the reference and `output` what was written instead; both are None if the model
+    wrote the reference.
+    """
+
+    confidence: Confidence
+    completion: str | None = None
+    output: str | None = None
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How to score: a function of a shard that can be sent to other processes.
+
+    Problems are rendered in the format of this name and width; lines are scored as they are.
+    """
+
+    checkpoint: Path
+    device: str = "cpu"
+    plain: bool = False
+    format: str = "direct"
+    digits: int | None = None
+    threads: int | None = None  # of torch; None leaves its number as it is
+
+    def __call__(self, shard: Shard) -> list[ScoredAnswer]:
+        if isinstance(shard, ProblemArray):
+            text = line_format(self.format, self.digits).render_lines(shard).decode("ascii")
+            shard = [split_line(line) for line in text.splitlines()]
+        checkpoint = _loaded(self.checkpoint, self.device, self.threads)
+        evaluation = evaluate(checkpoint.model, checkpoint.tokenizer, shard, plain=self.plain)
+        return scored_answers(evaluation)
+
+    def asked(self, source: dict[str, Any]) -> dict[str, Any]:
+        """Returns what decides the content of the shards. `source` says which problems they are."""
+        return {
+            "version": VERSION,
+            "checkpoint": sha256(self.checkpoint / CONFIG),  # which has the hashes of the weights
+            "plain": self.plain,
+            "format": self.format,
+            "digits": self.digits,
+            "shard_size": SIZE,
+            **source,
+        }
+
+
+def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
+    """Returns the problems of an evaluation with their answers."""
+    columns = (evaluation.lines, evaluation.outputs, evaluation.confidences, evaluation.right)
+    return [
+        ScoredAnswer(
+            prompt=line.prompt,
+            right=right,
+            confidence=confidence,
+            completion=None if output == line.completion else line.completion,
+            output=None if output == line.completion else output,
+        )
+        for line, output, confidence, right in zip(*columns, strict=True)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _loaded(folder: Path, device: str, threads: int | None) -> Checkpoint:
+    if threads:
+        torch.set_num_threads(threads)
+    return Checkpoint.load(folder, device)
+
+
+def shards_of(problems: Sequence[Line] | ProblemArray) -> list[Shard]:
+    """Returns the problems in shards, in their order."""
+    return [problems[start : start + SIZE] for start in range(0, len(problems), SIZE)]
+
+
+def score_shards(
+    scoring: Scoring,
+    shards: Sequence[Shard],
+    source: dict[str, Any],
+    *,
+    workers: int | None = None,
+    folder: Path | None = None,
+    progress: Callable[[int], Any] = lambda n: None,
+) -> Generator[list[ScoredAnswer], None, None]:
+    """Yields the scored problems of each shard, in order. Close the generator if you leave early.
+
+    `workers` processes with one thread each compute; by default this process does. Shards that are
+    in `folder` already are read from it, and the others are written to it. `progress` is called
+    with numbers of problems. Raises DataError if the folder holds other shards or damaged ones, or
+    if a process dies; the next call continues.
+    """
+    with locked(folder, "scoring", DataError) if folder else nullcontext():
+        if folder:
+            _check_manifest(folder, scoring.asked(source))
+        paths = [folder and folder / f"shard-{index:05}.jsonl" for index in range(len(shards))]
+        missing = [
+            shard for shard, path in zip(shards, paths, strict=True) if not (path and path.exists())
+        ]
+        try:
+            with closing(_compute(scoring, missing, workers)) as computed:
+                for shard, path in zip(shards, paths, strict=True):
+                    if path and path.exists():
+                        rows = _read_shard(path, len(shard))
+                    else:
+                        rows = next(computed)
+                        if path:
+                            write_text(path, as_lines(rows))
+                    progress(len(rows))
+                    yield rows
+        except BrokenProcessPool as error:
+            raise DataError(
+                "a worker process died, perhaps for lack of memory: the same command continues"
+                if folder
+                else "a worker process died, perhaps for lack of memory"
+            ) from error
+
+
+def evaluate_in_shards(
+    scoring: Scoring,
+    lines: Sequence[Line],
+    progress: Callable[[int], Any] = lambda n: None,
+    *,
+    workers: int | None = None,
+    folder: Path | None = None,
+) -> Evaluation:
+    """Does what `evaluate` does for greedy answers. Arguments and errors are those of
+    `score_shards`."""
+    start = time.perf_counter()
+    text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
+    source = {"lines_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    shards = score_shards(
+        scoring, shards_of(lines), source, workers=workers, folder=folder, progress=progress
+    )
+    with closing(shards):
+        rows = [row for shard in shards for row in shard]
+    seconds = time.perf_counter() - start
+    outputs = [
+        line.completion if row.output is None else row.output
+        for line, row in zip(lines, rows, strict=True)
+    ]
+    confidences = [row.confidence for row in rows]
+    scores = score(lines, outputs)
+    return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)
+
+
+def _compute(
+    scoring: Scoring, shards: Sequence[Shard], workers: int | None
+) -> Generator[list[ScoredAnswer], None, None]:
+    if workers is None:
+        for shard in shards:
+            yield scoring(shard)
+    elif shards:
+        yield from make_engine("local", workers)(scoring, shards)
+
+
+def _check_manifest(folder: Path, asked: dict[str, Any]) -> None:
+    """Writes what is asked to a new folder. Raises DataError if the folder holds something else."""
+    path = folder / MANIFEST
+    if path.exists():
+        held = read_json(path)
+        different = sorted(key for key in asked.keys() | held if asked.get(key) != held.get(key))
+        if different:
+            names = ", ".join(different)
+            raise DataError(f"{folder} holds a scoring with another {names}: choose another folder")
+    elif any(folder.glob("shard-*")):
+        raise DataError(f"{folder} has shards but no {MANIFEST}: choose another folder")
+    else:
+        write_json(path, asked)
+
+
+def as_lines(rows: Iterable[ScoredProblem]) -> str:
+    """Returns one JSON object a line."""
+    return "".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in rows)
+
+
+def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
+    """Yields the problems of a file of scored ones. Raises DataError or ConfigError, which names
+    the first bad line."""
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        source = f"{path}, line {number}"
+        yield build(kind, parse_json(line, source), f"{source} is no scored problem")
+
+
+def _read_shard(path: Path, n: int) -> list[ScoredAnswer]:
+    rows = list(read_scored(path, ScoredAnswer))
+    if len(rows) != n:
+        raise DataError(f"{path} is damaged: remove it, and the same command continues")
+    return rows

@@ -1,0 +1,147 @@
+"""Scores in shards are those of one evaluation, whoever computes them and however often they were
+interrupted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.problems import Line, read_problems
+from calcgpt.errors import DataError, UserError
+from calcgpt.evaluation import shards as module
+from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.shards import (
+    MANIFEST,
+    ScoredAnswer,
+    Scoring,
+    evaluate_in_shards,
+    read_scored,
+    score_shards,
+    scored_answers,
+    shards_of,
+)
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.formats import line_format
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SIZE", 16)
+
+
+@pytest.fixture
+def lines(data_folder: Path) -> list[Line]:
+    return read_problems(data_folder / "test.txt")  # 40
+
+
+def test_processes_score_as_one_does(
+    tiny: Checkpoint, tiny_folder: Path, lines: list[Line], tmp_path: Path
+) -> None:
+    counts: list[int] = []
+    scoring = Scoring(tiny_folder, threads=1)
+    shared = evaluate_in_shards(scoring, lines, counts.append, workers=2, folder=tmp_path / "kept")
+    alone = evaluate(tiny.model, tiny.tokenizer, lines)
+    assert counts == [16, 16, 8]
+    assert shared.scores == alone.scores
+    assert shared.outputs == alone.outputs
+    for one, other in zip(shared.confidences, alone.confidences, strict=True):
+        assert one.whole == pytest.approx(other.whole, rel=1e-3)
+    names = {"shard-00000.jsonl", "shard-00001.jsonl", "shard-00002.jsonl", MANIFEST}
+    assert {file.name for file in (tmp_path / "kept").iterdir()} - {".lock"} == names
+
+
+def test_after_an_interruption_only_the_rest_is_scored(
+    tiny_folder: Path, lines: list[Line], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = evaluate_in_shards(Scoring(tiny_folder), lines)
+
+    def interrupt(n: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_in_shards(Scoring(tiny_folder), lines, interrupt, folder=tmp_path)
+    assert len(list(tmp_path.glob("shard-*"))) == 1
+    scored: list[int] = []
+
+    def spy(model: Any, tokenizer: Any, shard: Any, **options: Any) -> Any:
+        scored.append(len(shard))
+        return evaluate(model, tokenizer, shard, **options)
+
+    monkeypatch.setattr(module, "evaluate", spy)
+    continued = evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+    assert scored == [16, 8]
+    assert (continued.outputs, continued.confidences) == (whole.outputs, whole.confidences)
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_another_scoring_is_refused_and_nothing_changes(
+    tiny_folder: Path, lines: list[Line], tmp_path: Path
+) -> None:
+    evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.glob("s*")}
+    for scoring, part, name in (
+        (Scoring(tiny_folder, plain=True), lines, "plain"),
+        (Scoring(tiny_folder), lines[:-1], "lines_sha256"),
+    ):
+        with pytest.raises(DataError, match=f"another {name}: choose another folder$"):
+            evaluate_in_shards(scoring, part, folder=tmp_path)
+    assert before == {file: file.read_bytes() for file in tmp_path.glob("s*")}
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", '{"prompt": "", "right": true}\n', "x" * 10])
+def test_a_damaged_shard_is_named(
+    text: str, tiny_folder: Path, lines: list[Line], tmp_path: Path
+) -> None:
+    evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+    (tmp_path / "shard-00001.jsonl").write_text(text)
+    with pytest.raises(UserError, match=r"shard-00001\.jsonl"):
+        evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+
+
+def test_shards_of_unknown_origin_are_left_alone(
+    tiny_folder: Path, lines: list[Line], tmp_path: Path
+) -> None:
+    (tmp_path / "shard-00000.jsonl").write_text("mine")
+    with pytest.raises(DataError, match=MANIFEST):
+        evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+    assert (tmp_path / "shard-00000.jsonl").read_text() == "mine"
+
+
+def test_problems_without_a_file_are_rendered_where_they_are_scored(tiny_folder: Path) -> None:
+    [problems] = distribution("blog")(bit_generator(1, 0, 0), 20)
+    scored = score_shards(Scoring(tiny_folder), shards_of(problems), {})
+    rows = [row for shard in scored for row in shard]
+    text = line_format("direct").render_lines(problems).decode()
+    assert [row.prompt + (row.completion or "") for row in rows] == text.splitlines()
+
+
+def test_the_command_writes_what_coverage_reads(
+    tiny: Checkpoint,
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    run_cli: Callable[..., Any],
+) -> None:
+    file, json_file, data = tmp_path / "a.jsonl", tmp_path / "a.json", data_folder / "test.txt"
+    options = ("--shards", tmp_path / "kept", "--scored", file, "--json", json_file, "--quiet")
+    outcome = run_cli("eval", tiny_folder, "--data", data, "--device", "cpu", *options)
+    assert outcome.code == 0
+    rows = list(read_scored(file, ScoredAnswer))
+    alone = evaluate(tiny.model, tiny.tokenizer, read_problems(data))
+    assert [row.right for row in rows] == alone.right
+    assert [row.output for row in rows] == [row.output for row in scored_answers(alone)]
+    record = json.loads(json_file.read_text())
+    assert record["exact_match"] == np.mean(alone.right)
+    outcome = run_cli("coverage", "scratchpad", "--n", "20", "--scored", file, "--quiet")
+    assert outcome.code == 0
+    sampled = ("eval", tiny_folder, "--data", data, "--temperature", "1", "--workers", "2")
+    outcome = run_cli(*sampled)
+    assert outcome.code == 2
+    assert "greedy" in outcome.err
