@@ -151,17 +151,24 @@ class LandmarkAttention(AttentionScheme):
         return n_token + n_token // self.block
 
     def insert(self, tokens_BT: torch.Tensor, start: int) -> torch.Tensor:
-        device = tokens_BT.device
+        n_token, device = tokens_BT.size(1), tokens_BT.device
         n_before = start % (self.block + 1)  # tokens already in the open block
-        n_landmark = (n_before + tokens_BT.size(1)) // self.block
-        positions = start + torch.arange(tokens_BT.size(1) + n_landmark, device=device)
-        with_landmarks = tokens_BT.new_full((tokens_BT.size(0), len(positions)), self.landmark)
-        with_landmarks[:, ~self._is_landmark(positions)] = tokens_BT
-        return with_landmarks
+        n_landmark = (n_before + n_token) // self.block
+        positions = start + torch.arange(n_token + n_landmark, device=device)
+        # The token at a position, if that is not a landmark: as many landmarks are before it.
+        index = positions - positions // (self.block + 1) - self._n_text(start)
+        tokens = tokens_BT[:, index.clamp(max=n_token - 1)]
+        return tokens.masked_fill(self._is_landmark(positions), self.landmark)
 
     def remove(self, x_BTC: torch.Tensor, start: int) -> torch.Tensor:
-        positions = start + torch.arange(x_BTC.size(1), device=x_BTC.device)
-        return x_BTC[:, ~self._is_landmark(positions)]
+        first = self._n_text(start)
+        n_token = self._n_text(start + x_BTC.size(1)) - first
+        text = first + torch.arange(n_token, device=x_BTC.device)
+        return x_BTC[:, text + text // self.block - start]
+
+    def _n_text(self, n_position: int) -> int:
+        """Returns how many of the first positions are not landmarks."""
+        return n_position - n_position // (self.block + 1)
 
     def weights(self, scores_BHTS: torch.Tensor) -> torch.Tensor:
         B, H, T, S = scores_BHTS.shape
@@ -200,7 +207,8 @@ class Context:
     in the cache. `mask` is one of three: (T, S), True where a query
     sees a key; (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
     a query does not see a key; or None for all of the past with nothing added. It is None only if
-    T is 1 or the cache is empty, so that torch's own causal mask is right.
+    T is 1 or the cache is empty, so that torch's own causal mask is right: `is_causal` says whether
+    that is needed.
     """
 
     def __init__(
@@ -225,6 +233,9 @@ class Context:
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
             self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)
+        self.is_causal = False  # one query sees all keys
+        if n_query > 1:  # a branch, so that a compiled pass has a bool here and no symbol
+            self.is_causal = True
 
 
 class CausalSelfAttention(nn.Module):
@@ -273,8 +284,11 @@ class CausalSelfAttention(nn.Module):
         mask = context.mask
         if (scores_BHTS := positions.scores(q_BHTD, start, self.layer)) is not None:
             mask = apply_mask(scores_BHTS, mask)
-        attend = self._fused if self.fused and context.scheme.softmax else self._plain
-        y_BHTD = attend(q_BHTD, k_BGSD, v_BGSD, mask, context.scheme)
+        if self.fused and context.scheme.softmax:
+            is_causal = mask is None and context.is_causal
+            y_BHTD = self._fused(q_BHTD, k_BGSD, v_BGSD, mask, is_causal)
+        else:
+            y_BHTD = self._plain(q_BHTD, k_BGSD, v_BGSD, mask, context.scheme)
         y_BTC: torch.Tensor = self.out_dropout(self.out(y_BHTD.transpose(1, 2).reshape(B, T, C)))
         return y_BTC
 
@@ -284,20 +298,25 @@ class CausalSelfAttention(nn.Module):
         k_BGSD: torch.Tensor,
         v_BGSD: torch.Tensor,
         mask: torch.Tensor | None,
-        scheme: AttentionScheme,
+        is_causal: bool,
     ) -> torch.Tensor:
         """Attention through torch's kernel: a flash kernel where nothing is added to the scores."""
+        group = q_BHTD.size(1) // k_BGSD.size(1)
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q_BHTD.dtype)
+        if group > 1 and mask is not None and q_BHTD.device.type != "cpu":
+            # CUDA's kernels with a mask take no groups: the slow formula would be used instead. On
+            # a CPU, the flash kernel takes both (docs/LOG.md).
+            k_BGSD, v_BGSD = (x.repeat_interleave(group, dim=1) for x in (k_BGSD, v_BGSD))
+            group = 1
         return F.scaled_dot_product_attention(
             q_BHTD,
             k_BGSD,
             v_BGSD,
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
-            # One query sees all keys. Several queries without a mask start at the first key.
-            is_causal=mask is None and q_BHTD.size(2) > 1,
-            enable_gqa=k_BGSD.size(1) != q_BHTD.size(1),
+            is_causal=is_causal,
+            enable_gqa=group > 1,
         )
 
     def _plain(

@@ -71,13 +71,23 @@ class LanguageModel(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
+        self,
+        tokens_BT: torch.Tensor,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+        read: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
 
-        With a cache, `tokens_BT` follow the tokens in it, and are in it afterwards.
+        With a cache, `tokens_BT` follow the tokens in it, and are in it afterwards. `read` is the
+        result of the method `read` for these tokens, if that was called before, without a cache.
         Raises ValueError for more than `block_size` tokens.
         """
+
+    def read(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+        """Returns what Python reads from a text of these tokens; None for nothing. A forward pass
+        that is given the result is one graph of tensors."""
+        return None
 
     def n_positions(self, n_token: int) -> int:
         """Returns how many positions `n_token` tokens take."""
@@ -108,7 +118,11 @@ class Bigram(LanguageModel):
         self.table = nn.Embedding(vocab_size, vocab_size)
 
     def forward(
-        self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
+        self,
+        tokens_BT: torch.Tensor,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+        read: torch.Tensor | None = None,
     ) -> torch.Tensor:
         length = tokens_BT.size(1) + (cache.length if cache else 0)
         self._check_length(length)
@@ -148,15 +162,22 @@ class GPT(LanguageModel):
         plain.load_state_dict(self.state_dict())
         return plain.eval()
 
+    def read(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+        return self.positions.read(self.scheme.insert(tokens_BT, 0), 0)
+
     def forward(
-        self, tokens_BT: torch.Tensor, cache: KVCache | None = None, last_only: bool = False
+        self,
+        tokens_BT: torch.Tensor,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+        read: torch.Tensor | None = None,
     ) -> torch.Tensor:
         start = cache.length if cache else 0
         tokens_BT = self.scheme.insert(tokens_BT, start)
         T = tokens_BT.size(1)
         self._check_length(start + T)
         tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
-        located = self.positions.locate(tokens_BS, start)
+        located = self.positions.locate(tokens_BS, start, read)
         x_BTC = self.positions.embed(self.token_embedding(tokens_BT), located, start)
         x_BTC = self.embed_dropout(x_BTC)
         context = Context(self.positions, located, self.scheme, T, cache, tokens_BT.device)

@@ -35,15 +35,21 @@ class PositionalScheme(nn.Module):
     those in the key/value cache.
 
     A scheme that computes positions from the text does so once per forward pass, in `locate`. Its
-    result is passed to `embed` and `rotate`.
+    result is passed to `embed` and `rotate`. What Python has to read from the text for that, `read`
+    returns: it may run before a compiled forward pass, which would break there.
     """
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
-    def locate(self, tokens_BS: torch.Tensor, start: int) -> Any:
+    def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
+        """Returns what Python reads from the text, on the device of the tokens; None for nothing.
+        The rows of the result are those of the batch."""
+        return None
+
+    def locate(self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None) -> Any:
         """Returns what `embed` and `rotate` need to know of the text: by default all tokens so far,
-        S = start + T."""
+        S = start + T. `read` is the result of the method `read`, if that was called before."""
         return tokens_BS
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
@@ -225,10 +231,16 @@ class CoordinatePositions(PositionalScheme):
         self.n_still = half - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
-    def locate(self, tokens_BS: torch.Tensor, start: int) -> Located:
+    def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
+        """Returns the coordinates of the new tokens, (B, T, 6) int64."""
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1)].cpu().numpy()
         where = torch.from_numpy(np.stack([_coordinates(codes_S, start) for codes_S in codes_BS]))
-        where = where.to(tokens_BS.device, torch.int64)  # (B, T, 6)
+        return where.to(tokens_BS.device, torch.int64)
+
+    def locate(
+        self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None
+    ) -> Located:
+        where = self.read(tokens_BS, start) if read is None else read
         kinds_BT, next_kinds_BT, axes = where[..., 0], where[..., 1], where[..., 2:]
         if self.training and self.offset:
             offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)

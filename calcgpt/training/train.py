@@ -29,7 +29,7 @@ from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import Forward, evaluate, loss_sum, mean_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.model.positions import CoordinatePositions
+from calcgpt.training.compiled import compiled
 from calcgpt.training.distributed import (
     Interrupted,
     SingleProcess,
@@ -147,11 +147,7 @@ class Trainer:
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
         self.forward: Forward = self.wrapped.forward
         if self.config.compile:
-            for module in self.model.modules():
-                if isinstance(module, CoordinatePositions):  # Python reads the text
-                    locate = torch.compiler.disable(module.locate)  # type: ignore[no-untyped-call]
-                    module.locate = locate  # type: ignore[method-assign]
-            self.forward = torch.compile(self.forward)
+            self.forward = compiled(self.wrapped.forward, self.model)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:

@@ -171,7 +171,7 @@ def test_an_error_in_a_worker_is_raised_as_it_is(
     with source.ahead(20, 8, 1, SingleProcess()):
         source.batch(0, 8)
         drawn._operations = np.ones(4)
-        with pytest.raises(DataError, match="'sums' has too few training problems with '-'"):
+        with pytest.raises(DataError, match="'sums' has too few training problems"):
             source.batch(12, 8)
 
 
