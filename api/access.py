@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
@@ -24,6 +25,8 @@ from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
 
 log = logging.getLogger(__name__)
+
+CHARGE = "charge"  # the key of the function, in the state of a request
 
 
 def is_api(scope: Scope) -> bool:
@@ -112,16 +115,17 @@ class Limiter:
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf
 
-    async def seconds_to_wait(self, client: str) -> int:
-        """Counts a request. Returns 0 if it is allowed, else the seconds until the next one is.
+    async def seconds_to_wait(self, client: str, cost: int = 1) -> int:
+        """Counts `cost` operations. Returns 0 if they are allowed, else the seconds until the next
+        ones are.
 
-        While the storage fails, all requests are allowed.
+        While the storage fails, everything is allowed.
         """
         if self._is_suspended():
             return 0
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._count(client)
+                return await self._count(client, cost)
         except Exception as error:  # depends on the client library of the storage
             if not self._is_suspended():  # warn once, not for every request that waits
                 self._failed_at = time.monotonic()
@@ -135,9 +139,9 @@ class Limiter:
     def _is_suspended(self) -> bool:
         return time.monotonic() < self._failed_at + self._retry_after
 
-    async def _count(self, client: str) -> int:
+    async def _count(self, client: str, cost: int) -> int:
         for rate in self._rates:
-            if not await self._windows.hit(rate, client):
+            if not await self._windows.hit(rate, client, cost=cost):
                 stats = await self._windows.get_window_stats(rate, client)
                 return max(1, math.ceil(stats.reset_time - time.time()))
         return 0
@@ -146,7 +150,8 @@ class Limiter:
 class RateLimit:
     """Answers 429 to requests under /v1/ that exceed the rate of their client.
 
-    A client is the owner of an API key or, without keys, an address.
+    A client is the owner of an API key or, without keys, an address. A request counts as one
+    operation. An endpoint that finds more calls `charge_for`.
     """
 
     def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:
@@ -155,19 +160,34 @@ class RateLimit:
         self._sheds = metrics.sheds.labels("rate")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        seconds = 0
-        if scope["type"] == "http" and is_api(scope):
-            seconds = await self._limiter.seconds_to_wait(_client(scope))
-        if not seconds:
+        if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        self._sheds.inc()
-        refusal = ProblemError(
-            429,
-            f"too many requests; try again in {seconds} s",
-            kind="rate-limited",
-            headers={"Retry-After": str(seconds)},
-        )
-        await refusal.response()(scope, receive, send)
+        charge = partial(self._charge, _client(scope))
+        try:
+            await charge(1)
+        except ProblemError as refusal:
+            return await refusal.response()(scope, receive, send)
+        scope.setdefault("state", {})[CHARGE] = charge
+        await self._app(scope, receive, send)
+
+    async def _charge(self, client: str, cost: int) -> None:
+        """Counts operations. Raises ProblemError (429) if these are too many."""
+        if seconds := await self._limiter.seconds_to_wait(client, cost):
+            self._sheds.inc()
+            raise ProblemError(
+                429,
+                f"too many requests or operations; try again in {seconds} s",
+                kind="rate-limited",
+                headers={"Retry-After": str(seconds)},
+            )
+
+
+async def charge_for(scope: Scope, n_operations: int) -> None:
+    """Counts the operations of a request for the rate of its client, beyond the one that every
+    request counts as. Raises ProblemError (429) if these are too many."""
+    charge = scope.get("state", {}).get(CHARGE)
+    if charge and n_operations > 1:
+        await charge(n_operations - 1)
 
 
 def _open(uri: str) -> Storage:

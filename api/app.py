@@ -44,7 +44,8 @@ exact value never replaces the model's answer.
 Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
 `out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
-`wrong-answer`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`,
+`wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
+`invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`,
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
@@ -113,6 +114,7 @@ def create_app(
         lifespan=lifespan,
         docs_url=None,  # `_add_pages` serves it from local files
         redoc_url=None,
+        redirect_slashes=False,  # to an address made of `Host`, which the client chooses
     )
     app.state.service = service
     problems.install(app)

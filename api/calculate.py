@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 
 from fastapi import APIRouter, Request
@@ -13,6 +13,7 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.batching import Job
+from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError, of_expression
 from api.schemas import (
     BatchItem,
@@ -20,9 +21,9 @@ from api.schemas import (
     BatchResponse,
     CalculateRequest,
     CalculateResponse,
+    Demands,
     NodeEnd,
     NodeStart,
-    OnWrong,
     Start,
     Token,
 )
@@ -58,17 +59,20 @@ Listener = Callable[[BaseModel], None]  # is called with the events of the strea
 
 def router(service: Service) -> APIRouter:
     """Returns the routes under /v1/calculate."""
-    routes = APIRouter(prefix="/v1/calculate", tags=["calculator"], responses=QUESTION_RESPONSES)
+    routes = APIRouter(
+        prefix="/v1/calculate",
+        route_class=JsonRoute,
+        tags=["calculator"],
+        responses=QUESTION_RESPONSES,
+    )
 
     @routes.post("", response_model=CalculateResponse)
     async def calculate(
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression."""
-        calculator = service.calculator(body.model)
-        computation = calculator.begin(body.expression, body.places, body.unproven)
-        stack.enter_context(service.admission.enter())
-        work = answer(service, calculator, computation, body.on_wrong)
+        calculator, computation = await _begin(service, body, request, stack)
+        work = answer(service, calculator, computation, body)
         return await service.while_connected(request, work)
 
     @routes.post("/batch")
@@ -76,35 +80,49 @@ def router(service: Service) -> APIRouter:
         body: BatchRequest, request: Request, stack: RequestStack
     ) -> BatchResponse:
         """Calculate several expressions at once. Each has a status of its own, so an invalid
-        expression does not affect the others."""
+        expression does not affect the others, nor does one that is not answered in time."""
         calculator = service.calculator(body.model)
         n, limit = len(body.expressions), service.settings.max_items
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
-        stack.enter_context(service.admission.enter(n))
-        work = _batch(service, calculator, body)
-        return await service.while_connected(request, work)
+        service.admission.require_room()
+        begun = await _begin_all(calculator, body)
+        n_operations = sum(len(c.outline) for c in begun if isinstance(c, Computation))
+        await service.admit(request, stack, max(1, n_operations))
+        work = _batch(service, calculator, begun, body)
+        return await service.while_connected(request, work, has_deadline=False)
 
     @routes.post(
         "/stream",
         response_class=EventStream,
         responses={200: {"description": STREAM, "content": {"text/event-stream": STREAM_EXAMPLE}}},
     )
-    async def calculate_stream(body: CalculateRequest, stack: RequestStack) -> EventStream:
+    async def calculate_stream(
+        body: CalculateRequest, request: Request, stack: RequestStack
+    ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        calculator = service.calculator(body.model)
-        computation = calculator.begin(body.expression, body.places, body.unproven)
-        stack.enter_context(service.admission.enter())
-        return EventStream(_stream(service, calculator, computation, body.on_wrong))
+        calculator, computation = await _begin(service, body, request, stack)
+        return EventStream(_stream(service, calculator, computation, body))
 
     return routes
+
+
+async def _begin(
+    service: Service, body: CalculateRequest, request: Request, stack: ExitStack
+) -> tuple[Calculator, Computation]:
+    """Returns the admitted computation of a request, and who computes it."""
+    calculator = service.calculator(body.model)
+    service.admission.require_room()
+    computation = calculator.begin(body.expression, body.places, body.unproven)
+    await service.admit(request, stack, len(computation.outline))
+    return calculator, computation
 
 
 async def answer(
     service: Service,
     calculator: Calculator,
     computation: Computation,
-    on_wrong: OnWrong,
+    demands: Demands,
     listener: Listener | None = None,
 ) -> Calculation:
     """Answers all nodes; nodes whose operands are ready are asked together.
@@ -118,15 +136,28 @@ async def answer(
     calculation = computation.calculation()
     model, verified = calculation.model, str(calculation.verified).lower()
     service.metrics.answers.labels(model, verified).inc()
-    if on_wrong == "error" and not calculation.verified:
-        result = calculation.result or "something that is not a number"
-        raise ProblemError(
-            422,
-            f"{calculation.expression} is {calculation.exact}; {model} answers {result}",
-            kind="wrong-answer",
-            calculation=calculation.model_dump(),
-        )
+    _check(service, calculation, demands)
     return calculation
+
+
+def _check(service: Service, calculation: Calculation, demands: Demands) -> None:
+    """Raises ProblemError, which has the evidence, if the answer is not what the client wants."""
+    model, confidence = calculation.model, calculation.confidence.whole
+    result = calculation.result or "something that is not a number"
+    if not calculation.verified and (demands.require_verified or demands.on_wrong == "error"):
+        kind = "not-verified" if demands.require_verified else "wrong-answer"
+        detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
+    elif not confidence >= demands.min_confidence:  # NaN is not enough either
+        kind = "not-confident"
+        detail = (
+            f"the confidence of {model} in {result} is {confidence:.4g}, not at least "
+            f"{demands.min_confidence:g}"
+        )
+    else:
+        return
+    if kind != "wrong-answer":
+        service.metrics.abstentions.labels(model, kind).inc()
+    raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
 
 
 async def _ask(
@@ -158,34 +189,67 @@ async def _ask(
         listener(NodeEnd(node=node, **dict(answered)))
 
 
-async def _batch(service: Service, calculator: Calculator, body: BatchRequest) -> BatchResponse:
-    items = (_item(service, calculator, text, body) for text in body.expressions)
-    return BatchResponse(items=await asyncio.gather(*items))
+async def _begin_all(
+    calculator: Calculator, body: BatchRequest
+) -> list[Computation | ProblemError]:
+    """Returns the computations of a batch, or why there is none."""
+    begun: list[Computation | ProblemError] = []
+    for text in body.expressions:
+        await asyncio.sleep(0)  # other requests go on between two expressions
+        try:
+            begun.append(calculator.begin(text, body.places, body.unproven))
+        except ExpressionError as error:
+            begun.append(of_expression(error))
+    return begun
+
+
+async def _batch(
+    service: Service,
+    calculator: Calculator,
+    begun: list[Computation | ProblemError],
+    demands: Demands,
+) -> BatchResponse:
+    """Returns what is answered at the deadline. Each other item is a problem."""
+    tasks = [asyncio.create_task(_item(service, calculator, c, demands)) for c in begun]
+    try:
+        _, late = await asyncio.wait(tasks, timeout=service.settings.deadline)
+        if late:
+            not_answered = _of_problem(service.deadline_passed())
+        return BatchResponse(
+            items=[not_answered if task in late else task.result() for task in tasks]
+        )
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _item(
-    service: Service, calculator: Calculator, text: str, body: BatchRequest
+    service: Service,
+    calculator: Calculator,
+    begun: Computation | ProblemError,
+    demands: Demands,
 ) -> BatchItem:
+    if isinstance(begun, ProblemError):
+        return _of_problem(begun)
     try:
-        computation = calculator.begin(text, body.places, body.unproven)
-        calculation = await answer(service, calculator, computation, body.on_wrong)
-    except ExpressionError as error:
-        problem = of_expression(error)
+        calculation = await answer(service, calculator, begun, demands)
     except ProblemError as error:
-        problem = error
-    else:
-        return BatchItem.model_validate({"status": 200, "calculation": calculation})
-    return BatchItem.model_validate({"status": problem.status, "problem": problem.document()})
+        return _of_problem(error)
+    return BatchItem.model_validate({"status": 200, "calculation": calculation})
+
+
+def _of_problem(error: ProblemError) -> BatchItem:
+    return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
 async def _stream(
-    service: Service, calculator: Calculator, computation: Computation, on_wrong: OnWrong
+    service: Service, calculator: Calculator, computation: Computation, demands: Demands
 ) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     nodes, model = computation.outline, calculator.checkpoint.name
     expression, places = nodes[-1].expression, computation.places
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    work = partial(answer, service, calculator, computation, on_wrong)
+    work = partial(answer, service, calculator, computation, demands)
     async with aclosing(service.follow(work)) as events:
         async for event in events:
             if isinstance(event, ProblemError):

@@ -25,6 +25,7 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 
 from api.batching import GREEDY, Job
+from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.schemas import (
     CompletionChoice,
@@ -41,6 +42,7 @@ from calcgpt.inference.generate import Decoder, Sampling, in_numpy
 
 NO_TOKEN = -1  # the stop token of a model whose texts no token ends
 SMALLEST = sys.float_info.min  # the smallest positive probability
+TOKENS_PER_OPERATION = 100  # what an operation in worked steps has, about
 MIN_TEMPERATURE = 1e-4  # below it, decoding is greedy (calcgpt.inference.generate.Sampling)
 STREAM = (
     "The continuations. With `stream`, they are server-sent events of the same shape: each holds "
@@ -61,7 +63,7 @@ Listener = Callable[[CompletionChoice], None]  # is called with the new parts of
 
 def router(service: Service) -> APIRouter:
     """Returns the route of /v1/completions."""
-    routes = APIRouter(tags=["models"], responses=QUESTION_RESPONSES)
+    routes = APIRouter(route_class=JsonRoute, tags=["models"], responses=QUESTION_RESPONSES)
 
     @routes.post(
         "/v1/completions",
@@ -74,12 +76,17 @@ def router(service: Service) -> APIRouter:
         """Let a model continue a text, as OpenAI's completions endpoint does. Errors are problem
         documents here too. A model of arithmetic reads and writes the notation of its problems.
         Its texts end with `$`, which is in the tokens but not in the text."""
+        service.admission.require_room()
         run = CompletionRun(service, body)
-        stack.enter_context(service.admission.enter(len(run.choices)))
+        await service.admit(request, stack, run.n_operations)
         if body.stream:
             return EventStream(_stream(service, run, body.stream_options.include_usage))
         await service.while_connected(request, run.run())
-        return run.response([choice.take(done=True) for choice in run.choices], run.usage)
+        choices = []
+        for choice in run.choices:
+            await asyncio.sleep(0)  # other requests go on between two of them
+            choices.append(choice.take(done=True))
+        return run.response(choices, run.usage)
 
     return routes
 
@@ -118,6 +125,18 @@ class CompletionRun:
                 n_top=request.logprobs or 0,
             )
             self.choices.append(Choice(index, job, tokenizer, request))
+
+    @property
+    def n_operations(self) -> int:
+        """As much work as so many operations: at least one for each continuation."""
+        space = self._model.decoder.config.block_size
+        return sum(
+            math.ceil(
+                max(1, min(self._request.max_tokens, space - len(choice.job.prompt)))
+                / TOKENS_PER_OPERATION
+            )
+            for choice in self.choices
+        )
 
     async def run(self, listener: Listener | None = None) -> None:
         """Writes all continuations."""

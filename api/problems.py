@@ -84,6 +84,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
+        if isinstance(error.__cause__, ProblemError):  # FastAPI wraps what reading a body raises
+            return error.__cause__.response()
         return ProblemError(error.status_code, error.detail, headers=error.headers).response()
 
 
@@ -94,7 +96,7 @@ DESCRIPTIONS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
-    "`error`.",
+    "`error`, or it is not as sure or verified as requested; or the work is too much.",
     429: "Too many requests from this client; `Retry-After` says when to try again.",
     503: "The model is still loading, or too many requests are in progress; `Retry-After` says "
     "when to try again.",

@@ -57,14 +57,32 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class CalculateRequest(Input):
-    """An expression to calculate."""
+class Demands(Input):
+    """What a client wants of an answer."""
 
-    expression: str = EXPRESSION
     model: str | None = MODEL
     places: int | None = PLACES
     unproven: bool = UNPROVEN
     on_wrong: OnWrong = ON_WRONG
+    min_confidence: float = Field(
+        0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="if `confidence.whole` is lower, there is a problem of kind `not-confident` "
+        "instead of an answer",
+    )
+    require_verified: bool = Field(
+        False,
+        description="whether a wrong answer is a problem of kind `not-verified`; counted as an "
+        "abstention, unlike `on_wrong`",
+    )
+
+
+class CalculateRequest(Demands):
+    """An expression to calculate."""
+
+    expression: str = EXPRESSION
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"expression": "12.5+3"}, {"expression": "(1+2)×3"}]}
@@ -77,16 +95,14 @@ class CalculateResponse(Calculation):
     model_config = ConfigDict(from_attributes=True)  # made from a `Calculation`
 
 
-class BatchRequest(Input):
+class BatchRequest(Demands):
     """Several expressions to calculate."""
 
     expressions: list[str] = Field(
-        min_length=1, description="at most `max_items`, a setting", examples=[["12.5+3", "1/0"]]
+        min_length=1,
+        description="at most `max_items`, a setting, with at most `max_pending` operations",
+        examples=[["12.5+3", "1/0"]],
     )
-    model: str | None = MODEL
-    places: int | None = PLACES
-    unproven: bool = UNPROVEN
-    on_wrong: OnWrong = ON_WRONG
 
 
 PROBLEM: dict[str, Any] = {

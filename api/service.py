@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
+from api.access import charge_for
 from api.batching import Batcher
 from api.problems import ProblemError
 from api.schemas import Domain, Model
@@ -168,7 +169,7 @@ class ModelPool:
 
 
 class Admission:
-    """Bounds how many expressions are worked on at a time.
+    """Bounds how many operations are worked on at a time.
 
     More than that are refused at once, so that those admitted are answered in time.
     """
@@ -178,14 +179,22 @@ class Admission:
         self._metrics = metrics
         self._n = 0
 
-    @contextmanager
-    def enter(self, n: int = 1) -> Iterator[None]:
-        """Admits `n` expressions. Raises ProblemError (503) if there is no room for them."""
+    def require_room(self, n: int = 1) -> None:
+        """Raises ProblemError unless there is room for `n` operations: 422 if there never is, else
+        503. Call it before the work of finding out how many operations there are."""
+        if n > self._limit:
+            detail = f"{n:,} operations; the limit is {self._limit:,}"
+            raise ProblemError(422, detail, kind="too-many-items")
         if self._n + n > self._limit:
             self._metrics.sheds.labels("full").inc()
             raise ProblemError(
                 503, "too many requests at once; try again", kind="full", headers=RETRY
             )
+
+    @contextmanager
+    def enter(self, n: int) -> Iterator[None]:
+        """Admits `n` operations. Raises what `require_room` raises."""
+        self.require_room(n)
         self._n += n
         self._metrics.in_flight.inc(n)
         try:
@@ -237,24 +246,34 @@ class Service:
             raise ProblemError(422, detail, kind="no-calculator")
         return model.calculator
 
+    async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
+        """Admits the operations of a request until `stack` is closed.
+
+        Raises ProblemError: 422 or 503 as `Admission`, 429 if they exceed the rate of the client.
+        """
+        stack.enter_context(self.admission.enter(n_operations))
+        await charge_for(request.scope, n_operations)
+
     def deadline_passed(self) -> ProblemError:
         """Counts a request that took too long, and returns the error for it."""
         self.metrics.sheds.labels("deadline").inc()
         seconds = self.settings.deadline
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
 
-    async def while_connected(self, request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    async def while_connected(
+        self, request: Request, work: Coroutine[Any, Any, Result], has_deadline: bool = True
+    ) -> Result:
         """Returns the result of `work`. The body of the request must have been read.
 
-        Cancels `work` and raises ProblemError (504) at the deadline, ClientDisconnect if the
-        client is gone.
+        Cancels `work` and raises ProblemError (504) at the deadline, unless `work` sees to that
+        itself, and ClientDisconnect if the client is gone.
         """
         task = asyncio.ensure_future(work)
         disconnected = asyncio.ensure_future(_disconnect(request))
         try:
             await asyncio.wait(
                 (task, disconnected),
-                timeout=self.settings.deadline,
+                timeout=self.settings.deadline if has_deadline else None,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if task.done():

@@ -42,7 +42,7 @@ class Settings(BaseSettings):
         description="Seconds that an idle model waits for more problems.",
     )
     max_pending: int = Field(
-        512, ge=1, description="Most expressions in progress; more are refused with 503."
+        512, ge=1, description="Most operations in progress; more are refused with 503."
     )
     max_items: int = Field(100, ge=1, description="Most expressions in one batch request.")
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
@@ -54,7 +54,7 @@ class Settings(BaseSettings):
     )
     rate_limit: str | None = Field(
         None,
-        description="Limit for each client, such as 600/minute; separate several with semicolons.",
+        description="Operations for each client, such as 600/minute; semicolons separate several.",
     )
     rate_storage: SecretStr = Field(  # may contain a password
         SecretStr("async+memory://"),

@@ -139,13 +139,18 @@ class Metrics:
             buckets=REQUEST_SECONDS,
         )
         self.queue_depth = gauge("calcgpt_queue_depth", "Problems waiting for the model")
-        self.in_flight = gauge("calcgpt_requests_in_flight", "Expressions in progress")
+        self.in_flight = gauge("calcgpt_requests_in_flight", "Operations in progress")
         self.batch_size = histogram(
             "calcgpt_batch_size", "Rows in a forward pass", ("model",), buckets=BATCH_ROWS
         )
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
         self.answers = counter(
             "calcgpt_answers", "Answers, by whether exact arithmetic agrees", ("model", "verified")
+        )
+        self.abstentions = counter(
+            "calcgpt_abstentions",
+            "Answers withheld: not as sure, or not verified, as requested",
+            ("model", "reason"),
         )
         self.sheds = counter("calcgpt_sheds", "Requests given up, by reason", ("reason",))
         self.loop_lag = histogram(

@@ -107,7 +107,7 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
     with server("steps", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
             connection.sendall(request("/v1/completions", {**LONG, "n": 100}))
-            wait_for(lambda: metric(running, "calcgpt_requests_in_flight") == 100)
+            wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
             running.process.terminate()
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1
         assert running.process.wait(PATIENCE) == 0

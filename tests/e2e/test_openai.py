@@ -60,7 +60,7 @@ def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -
     )
     next(stream)
     metrics = lambda: httpx.get(f"{address}/metrics", timeout=PATIENCE).text  # noqa: E731
-    assert "calcgpt_requests_in_flight 100.0" in metrics()
+    assert "calcgpt_requests_in_flight 300.0" in metrics()
     stream.close()
     wait_for(lambda: "calcgpt_requests_in_flight 0.0" in metrics())
     assert 'calcgpt_sheds_total{reason="disconnected"} 1.0' in metrics()
