@@ -177,6 +177,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--shards", type=Path, metavar="DIR", help="keep what is scored, continue")
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
+    options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--plain", action="store_true", help="decode every answer")
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
     arguments = options.parse_args()
@@ -187,7 +188,7 @@ def main() -> None:
         sys.exit(f"checkpoint {arguments.checkpoint!r} has no problems in its recipe")
     form = data.format.removeprefix("loose-")
     threads = None if arguments.workers is None else 1
-    scoring = Scoring(folder, "cpu", arguments.plain, form, data.digits, threads)
+    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, data.digits, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     if arguments.scored:

@@ -32,6 +32,12 @@ from datagen.errors import UserError
 )
 @click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
 @click.option(
+    "--engine",
+    default="torch",
+    show_default=True,
+    help="What decodes: torch, or on the CPU native, onnxruntime or auto.",
+)
+@click.option(
     "--plain",
     is_flag=True,
     help="Decode every answer, instead of reading greedy ones from one pass over the line.",
@@ -68,6 +74,7 @@ def evaluate(
     limit: int | None,
     temperature: float,
     seed: int,
+    engine: str,
     plain: bool,
     workers: int | None,
     shards: Path | None,
@@ -87,6 +94,7 @@ def evaluate(
     from calcgpt.evaluation.evaluate import checker_of
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
     from calcgpt.evaluation.shards import Scoring, as_lines, evaluate_in_shards, scored_answers
+    from calcgpt.inference.engines import load_decoder
     from calcgpt.inference.generate import Sampling
     from calcgpt.training.train import pick_device
     from datagen.files import write_json, write_text
@@ -96,11 +104,17 @@ def evaluate(
     sampling = Sampling(temperature, seed=seed)
     if temperature and (workers or shards):
         raise UserError("--workers and --shards are for greedy decoding, at temperature 0")
+    _, decoder = load_decoder(loaded, engine)
     evaluate_lines: report.Evaluate = partial(
-        evaluate_all, loaded.model, loaded.tokenizer, sampling=sampling, plain=plain
+        evaluate_all,
+        loaded.model,
+        loaded.tokenizer,
+        sampling=sampling,
+        plain=plain,
+        decoder=decoder,
     )
     if workers or shards:
-        scoring = Scoring(folder, str(chosen), plain, threads=workers and 1)
+        scoring = Scoring(folder, str(chosen), engine, plain, threads=workers and 1)
         evaluate_lines = partial(evaluate_in_shards, scoring, workers=workers, folder=shards)
     record, evaluation = report.evaluation_record(
         loaded, data, sampling, limit, not quiet, evaluate_lines

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
-from calcgpt.inference.generate import Sampling, generate
+from calcgpt.inference.generate import Decoder, Sampling, generate
 from calcgpt.model.gpt import LanguageModel
 
 BATCH_SIZE = 500  # prompts that are decoded together
@@ -50,10 +50,12 @@ def answer(
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
     plain: bool = False,
+    decoder: Decoder | None = None,
 ) -> list[Answer]:
     """Lets the model answer every line.
 
-    Greedy answers are read from one pass where that is possible, unless `plain` is set. At a
+    Greedy answers are read from one pass where that is possible, unless `plain` is set. The others
+    are decoded by `decoder`, which runs the same model; by default by the model itself. At a
     temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress` is
     called with numbers of answers. Raises DataError if the tokenizer lacks characters of the
     notation.
@@ -68,7 +70,8 @@ def answer(
             answers |= found
             progress(len(found))
     others = [row for row in range(len(lines)) if row not in answers]
-    for found in _by_decoding(model, characters, lines, others, sampling, batch_size):
+    decoder = model if decoder is None else decoder
+    for found in _by_decoding(decoder, characters, lines, others, sampling, batch_size):
         answers |= found
         progress(len(found))
     model.train(was_training)
@@ -135,7 +138,7 @@ def _alike(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]
 
 
 def _by_decoding(
-    model: LanguageModel,
+    decoder: Decoder,
     tokenizer: CharTokenizer,
     lines: Sequence[Line],
     rows: Sequence[int],
@@ -143,13 +146,14 @@ def _by_decoding(
     batch_size: int,
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
-    device = next(model.parameters()).device
+    # Another engine than the model itself is for the CPU.
+    device = next(decoder.parameters()).device if isinstance(decoder, LanguageModel) else "cpu"
     stop = int(tokenizer.encode("$")[0])
     for index, batch in enumerate(_of_one_length(lines, rows, batch_size)):
         prompts_BP = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in batch])
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
-        completions = generate(model, prompts_BP.to(device), stop, sampling=seeded)
+        completions = generate(decoder, prompts_BP.to(device), stop, sampling=seeded)
         yield {
             row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
             for row, completion in zip(batch, completions, strict=True)

@@ -23,7 +23,7 @@ from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.evaluation.answers import BATCH_SIZE, answer
-from calcgpt.inference.generate import Sampling
+from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
@@ -63,11 +63,12 @@ def evaluate(
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
     plain: bool = False,
+    decoder: Decoder | None = None,
 ) -> Evaluation:
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `calcgpt.evaluation.answers.answer`."""
     start = time.perf_counter()
-    answers = answer(model, tokenizer, lines, sampling, progress, batch_size, plain)
+    answers = answer(model, tokenizer, lines, sampling, progress, batch_size, plain, decoder)
     seconds = time.perf_counter() - start
     outputs = [answer.output for answer in answers]
     confidences = [

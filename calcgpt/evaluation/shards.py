@@ -23,6 +23,8 @@ from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import Confidence
 from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
@@ -69,6 +71,7 @@ class Scoring:
 
     checkpoint: Path
     device: str = "cpu"
+    engine: str = "torch"  # what decodes
     plain: bool = False
     format: str = "direct"
     digits: int | None = None
@@ -78,8 +81,10 @@ class Scoring:
         if isinstance(shard, ProblemArray):
             text = line_format(self.format, self.digits).render_lines(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
-        checkpoint = _loaded(self.checkpoint, self.device, self.threads)
-        evaluation = evaluate(checkpoint.model, checkpoint.tokenizer, shard, plain=self.plain)
+        checkpoint, decoder = _loaded(self.checkpoint, self.device, self.engine, self.threads)
+        evaluation = evaluate(
+            checkpoint.model, checkpoint.tokenizer, shard, plain=self.plain, decoder=decoder
+        )
         return scored_answers(evaluation)
 
     def asked(self, source: dict[str, Any]) -> dict[str, Any]:
@@ -87,6 +92,7 @@ class Scoring:
         return {
             "version": VERSION,
             "checkpoint": sha256(self.checkpoint / CONFIG),  # which has the hashes of the weights
+            "engine": self.engine,
             "plain": self.plain,
             "format": self.format,
             "digits": self.digits,
@@ -111,10 +117,13 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 
 
 @lru_cache(maxsize=1)
-def _loaded(folder: Path, device: str, threads: int | None) -> Checkpoint:
+def _loaded(
+    folder: Path, device: str, engine: str, threads: int | None
+) -> tuple[Checkpoint, Decoder]:
     if threads:
         torch.set_num_threads(threads)
-    return Checkpoint.load(folder, device)
+    checkpoint = Checkpoint.load(folder, device)
+    return checkpoint, load_decoder(checkpoint, engine, threads)[1]
 
 
 def shards_of(problems: Sequence[Line] | ProblemArray) -> list[Shard]:
