@@ -179,6 +179,9 @@ class TrainConfig(Section):
     warmup_steps: int = Field(0, ge=0)
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
     weight_decay: float = Field(0.01, ge=0)
+    decayed: Literal["all", "matrices"] = Field(
+        "all", description="adamw: what decays; matrices: no gain, bias, embedding or tied head"
+    )
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.999, ge=0, lt=1)
     muon_lr: float = Field(3e-3, gt=0, description="muon: peak learning rate of hidden matrices")

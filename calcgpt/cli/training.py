@@ -150,11 +150,11 @@ def info(
 ) -> None:
     """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
 
-    CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters are given as
-    closed formulas.
+    CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
+    operations that a token takes, are given as closed formulas.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
-    from calcgpt.lab.info import choices, parameter_table, training
+    from calcgpt.lab.info import choices, operation_table, parameter_table, training
     from calcgpt.recipe import load_recipe
 
     if (checkpoint is None) == (recipe is None):
@@ -167,7 +167,8 @@ def info(
         trained = f"\n\n{training(loaded, folder)}"
     else:
         model = load_recipe(str(recipe), overrides).model
-    click.echo(f"{choices(model)}\n\n{parameter_table(model, vocabulary)}{trained}")
+    tables = f"{parameter_table(model, vocabulary)}\n\n{operation_table(model, vocabulary)}"
+    click.echo(f"{choices(model)}\n\n{tables}{trained}")
 
 
 COMMANDS = [train, recipes, info]

@@ -9,8 +9,10 @@ Shapes: B sequences, T tokens. Targets are the next tokens; the target -100 carr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -148,22 +150,52 @@ class ProblemBatches(BatchSource):
 
 
 def micro_batches(batch: Batch, count: int) -> list[Batch]:
-    """Returns the rows in `count` parts of equally many rows, each as narrow as its targets allow.
+    """Returns the rows in `count` parts, each as narrow as its targets allow.
 
-    Rows of similar length share a part, which saves padding; the first part has the shortest. With
-    a count of 1, returns the batch itself.
+    Rows of similar length share a part, which saves padding; the first part has the shortest. Parts
+    are cut so that the largest has as few tokens as it can: long rows come in small parts. With a
+    count of 1, returns the batch itself. Raises ValueError for more parts than rows.
     """
     if count == 1:
         return [batch]
     inputs, targets = batch
     columns = torch.arange(1, targets.size(1) + 1)
     lengths = ((targets != NO_LOSS) * columns).amax(dim=1)  # up to the last target
-    parts = lengths.argsort(stable=True).chunk(count)
-    widths = [int(lengths[rows].max()) for rows in parts]
+    order = lengths.argsort(stable=True)
+    widths = lengths[order].tolist()
+    parts = torch.split(order, part_sizes(widths, count))
     return [
         (inputs[rows, :width], targets[rows, :width])
-        for rows, width in zip(parts, widths, strict=True)
+        for rows, width in ((rows, int(lengths[rows].max())) for rows in parts)
     ]
+
+
+def part_sizes(widths: Sequence[int], count: int) -> list[int]:
+    """Returns the rows of each of `count` parts of rows with rising widths, such that the most
+    tokens of a part, rows times the greatest width, are fewest.
+
+    Raises ValueError for more parts than rows.
+    """
+    if count > len(widths):
+        raise ValueError(f"{len(widths)} rows are too few for {count} parts")
+
+    def sizes(largest: int) -> list[int]:
+        """Returns parts of at most `largest` tokens, from the widest rows on, each with as many
+        rows as fit; the last one has what is left."""
+        found, left = [], len(widths)
+        for n_more in range(count - 1, 0, -1):
+            found.append(max(1, min(largest // max(1, widths[left - 1]), left - n_more)))
+            left -= found[-1]
+        return [left, *reversed(found)]
+
+    def fits(largest: int) -> bool:
+        ends = accumulate(sizes(largest))
+        return all(
+            n * widths[end - 1] <= largest for n, end in zip(sizes(largest), ends, strict=True)
+        )
+
+    most = len(widths) * widths[-1]
+    return sizes(bisect_left(range(most), True, key=fits))
 
 
 def _rng(seed: int, index: int) -> np.random.Generator:

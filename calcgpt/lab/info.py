@@ -9,7 +9,14 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.lab.compare import perplexity
 from calcgpt.metrics import OPERATIONS, PartialModel, Scores
-from calcgpt.model.parameters import SIZES, count, formulas, sizes
+from calcgpt.model.parameters import (
+    SIZES,
+    count,
+    formulas,
+    operation_formulas,
+    operations,
+    sizes,
+)
 from calcgpt.recipe import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
@@ -59,6 +66,17 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
         if letter in letters
     ]
     return "\n".join([text_table([], rows, left=2), "", *legend])
+
+
+def operation_table(config: ModelConfig, vocab_size: int) -> str:
+    """Returns the FLOPs of a token of a full context, as formulas and as numbers."""
+    numbers = operations(config, vocab_size)
+    expressions = formulas(config, operation_formulas)
+    rows = [[part, str(expressions[part]), f"{number:,}"] for part, number in numbers.items()]
+    total = sum(numbers.values())
+    rows.append(["all, forward", "", f"{total:,}"])
+    rows.append(["all, in training", "", f"{3 * total:,}"])
+    return "FLOPs per token of a full context:\n" + text_table([], rows, left=2)
 
 
 def training(checkpoint: Checkpoint, folder: Path) -> str:

@@ -1,4 +1,5 @@
-"""How many parameters a model has: by part, as closed formulas, without building it.
+"""How many parameters a model has, and how many operations a token takes: by part, as closed
+formulas, without building it.
 
 The formulas are arithmetic over the letters of `SIZES`. With numbers they give the counts, with
 sympy symbols the formulas that `calcgpt info` prints.
@@ -6,6 +7,7 @@ sympy symbols the formulas that `calcgpt info` prints.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,8 @@ SIZES = {
     "K": "n_bucket, buckets of distances",
     "M": "distances that have an embedding of their own",
 }
+
+Formulas = Callable[[ModelConfig, SimpleNamespace], dict[str, Any]]
 
 
 def _parts(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
@@ -90,14 +94,39 @@ def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     }
 
 
+def operation_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
+    """Returns part -> FLOPs of the matrix products of a forward pass, for each position of a
+    sequence of s.N of them. Nothing is taken off for keys that a query does not see."""
+    if c.architecture == "bigram":
+        return {"table of logits": 0}
+    n_up = 2 if c.gated else 1
+    scores = 4 * s.N * s.C + (2 * s.N * s.C if c.position == "shaw" else 0)
+    return {
+        "attention": s.L * 2 * (s.C * (s.H + 2 * s.G) * s.D + s.C * s.C),
+        "scores": s.L * scores,
+        "feed-forward": s.L * 2 * (n_up + 1) * s.C * s.F,
+        "head": 2 * s.C * s.V,
+    }
+
+
+def operations(
+    config: ModelConfig, vocab_size: int, n_position: int | None = None
+) -> dict[str, int]:
+    """Returns part -> FLOPs of a forward pass for each position of a sequence, by default of a full
+    context. Training takes three times as many (Kaplan et al. 2020, section 2.1)."""
+    s = sizes(config, vocab_size)
+    return operation_formulas(config, SimpleNamespace(**{**s, "N": n_position or s["N"]}))
+
+
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     """Returns part -> its parameters. What a part shares with an earlier one is not counted."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 
-def formulas(config: ModelConfig) -> dict[str, Any]:
-    """Returns part -> its parameters, a sympy expression over the letters of `SIZES`."""
+def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
+    """Returns part -> its parameters, or its operations, a sympy expression over the letters of
+    `SIZES`."""
     import sympy  # torch needs it, so it is installed; its import takes a moment
 
     symbols = SimpleNamespace(**{letter: sympy.Symbol(letter) for letter in SIZES})
-    return {part: sympy.sympify(formula) for part, formula in _parts(config, symbols).items()}
+    return {part: sympy.sympify(formula) for part, formula in parts(config, symbols).items()}

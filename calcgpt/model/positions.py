@@ -213,7 +213,6 @@ class CoordinatePositions(PositionalScheme):
     (McLeish et al. 2024, section 3.1). Characters without a coordinate are not rotated.
     """
 
-    character_of_token: torch.Tensor
     frequency_F: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
@@ -222,9 +221,9 @@ class CoordinatePositions(PositionalScheme):
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.kinds = nn.Embedding(len(Kind), config.n_embd)
         self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
-        characters = torch.zeros(2**8, dtype=torch.uint8)  # other ids are no characters
-        characters[: len(config.characters)] = torch.tensor(list(config.characters.encode()))
-        self.register_buffer("character_of_token", characters, persistent=False)
+        # Not a buffer: what reads the text is on the CPU, wherever the model is.
+        self.character_of_token = np.zeros(2**8, np.uint8)  # other ids are no characters
+        self.character_of_token[: len(config.characters)] = list(config.characters.encode())
         # Three quarters of the channels are rotated, half of them by each axis.
         half = config.head_dim // 2
         frequencies = torch.from_numpy(spread_frequencies(max(1, 3 * half // 8)).copy())
@@ -233,7 +232,7 @@ class CoordinatePositions(PositionalScheme):
 
     def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the new tokens, (B, T, 6) int64."""
-        codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1)].cpu().numpy()
+        codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
         where = torch.from_numpy(np.stack([_coordinates(codes_S, start) for codes_S in codes_BS]))
         return where.to(tokens_BS.device, torch.int64)
 

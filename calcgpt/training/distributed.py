@@ -155,8 +155,8 @@ class SingleProcess:
         """Splits a batch into `count` parts a process. Returns the parts of all processes, and
         those of this one.
 
-        Parts have ever longer rows, so they are dealt out forth and back: processes 0, 1, 2, then
-        2, 1, 0. With an even `count`, all processes then have about as much to do.
+        Parts have about as many tokens, but ever longer rows, which attention takes longer for. So
+        they are dealt out forth and back: processes 0, 1, 2, then 2, 1, 0.
         """
         world = self.world_size
         parts = micro_batches(batch, count * world)

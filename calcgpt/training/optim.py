@@ -15,20 +15,24 @@ from torch import nn
 from calcgpt.config import TrainConfig
 from calcgpt.training.distributed import full_tensor, shard_like
 
+Named = tuple[str, nn.Parameter]
+
 
 def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """AdamW (Loshchilov & Hutter 2019) for all parameters."""
-    return [_adamw(list(model.parameters()), config)]
+    return [_adamw(list(model.named_parameters()), config)]
 
 
 def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the matrices in the blocks, AdamW for embeddings, head, gains
     and biases."""
     hidden: list[nn.Parameter] = []
-    rest: list[nn.Parameter] = []
+    rest: list[Named] = []
     for name, parameter in model.named_parameters():
-        is_hidden = name.startswith("blocks.") and parameter.dim() == 2
-        (hidden if is_hidden else rest).append(parameter)
+        if name.startswith("blocks.") and parameter.dim() == 2:
+            hidden.append(parameter)
+        else:
+            rest.append((name, parameter))
     if not hidden:  # a model without blocks
         return [_adamw(rest, config)]
     matrices = _without_dynamo(Muon)(
@@ -93,15 +97,28 @@ def orthogonalise(matrices: Sequence[torch.Tensor], n_step: int = 5) -> torch.Te
     return update.to(dtype)
 
 
-def _adamw(parameters: list[nn.Parameter], config: TrainConfig) -> Any:
+def _adamw(named: list[Named], config: TrainConfig) -> Any:
     # One fused kernel for all parameters: launches would take most of a tiny model's step.
     return _without_dynamo(torch.optim.AdamW)(
-        parameters,
+        _groups(named, config),
         lr=config.lr,
         betas=(config.beta1, config.beta2),
         weight_decay=config.weight_decay,
         fused=True,
     )
+
+
+def _groups(named: list[Named], config: TrainConfig) -> list[dict[str, Any]]:
+    """Returns the parameters in one group, or those that decay and those that do not: a gain or a
+    vector of positions has no size to be kept small."""
+    if config.decayed == "all":
+        return [{"params": [parameter for _, parameter in named]}]
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for name, parameter in named:
+        in_block = name.startswith("blocks.") or name == "head.weight"
+        groups[in_block and parameter.dim() == 2].append(parameter)
+    decay = {True: config.weight_decay, False: 0.0}
+    return [{"params": group, "weight_decay": decay[key]} for key, group in groups.items() if group]
 
 
 @cache

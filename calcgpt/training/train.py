@@ -9,10 +9,10 @@ Shapes: B sequences, T tokens, V tokens of the vocabulary.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.problems import Line
 from calcgpt.data.sources import TrainingData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.evaluation.evaluate import Forward, evaluate, loss_sum, mean_loss
+from calcgpt.evaluation.evaluate import evaluate, loss_sum, mean_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.training.compiled import compiled
@@ -39,6 +38,7 @@ from calcgpt.training.distributed import (
     stop_requests,
 )
 from calcgpt.training.environment import record_start, usable_cores
+from calcgpt.training.feed import Feed
 from calcgpt.training.optim import (
     OPTIMIZERS,
     WeightAverage,
@@ -49,6 +49,7 @@ from calcgpt.training.optim import (
     optimizer_tensors,
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
+from calcgpt.training.speed import Clock
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.splits import Split
 
@@ -145,7 +146,7 @@ class Trainer:
                 for split in (Split.TRAIN, Split.VAL)
             )
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
-        self.forward: Forward = self.wrapped.forward
+        self.forward: Callable[..., torch.Tensor] = self.wrapped.forward
         if self.config.compile:
             self.forward = compiled(self.wrapped.forward, self.model)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
@@ -159,6 +160,10 @@ class Trainer:
             self.config.precision == "auto" and device.type == "cuda"
         )
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
+        if bf16 and device.type == "cuda":  # what is left in float32 need not be exact either
+            torch.set_float32_matmul_precision("high")
+        self.feed = Feed(self.train_batches, self.config, self.model, self.group, device)
+        self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -194,10 +199,9 @@ class Trainer:
     def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
         """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
         config, counters = self.config, self.counters
-        signum, clock = 0, _Clock()
+        signum, clock = 0, self.clock
         while counters.step < config.steps and not signum:
-            loss, n_token = self.train_step()
-            clock.add(loss, n_token)
+            self.train_step()
             bar.update()
             # Signals reach the processes at different times.
             signum = self.group.all_reduce_max(request.signum)
@@ -212,7 +216,10 @@ class Trainer:
                         f"help; the last checkpoint is from an earlier step"
                     )
                 log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
-                bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
+                bar.set_postfix_str(
+                    f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, "
+                    f"mfu {row['mfu']:.0%}"
+                )
             metrics: dict[str, Any] = {}
             with clock.paused():
                 if step % config.eval_interval == 0 or is_last:
@@ -225,24 +232,23 @@ class Trainer:
                     self.save(metrics)
         return signum
 
-    def train_step(self) -> tuple[torch.Tensor, int]:
+    def train_step(self) -> torch.Tensor:
         """Does one optimizer step. Returns this process's part of the mean loss, a scalar on the
-        device, and the number of tokens of all processes."""
+        device."""
         config, step = self.config, self.counters.step
         self.group.seed_step(config.seed, step)
         factor = lr_factor(config, step)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
-        batch = self.train_batches.batch(step, config.batch_size)
-        # The loss is the mean over the whole batch: micro-batches may differ in targets.
-        n_target = int((batch[1] != NO_LOSS).sum())
+        share = self.feed.take(step)
         total = torch.zeros((), device=self.device)
-        parts, own = self.group.micro_batches(batch, config.grad_accum)
-        for number, part in enumerate(own, start=1):
-            with nullcontext() if number == len(own) else self.wrapped.no_sync():
+        for number, part in enumerate(share.parts, start=1):
+            with nullcontext() if number == len(share.parts) else self.wrapped.no_sync():
                 with self.autocast:
-                    loss = loss_sum(self.forward, part, self.device) / n_target
+                    forward = partial(self.forward, read=part.read)
+                    batch = part.inputs, part.targets
+                    loss = loss_sum(forward, batch, self.device) / share.n_target
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -253,10 +259,11 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         if self.average:
             self.average.update(step)
-        n_token = sum(inputs.numel() for inputs, _ in parts)
+        self.clock.add(total, share.shapes)
         self.counters.step += 1
-        self.counters.tokens += n_token
-        return total, n_token
+        self.counters.tokens += sum(rows * width for rows, width in share.shapes)
+        self.feed.prepare(step + 1)
+        return total
 
     @contextmanager
     def _averaged(self) -> Iterator[tuple[LanguageModel, Weights]]:
@@ -282,7 +289,9 @@ class Trainer:
                 )
             scores = None
             if self.val_problems:
-                scores = evaluate(model, self.tokenizer, self.val_problems).scores
+                # On a CPU, answers are those of the saved weights, in float32.
+                with self.autocast if self.device.type == "cuda" else nullcontext():
+                    scores = evaluate(model, self.tokenizer, self.val_problems).scores
         return loss, scores
 
     def save(self, metrics: dict[str, Any]) -> None:
@@ -332,44 +341,6 @@ class Trainer:
         self.counters = Counters.from_json(state.checkpoint.metrics)
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
-
-
-class _Clock:
-    """Mean loss and speed since the last row, without the time of validation and saving."""
-
-    def __init__(self) -> None:
-        self._restart()
-
-    def _restart(self) -> None:
-        self.losses: list[torch.Tensor] = []
-        self.n_token = 0
-        self.since = time.perf_counter()
-
-    def add(self, loss: torch.Tensor, n_token: int) -> None:
-        self.losses.append(loss)
-        self.n_token += n_token
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """The time of the block does not count."""
-        stopped = time.perf_counter()
-        yield
-        self.since += time.perf_counter() - stopped
-
-    def row(self, counters: Counters, group: SingleProcess) -> dict[str, Any]:
-        """Returns the training row of `metrics.jsonl` since the last row."""
-        loss = group.all_reduce_sum(torch.stack(self.losses).mean())  # waits for the device
-        seconds = time.perf_counter() - self.since
-        counters.seconds += seconds
-        row = {
-            "step": counters.step,
-            "tokens": counters.tokens,
-            "seconds": round(counters.seconds, 3),
-            "loss": loss,
-            "tokens_per_s": round(self.n_token / seconds, 1),
-        }
-        self._restart()
-        return row
 
 
 def _tokenizer(recipe: Recipe, data: TrainingData, val_problems: Sequence[Line]) -> Tokenizer:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
-from calcgpt.model.parameters import SIZES, count, formulas, sizes
+from calcgpt.model.parameters import SIZES, count, formulas, operation_formulas, operations, sizes
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset
 
@@ -21,6 +22,7 @@ CONFIGS = [
     ModelConfig(tie_embeddings=True, head_bias=False, position="t5-buckets"),
     ModelConfig(architecture="bigram"),
 ]
+LLAMA = ModelConfig(n_kv_head=2, position="rope", feedforward="swiglu", attention="window")
 # Which parameters belong to a part, by a piece of their names.
 PARTS = {
     "token embedding": ("token_embedding.",),
@@ -52,6 +54,26 @@ def test_the_formulas_are_the_counts(config: ModelConfig) -> None:
     for part, formula in formulas(config).items():
         assert {symbol.name for symbol in formula.free_symbols} <= set(numbers)
         assert formula.subs(numbers) == count(config, VOCAB)[part], part
+
+
+@pytest.mark.parametrize("config", [*CONFIGS, LLAMA], ids=range(len(CONFIGS) + 1))
+def test_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
+    small = {"block_size": 32, "n_layer": 2, "n_embd": 24, "n_head": 4, "attention_kernel": "plain"}
+    config = config.model_copy(update=small)
+    model = build_model(config, VOCAB)
+    numbers = sizes(config, VOCAB)
+    tokens = torch.zeros(1, 32, dtype=torch.int64)
+    with FlopCounterMode(display=False) as forward:
+        loss = model(tokens).sum()
+    with FlopCounterMode(display=False) as backward:
+        loss.backward()
+    expected = operations(config, VOCAB)
+    n_token = {part: 32 if part == "head" else numbers["N"] for part in expected}
+    total = sum(n_token[part] * number for part, number in expected.items())
+    assert forward.get_total_flops() == total
+    assert backward.get_total_flops() == 2 * total
+    for part, formula in formulas(config, operation_formulas).items():
+        assert formula.subs(numbers) == expected[part]
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -72,6 +72,24 @@ def test_an_update_of_muon_is_torchs_up_to_bfloat16() -> None:
         assert (parameter - other).norm() < 0.02 * moved
 
 
+@pytest.mark.parametrize("name", list(OPTIMIZERS))
+@pytest.mark.parametrize("tied", [False, True])
+def test_only_matrices_decay_if_it_is_asked_for(name: str, tied: bool) -> None:
+    change = {"tie_embeddings": tied, "head_bias": False, "qkv_bias": True}
+    model = GPT(MODEL.model_copy(update=change), 21)
+    config = TrainConfig(optimizer=name, weight_decay=0.1, decayed="matrices")
+    decay = {
+        id(p): group["weight_decay"]
+        for optimizer in OPTIMIZERS[name](model, config)
+        for group in optimizer.param_groups
+        for p in group["params"]
+    }
+    decayed = {name for name, p in model.named_parameters() if decay[id(p)]}
+    matrices = {f"blocks.0.{part}.weight" for part in ("attn.qkv", "attn.out", "ff.up", "ff.down")}
+    assert decayed == matrices | (set() if tied else {"head.weight"})
+    assert len(decay) == len(list(model.parameters()))
+
+
 def test_adamw_is_torchs_own() -> None:
     [optimizer] = OPTIMIZERS["adamw"](GPT(MODEL, 21), TrainConfig(lr=0.5, beta2=0.9))
     [group] = optimizer.param_groups

@@ -14,6 +14,7 @@ from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.sources import DataFolder, training_data
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
+from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
@@ -207,7 +208,7 @@ def test_micro_batches_add_up_to_the_whole_batch(data: Path, tmp_path: Path, wor
         trainer = Trainer(chosen, source, RunFolder(tmp_path), CPU)
         for optimizer in trainer.optimizers:  # keep the gradients: no step, no reset
             optimizer.step = optimizer.zero_grad = lambda *a, **k: None  # type: ignore[method-assign]
-        loss, _ = trainer.train_step()
+        loss = trainer.train_step()
         gradients.append((loss, [p.grad for p in trainer.model.parameters()]))
     (loss1, whole), (loss4, summed) = gradients
     torch.testing.assert_close(loss1, loss4)
@@ -357,6 +358,23 @@ GOLDEN = [
     2.4916439,
     2.4842792,
 ]
+
+
+@pytest.mark.parametrize("name", ["llama-10m", "llama-100m"])
+@pytest.mark.parametrize("text", [False, True])
+def test_large_recipes_train_on_problems_and_on_text(
+    data: Path, tmp_path: Path, name: str, text: bool
+) -> None:
+    n_parameter = sum(count(load_recipe(name).model, 27).values())
+    assert n_parameter == pytest.approx({"llama-10m": 10e6, "llama-100m": 100e6}[name], rel=0.02)
+    tiny = ("n_layer=1", "n_embd=24", "n_head=12", "n_kv_head=4", "ff_hidden=16", "block_size=256")
+    of_text = ("tokenizer=chars", "train.batches=stream", "train.eval_problems=0")
+    sets = [*(f"model.{field}" for field in tiny), *(of_text if text else ())]
+    sets += ["train.batch_size=4", "train.eval_batches=1", "train.eval_problems=0", "train.steps=1"]
+    train(load_recipe(name, sets), data if text else None, tmp_path, progress=False)
+    row, _ = rows(tmp_path)
+    assert row["loss"] > 1
+    assert 0 < row["mfu"] < 1
 
 
 def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -> None:
