@@ -1,7 +1,7 @@
 """Checkpoints: folders of plain files. Nothing is pickled.
 
 config.json         the recipe, the package version, the domain for which the model was measured (if
-                    it was), and the SHA-256 of all this and of the next two files
+                    it was), and the SHA-256 of all this and of the next three files
 tokenizer.json      the vocabulary
 model.safetensors   the weights
 metrics.json        the scores, and the data they were measured on
@@ -74,10 +74,10 @@ class Checkpoint:
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
             if self.domain:
                 config[DOMAIN] = self.domain.model_dump()
-            hashes = {name: sha256(staging / name) for name in (TOKENIZER, *tensors)}
+            write_json(staging / METRICS, self.metrics)
+            hashes = {name: sha256(staging / name) for name in (TOKENIZER, METRICS, *tensors)}
             hashes[CONFIG] = _config_sha256(config)
             write_json(staging / CONFIG, {**config, "sha256": hashes})
-            write_json(staging / METRICS, self.metrics)
             write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
     @classmethod
@@ -87,9 +87,10 @@ class Checkpoint:
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         tensors = load_tensors(folder, WEIGHTS, hashes)
+        _check_finite(tensors, folder / WEIGHTS)
         model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
-        name, metrics = folder.resolve().name, load_metrics(folder)
+        name, metrics = folder.resolve().name, _load_metrics(folder, hashes)
         return cls(name, recipe, tokenizer, model.to(device).eval(), metrics, domain)
 
 
@@ -118,8 +119,9 @@ def save_domain(folder: Path, domain: Domain) -> None:
 
 
 def load_metrics(folder: Path) -> dict[str, Any]:
-    """Returns the content of `metrics.json`."""
-    return read_json(folder / METRICS, CheckpointError)
+    """Returns the content of `metrics.json`. Raises CheckpointError if it is missing, or if it or
+    a `config.json` beside it is damaged."""
+    return _load_metrics(folder, _read_config(folder)[1] if (folder / CONFIG).exists() else {})
 
 
 def check_replaceable(out: Path, marker: str, force: bool) -> None:
@@ -170,7 +172,7 @@ def best(root: Path) -> Path:
             loss = float(metrics.get("val_loss", math.inf))
             if math.isnan(loss):
                 raise ValueError("validation loss is not a number")
-            domain = read_json(config, CheckpointError).get(DOMAIN) or {}
+            domain = _read_config(config.parent)[0].get(DOMAIN) or {}
             n_digits = int(domain.get("digits", 0))
             rank = (-exact_match, -n_digits, int(metrics["parameters"]), loss)
             ranked.append((rank, config.parent))
@@ -293,6 +295,19 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
         raise CheckpointError(f"{path}: {_one_line(error)}") from None
 
 
+def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
+    path = folder / METRICS
+    if METRICS in hashes:  # checkpoints of earlier versions have none
+        _check_hash(path, hashes)
+    return read_json(path, CheckpointError)
+
+
+def _check_finite(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
+
+
 def _check_hash(path: Path, hashes: dict[str, str]) -> None:
     try:
         digest = sha256(path)
@@ -306,8 +321,9 @@ def _config_sha256(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
-    """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
+def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the content of `config.json` and the SHA-256 of each file by name. Raises
+    CheckpointError if the content differs from its own hash."""
     path = folder / CONFIG
     content = read_json(path, CheckpointError)
     hashes = content.pop("sha256", None)
@@ -315,6 +331,15 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         raise CheckpointError(f"{path}: 'sha256' is missing")
     if hashes.get(CONFIG) != _config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
+    if unknown := [name for name in hashes if not (folder / str(name)).is_file()]:
+        raise CheckpointError(f"{folder / unknown[0]}: No such file, but {CONFIG} has its SHA-256")
+    return content, hashes
+
+
+def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
+    """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
+    path = folder / CONFIG
+    content, hashes = _read_config(folder)
     content.pop("calcgpt_version", None)
     domain = content.pop(DOMAIN, None)
     try:

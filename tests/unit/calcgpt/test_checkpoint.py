@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pickle
 import shutil
 from collections.abc import Callable
@@ -16,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt import checkpoint as module
-from calcgpt.checkpoint import Checkpoint, check_replaceable, load_tensors, save_domain
+from calcgpt.checkpoint import (
+    Checkpoint,
+    best,
+    check_replaceable,
+    load_metrics,
+    load_tensors,
+    save_domain,
+)
 from calcgpt.config import Domain, ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
@@ -162,6 +170,35 @@ def test_one_flipped_bit_in_the_weights_is_found(tiny_copy: Path, position: int)
     data[position] ^= 1
     (tiny_copy / WEIGHTS).write_bytes(data)
     assert str(tiny_copy / WEIGHTS) in refusal(tiny_copy)
+
+
+def test_any_flipped_bit_in_the_metrics_is_found_also_when_the_best_is_chosen(
+    tiny_copy: Path,
+) -> None:
+    content = (tiny_copy / METRICS).read_bytes()
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 1
+        (tiny_copy / METRICS).write_bytes(damaged)
+        for read in (load_metrics, Checkpoint.load) if position % 50 == 0 else (load_metrics,):
+            with pytest.raises(CheckpointError, match=r"metrics\.json: content differs"):
+                read(tiny_copy)
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        best(tiny_copy.parent)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
+    checkpoint = make()
+    with torch.no_grad():
+        checkpoint.model.head.weight[3, 4] = value
+    checkpoint.save(tmp_path / "nan")
+    assert "'head.weight' has values that are not finite" in refusal(tmp_path / "nan")
+
+
+def test_a_checkpoint_of_an_earlier_version_has_no_hash_of_its_metrics(tiny_copy: Path) -> None:
+    edit_json(tiny_copy / CONFIG, lambda table: table["sha256"].pop(METRICS))
+    assert Checkpoint.load(tiny_copy).metrics
 
 
 def test_a_changed_vocabulary_is_found(tiny_copy: Path) -> None:

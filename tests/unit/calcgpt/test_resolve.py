@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -20,12 +21,17 @@ def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1)
     """A folder with the files of a checkpoint that `best` reads."""
     folder = root / name
     folder.mkdir(parents=True)
-    (folder / CONFIG).write_text("{}")
+    configure(folder, {})
     metrics: dict[str, Any] = {"parameters": parameters}
     if exact_match is not None:
         metrics["validation"] = {"exact_match": exact_match}
     (folder / METRICS).write_text(json.dumps(metrics))
     return folder
+
+
+def configure(folder: Path, content: dict[str, Any]) -> None:
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (folder / CONFIG).write_text(json.dumps({**content, "sha256": {CONFIG: digest}}))
 
 
 def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
@@ -58,7 +64,7 @@ def test_ties_go_to_the_longest_numbers_first(tmp_path: Path) -> None:
     ):
         folder = entry(tmp_path, name, 1.0, parameters)
         domain = {} if digits is None else {"domain": {"digits": digits, "places": 8}}
-        (folder / CONFIG).write_text(json.dumps(domain))
+        configure(folder, domain)
     assert best(tmp_path) == tmp_path / "c"
     entry(tmp_path, "e", 1.0, parameters=0)
     assert best(tmp_path) == tmp_path / "c"
