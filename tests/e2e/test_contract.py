@@ -129,10 +129,10 @@ def no_models() -> Iterator[LoadedModel]:
     yield
 
 
-def test_at_least_2000_responses_match_the_document() -> None:
-    outcome = run({"batch_wait": 0}, models, OPEN, examples=400)
+def test_at_least_1000_responses_match_the_document() -> None:
+    outcome = run({"batch_wait": 0}, models, OPEN, examples=200)
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])
-    assert outcome.operations.total() >= 2000
+    assert outcome.operations.total() >= 1000
     described = {
         f"{method.upper()} {path}"
         for path, methods in outcome.document["paths"].items()
@@ -140,7 +140,7 @@ def test_at_least_2000_responses_match_the_document() -> None:
     }
     assert outcome.operations.keys() == described
     assert outcome.statuses.keys() >= {200, 400, 404, 405, 422}
-    assert outcome.statuses[200] > 500
+    assert outcome.statuses[200] > 250
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
-"""Training in processes of Ray Train: on a Ray of its own, and on a running cluster."""
+"""Training in processes of Ray Train."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -33,9 +31,9 @@ SETTINGS = (
 
 
 def train_on_ray(
-    data: Path, out: Path, *flags: str, environment: dict[str, str] | None = None
+    cluster: RayCluster, data: Path, out: Path, *flags: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `calcgpt train --engine ray` in the parent folder of `out`."""
+    """Runs `calcgpt train --engine ray` on a cluster, in the parent folder of `out`."""
     command = [
         sys.executable,
         "-m",
@@ -43,6 +41,8 @@ def train_on_ray(
         "train",
         "--engine",
         "ray",
+        "--ray-address",
+        cluster.address,
         "--recipe",
         "nano",
         "--data",
@@ -56,10 +56,7 @@ def train_on_ray(
         *(word for value in SETTINGS for word in ("--set", value)),
         *flags,
     ]
-    # Not pytest's folder: the paths of sockets must be short.
-    with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        own_ray = {**os.environ, "RAY_TMPDIR": folder}
-        return run(command, TRAINING + RAY, cwd=out.parent, env=environment or own_ray)
+    return run(command, TRAINING + RAY, cwd=out.parent, env=cluster.environment)
 
 
 def losses(out: Path) -> list[float]:
@@ -67,9 +64,11 @@ def losses(out: Path) -> list[float]:
     return [row.get("loss", row.get("val_loss")) for row in rows]
 
 
-def test_two_workers_have_the_losses_of_one_process(data_folder: Path, tmp_path: Path) -> None:
+def test_two_workers_have_the_losses_of_one_process(
+    ray_cluster: RayCluster, data_folder: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "by-ray"
-    ended = train_on_ray(data_folder, out, "--num-workers", "2")
+    ended = train_on_ray(ray_cluster, data_folder, out, "--num-workers", "2")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout == f"the run is complete; its last checkpoint is {out}/step-00000006\n"
     assert "6/6" in ended.stderr  # the progress bar
@@ -84,9 +83,8 @@ def test_two_workers_have_the_losses_of_one_process(data_folder: Path, tmp_path:
 def test_an_error_in_a_worker_of_a_cluster_is_one_line(
     ray_cluster: RayCluster, tmp_path: Path
 ) -> None:
-    flags = ("--num-workers", "1", "--quiet", "--ray-address", ray_cluster.address)
-    out, environment = tmp_path / "run", ray_cluster.environment
-    ended = train_on_ray(Path("nowhere"), out, *flags, environment=environment)
+    flags = ("--num-workers", "1", "--quiet")
+    ended = train_on_ray(ray_cluster, Path("nowhere"), tmp_path / "run", *flags)
     assert ended.returncode == 2
     reason = f"cannot read {tmp_path}/nowhere/train.txt: No such file or directory"
     assert ended.stderr == f"error: {reason}\n"

@@ -47,9 +47,10 @@ batches = "stream"
 eval_batches = 1
 [search]
 scheduler = "bohb"
-trials = 3
-max_steps = 6
+trials = 2
+max_steps = 4
 grace_steps = 2
+reduction_factor = 2
 [space."train.lr"]
 type = "choice"
 values = [1e-2, 1e-3, 1e-4, 1e-5]
@@ -100,8 +101,8 @@ def test_a_killed_sweep_continues_on_another_cluster(
 
     completed = {path: path.stat().st_mtime_ns for path in out.glob("trials/0000/step-*")}
     assert "step-00000120" in {path.name for path in completed}
-    address = ("--address", ray_cluster.address, "--quiet")
-    code, text, err = finish(start(ray_cluster, SPACE, out, data_folder, *address))
+    flags = ("--address", ray_cluster.address, "--concurrent", "1", "--quiet")
+    code, text, err = finish(start(ray_cluster, SPACE, out, data_folder, *flags))
     assert (code, err) == (0, "")
     assert text.startswith("3 trials: 3 completed. Proposed by optuna, stopped early by none.\n")
     for trial in out.glob("trials/*"):
@@ -120,9 +121,9 @@ def test_trials_pause_and_continue(tmp_path: Path, ray_cluster: RayCluster) -> N
     address = ("--address", ray_cluster.address, "--quiet")
     code, text, err = finish(start(ray_cluster, TEXT, out, tmp_path, *address))
     assert (code, err) == (0, "")
-    assert text.startswith("3 trials: 1 completed, 2 stopped. BOHB")
-    # HyperBand: all trials pause after a round, and one of three continues.
-    assert sorted(map(validated_steps, out.glob("trials/*"))) == [[2], [2], [2, 4, 6]]
+    assert text.startswith("2 trials: 1 completed, 1 stopped. BOHB")
+    # HyperBand: both trials pause after a round, and one of them continues.
+    assert sorted(map(validated_steps, out.glob("trials/*"))) == [[2], [2, 4]]
     best = json.loads((out / "report.json").read_text())["trials"][0]
     recipe = load_recipe(str(out / "best.toml"))
     assert recipe.train.lr == best["values"]["train.lr"]
