@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from datagen.errors import UserError
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
+_STARTS = 4  # Ray gives up a start after 30 seconds, which a busy machine may need
 _WATCHER = """
 import sys
 if not sys.stdin.read():
@@ -74,17 +75,32 @@ def connected(
         return
     if address is None:
         options |= {"num_cpus": cpus, "include_dashboard": False, **(local or {})}
-    quiet: Any = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with _watched():
-        try:
-            ray.init(address or "local", **quiet, **options)
-        except Exception as error:  # some have no narrower class
-            where = address or "this machine"
-            raise UserError(f"no Ray at {where}: {first_line(error)}") from error
+        _init(address, options)
         try:
             yield ray
         finally:
             ray.shutdown()
+
+
+def _init(address: str | None, options: dict[str, Any]) -> None:
+    """Calls `ray.init`, again if a start on this machine takes too long."""
+    import ray
+
+    for attempt in range(1, _STARTS + 1):
+        try:
+            ray.init(
+                address or "local",
+                log_to_driver=False,
+                logging_level=logging.CRITICAL,
+                **options,
+            )
+            return
+        except Exception as error:  # some have no narrower class
+            if address is None and attempt < _STARTS and "timed out during startup" in str(error):
+                continue
+            where = address or "this machine"
+            raise UserError(f"no Ray at {where}: {first_line(error)}") from error
 
 
 @contextmanager

@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, NamedTuple
 # run beside each other without competing, and sum in one order everywhere.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Ray listens on the loopback alone, for processes with this token, which is not written to a file.
+# It does not take a busy machine for a dead one.
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    "RAY_health_check_failure_threshold": "50",
+    "RAY_worker_register_timeout_seconds": "200",
 }
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
 # Graphs for onnxruntime are kept between runs, but not among the user's.

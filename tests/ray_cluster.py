@@ -14,12 +14,10 @@ from forks import PATIENCE
 
 PROGRAM = """
 import sys
-import ray
-ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False,
-         object_store_memory=80 * 2**20)
-print(ray.get_runtime_context().gcs_address, flush=True)
-sys.stdin.read()
-ray.shutdown()
+from datagen.ray_cluster import connected
+with connected(None, 2, local={"object_store_memory": 80 * 2**20}) as ray:
+    print(ray.get_runtime_context().gcs_address, flush=True)
+    sys.stdin.read()
 """
 
 

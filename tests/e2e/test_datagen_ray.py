@@ -18,7 +18,9 @@ pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings 
 import psutil
 
 from datagen.dataset import DatasetPlan, generate
+from datagen.errors import UserError
 from datagen.plan import BLOCK
+from datagen.ray_cluster import connected
 
 PLAN = DatasetPlan(train=12 * BLOCK - 5, val=500, test=500, seed=11)
 OPTIONS = ("--train", str(PLAN.train), "--val", "500", "--test", "500", "--seed", "11")
@@ -223,6 +225,26 @@ def test_wrong_options_are_one_line(
     (line,) = errors.splitlines()
     assert line.startswith("error: ")
     assert complaint in line
+
+
+def test_a_start_that_takes_too_long_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    starts: list[str] = []
+    n_slow = 2
+
+    def init(address: str, **options: object) -> None:
+        starts.append(address)
+        if len(starts) <= n_slow:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setattr("ray.init", init)
+    monkeypatch.setattr("ray.shutdown", lambda: starts.append("shutdown"))
+    with connected(None, 2):
+        assert starts == ["local"] * 3
+    assert starts.pop() == "shutdown"
+    n_slow = 1000
+    with pytest.raises(UserError, match="no Ray at this machine: The current node timed out"):
+        connected(None, 2).__enter__()
+    assert 3 < len(starts) < 10
 
 
 def test_without_ray(

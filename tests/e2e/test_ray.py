@@ -23,10 +23,10 @@ from serving import events_of, problem, wait_for
 
 from api.settings import Settings
 from calcgpt.errors import CheckpointError, ConfigError
+from datagen.ray_cluster import connected
 
 pytest.importorskip("ray.serve", reason="Ray is not installed: the extra `ray` brings it")
 import psutil
-import ray
 from ray import serve
 from ray.serve.schema import ServeDeploySchema
 
@@ -49,20 +49,14 @@ ENVIRONMENT = {
 
 def run_cluster(checkpoint: str, port: str, folder: str) -> None:
     """A cluster that serves until stdin ends: what this file is as a program."""
-    ray.init(
-        num_cpus=N_REPLICAS,
-        object_store_memory=80 * 2**20,
-        include_dashboard=False,
-        log_to_driver=False,
-        runtime_env={"worker_process_setup_hook": stay_on_this_machine},
-        _temp_dir=folder,
-    )
-    serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
-    serve.run(app({"checkpoint": checkpoint, "workers": N_REPLICAS}))
-    print("ready", flush=True)
-    sys.stdin.read()
-    serve.shutdown()
-    ray.shutdown()
+    local = {"object_store_memory": 80 * 2**20, "_temp_dir": folder}
+    environment = {"worker_process_setup_hook": stay_on_this_machine}
+    with connected(None, N_REPLICAS, local=local, runtime_env=environment):
+        serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
+        serve.run(app({"checkpoint": checkpoint, "workers": N_REPLICAS}))
+        print("ready", flush=True)
+        sys.stdin.read()
+        serve.shutdown()
 
 
 def stay_on_this_machine() -> None:
