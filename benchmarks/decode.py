@@ -1,14 +1,23 @@
-"""Problems answered per second: CalcGPT against `generate` of transformers.
+"""Problems answered per second: CalcGPT against transformers.
 
-    python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--preset NAME] [--json FILE]
+    python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--json FILE]
+    python -m benchmarks.decode --same N [--checkpoint NAME] [--json FILE]
 
 All decode the same prompts with the same weights, greedily and with a key/value cache, one at a
-time and 256 at a time. CalcGPT decodes with torch and, on the CPU, also with onnxruntime. A
-checkpoint stops at `$`; a preset has random weights and the blog's size, and writes as many
-characters as an answer has. All must write the same before they are timed. They take turns, and
-medians are compared.
+time and 256 at a time. CalcGPT decodes with torch and, on the CPU, with onnxruntime and the native
+engine; transformers with `generate`, and at its best: a loop by hand over its model, with a static
+cache, compiled by torch where there is a compiler. A checkpoint stops at `$`. The preset `llama`
+has random weights and the size of `steps`, and writes as many characters as worked steps have on
+average. All must write the same before they are timed. They take turns, and medians are compared.
+
+On the CPU, a contestant that only multiplies shows the floor: the products of the model's matrices
+by NumPy, without attention or anything else.
+
+With --same, nothing is timed: the native engine and torch answer N problems of each distribution,
+and what they write is compared, and how sure they are.
 """
 
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -16,61 +25,146 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from transformers import PreTrainedModel
+from tqdm import tqdm
+from transformers import PreTrainedModel, StaticCache
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
-from calcgpt.inference.engines import OnnxDecoder, cached_graph
-from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import Completion, Decoder, generate
+from calcgpt.inference.native.decoder import NativeDecoder
+from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
+from datagen.distributions import DISTRIBUTIONS
+from datagen.drawing import bit_generator
+from datagen.formats import line_format
 
 ANSWER = 11  # characters of an answer and its `$`
+WORK = 75  # characters that `steps` writes, on average
+SIZE_OF_STEPS = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
+FLOOR = "the products alone, NumPy"
+BATCHES = {1: 8, 256: 256}  # batch size -> problems in a run
 Answers = list[list[int]]
 Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was completed with
 
 
-def by_calcgpt(model: Decoder, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
+def by_calcgpt(model: Decoder, stop: int | None, length: int, prompts_BP: torch.Tensor) -> Answers:
     """Decodes with CalcGPT. Without a `stop`, an id that no token has stands in for it."""
     never = -1
-    completions = generate(model, prompts_BP, never if stop is None else stop, ANSWER)
+    completions = generate(model, prompts_BP, never if stop is None else stop, length)
     return [completion.ids for completion in completions]
 
 
 @torch.inference_mode()
-def by_transformers(model: PreTrainedModel, stop: int | None, prompts_BP: torch.Tensor) -> Answers:
+def by_transformers(
+    model: PreTrainedModel, stop: int | None, length: int, prompts_BP: torch.Tensor
+) -> Answers:
     """Decodes with `generate` of transformers, and cuts off what follows the first `$`."""
     mask_BP = torch.ones_like(prompts_BP)
     written = model.generate(
-        prompts_BP, attention_mask=mask_BP, max_new_tokens=ANSWER, do_sample=False
+        prompts_BP, attention_mask=mask_BP, max_new_tokens=length, do_sample=False
     )
-    answers: Answers = written[:, prompts_BP.size(1) :].tolist()
+    return until(stop, written[:, prompts_BP.size(1) :])
+
+
+class ByHand:
+    """Decodes with a model of transformers, a static cache and a loop of ours.
+
+    The first step reads the prompts. All others have the same shapes, and may be compiled.
+    """
+
+    def __init__(self, model: PreTrainedModel, compiles: bool) -> None:
+        self._model = model
+        self._step = torch.compile(model, dynamic=False) if compiles else model
+        self._caches: dict[int, StaticCache] = {}  # by batch size
+
+    @torch.inference_mode()
+    def __call__(self, stop: int | None, length: int, prompts_BP: torch.Tensor) -> Answers:
+        batch, n_prompt = prompts_BP.shape
+        if batch not in self._caches:
+            self._caches[batch] = StaticCache(self._model.config, n_prompt + length)
+        cache = self._caches[batch]
+        cache.reset()
+        tokens_BT, written = prompts_BP, []
+        ended_B = torch.zeros(batch, dtype=torch.bool)
+        for index in range(length):
+            step = self._step if index else self._model
+            first = n_prompt + index - tokens_BT.size(1)
+            positions_T = torch.arange(first, first + tokens_BT.size(1))
+            logits_BTV = step(
+                tokens_BT, past_key_values=cache, position_ids=positions_T[None], use_cache=True
+            ).logits
+            tokens_BT = logits_BTV[:, -1:].argmax(dim=-1)
+            written.append(tokens_BT)
+            if stop is not None:
+                ended_B |= tokens_BT[:, 0] == stop
+                if ended_B.all():
+                    break
+        return until(stop, torch.cat(written, dim=1))
+
+
+def until(stop: int | None, written_BT: torch.Tensor) -> Answers:
+    """Returns what each row wrote up to its first `stop`."""
+    answers: Answers = written_BT.tolist()
     if stop is None:
         return answers
     return [ids[: ids.index(stop) + 1] if stop in ids else ids for ids in answers]
 
 
-def contestants(model: LanguageModel, stop: int | None, device: torch.device) -> dict[str, Answer]:
+def products(model: LanguageModel, length: int) -> Callable[[torch.Tensor], None]:
+    """Returns a function that only multiplies: every matrix once for each token written."""
+    matrices = [
+        np.ascontiguousarray(parameter.detach().numpy().T)
+        for name, parameter in model.named_parameters()
+        if parameter.dim() == 2 and not name.startswith(("positions", "token_embedding"))
+    ]
+
+    def multiply(prompts_BP: torch.Tensor) -> None:
+        inputs = {
+            len(matrix): np.ones((len(prompts_BP), len(matrix)), np.float32) for matrix in matrices
+        }
+        for _ in range(length):
+            for matrix in matrices:
+                inputs[len(matrix)] @ matrix
+
+    return multiply
+
+
+def contestants(
+    model: LanguageModel, stop: int | None, device: torch.device, length: int = ANSWER
+) -> dict[str, Answer]:
     """Returns every way to decode with these weights."""
     _, hf_class = hf_class_of(model.config)
     hf_model = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
+    hf_model = hf_model.to(device).eval()
     ways: dict[str, Answer] = {
-        "calcgpt, torch": partial(by_calcgpt, model.to(device), stop),
-        PEER: partial(by_transformers, hf_model.to(device), stop),
+        "calcgpt, torch": partial(by_calcgpt, model.to(device), stop, length),
+        PEER: partial(by_transformers, hf_model, stop, length),
     }
     if device.type == "cpu":
-        ways["calcgpt, onnxruntime"] = partial(
-            by_calcgpt, OnnxDecoder(model, cached_graph(model)), stop
-        )
+        ways[f"{PEER}, by hand"] = partial(ByHand(hf_model, compiles=False), stop, length)
+        if shutil.which("g++"):
+            compiled = ByHand(hf_model, compiles=True)
+            ways[f"{PEER}, by hand, compiled"] = partial(compiled, stop, length)
+        tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+        engines: dict[str, Decoder] = {
+            "onnxruntime": OnnxDecoder(model, cached_graph(model)),
+            "native": NativeDecoder(model.config, model.vocab_size, tensors),
+        }
+        for name, decoder in engines.items():
+            ways[f"calcgpt, {name}"] = partial(by_calcgpt, decoder, stop, length)
     return ways
 
 
-def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
+def rate(answer: Callable[[torch.Tensor], Any], prompts_NP: torch.Tensor, batch: int) -> float:
     """Returns the number of problems answered per second."""
     start = time.perf_counter()
     for first in range(0, len(prompts_NP), batch):
@@ -79,23 +173,68 @@ def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
 
 
 def compare(
-    model: LanguageModel, stop: int | None, prompts_NP: torch.Tensor, runs: int
+    model: LanguageModel, stop: int | None, prompts_NP: torch.Tensor, length: int, runs: int
 ) -> dict[str, Any]:
     """Returns the figures of one model by batch size."""
-    ways = contestants(model, stop, prompts_NP.device)
-    first = prompts_NP[:256]
-    expected = ways[PEER](first)
-    for name, answer in ways.items():
-        if answer(first) != expected:  # also the first use, which imports and compiles
-            sys.exit(f"{name} does not write what {PEER} writes")
+    ways = contestants(model, stop, prompts_NP.device, length)
     figures = {}
-    for batch, problems in ((1, 64), (256, 1_024)):
+    for batch, problems in BATCHES.items():
+        first = prompts_NP[:batch]
+        expected = ways[PEER](first)
+        for name, answer in ways.items():
+            if answer(first) != expected:  # also the first use, which imports and compiles
+                sys.exit(f"{name} does not write what {PEER} writes")
         timed = {
             name: partial(rate, answer, prompts_NP[:problems], batch)
             for name, answer in ways.items()
         }
+        if prompts_NP.device.type == "cpu":
+            timed[FLOOR] = partial(rate, products(model, length), prompts_NP[:problems], batch)
         figures[f"batch {batch}"] = summary(alternate(timed, runs), PEER)
+        written = sum(map(len, expected)) / len(expected)
+        figures[f"batch {batch}"]["tokens_per_problem"] = written
     return figures
+
+
+def same(reference: str, n: int) -> dict[str, Any]:
+    """Returns how often the native engine writes another text than torch, by distribution."""
+    checkpoint = Checkpoint.load(resolve(reference))
+    _, native = load_decoder(checkpoint, "native")
+    encode = checkpoint.tokenizer.encode
+    stop, data = int(encode("$")[0]), checkpoint.recipe.data
+    chosen = line_format(data.format, data.digits) if data else line_format("direct")
+    figures = {}
+    for name, draw in DISTRIBUTIONS.items():
+        [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
+        fitting = problems.take(np.flatnonzero(chosen.fits(problems)))
+        lines = chosen.render_lines(fitting).decode().splitlines()
+        texts = [line[: line.index("=") + 1] for line in lines]
+        n_other, largest = 0, 0.0
+        for batch in tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None):
+            prompts_BP = torch.tensor([encode(text).tolist() for text in batch])
+            by_torch = generate(checkpoint.model, prompts_BP, stop)
+            by_native = generate(native, prompts_BP, stop)
+            for expected, actual in zip(by_torch, by_native, strict=True):
+                n_other += expected.ids != actual.ids
+                largest = max(largest, difference(expected, actual))
+        figures[name] = {"n": len(texts), "other_texts": n_other, "largest_difference": largest}
+        print(checkpoint.name, name, figures[name], flush=True)
+    return figures
+
+
+def batches(texts: list[str]) -> list[list[str]]:
+    """Returns the texts in batches of at most 256 of one length."""
+    texts = sorted(texts, key=len)
+    groups = [[text for text in texts if len(text) == n] for n in sorted(set(map(len, texts)))]
+    return [group[i : i + 256] for group in groups for i in range(0, len(group), 256)]
+
+
+def difference(expected: Completion, actual: Completion) -> float:
+    """Returns the largest difference of the probabilities of a text that both wrote, else 0."""
+    if expected.ids != actual.ids:
+        return 0.0
+    pairs = zip(expected.probabilities, actual.probabilities, strict=True)
+    return max((abs(p - q) for p, q in pairs), default=0.0)
 
 
 def main() -> None:
@@ -105,35 +244,33 @@ def main() -> None:
     options.add_argument(
         "--checkpoint", default="blog", help="one that transformers has a class for"
     )
-    options.add_argument(
-        "--preset", default="llama", help="another such model, with random weights"
-    )
+    options.add_argument("--same", type=int, metavar="N", help="only compare what is written")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
-
+    packages = environment(device, "transformers", "onnxruntime", "numba", "numpy")
+    if arguments.same:
+        figures = same(arguments.checkpoint, arguments.same)
+        write(arguments.json, {"environment": packages, arguments.checkpoint: figures})
+        return
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     tokenizer = checkpoint.tokenizer
-    lines = read_problems(arguments.data, 1_024)
+    lines = read_problems(arguments.data, max(BATCHES.values()))
     prompts = [tokenizer.encode(line.prompt).tolist() for line in lines]
     prompts_NP = torch.tensor(prompts, device=device)
     torch.manual_seed(0)
-    preset = build_model(load_preset(arguments.preset), len(TOKENIZERS["arithmetic"](""))).eval()
-    stop = int(tokenizer.encode("$")[0])
-    figures = {
-        "environment": environment(device, "transformers", "onnxruntime"),
-        "runs": arguments.runs,
-        f"checkpoint {checkpoint.name}": compare(
-            checkpoint.model, stop, prompts_NP, arguments.runs
-        ),
-        f"preset {arguments.preset}": compare(preset, None, prompts_NP, arguments.runs),
+    config = ModelConfig(**{**load_preset("llama").model_dump(), **SIZE_OF_STEPS})
+    preset = build_model(config, len(TOKENIZERS["steps"](""))).eval()
+    stop, runs = int(tokenizer.encode("$")[0]), arguments.runs
+    compared = {
+        f"checkpoint {checkpoint.name}": compare(checkpoint.model, stop, prompts_NP, ANSWER, runs),
+        "llama of the size of steps": compare(preset, None, prompts_NP, WORK, runs),
     }
-    for model, batches in figures.items():
-        if model.startswith(("checkpoint", "preset")):
-            for batch, compared in batches.items():
-                show(f"{model}, {batch}", compared, "problems")
-    write(arguments.json, figures)
+    for model, batches_ in compared.items():
+        for batch, figures in batches_.items():
+            show(f"{model}, {batch}", figures, "problems")
+    write(arguments.json, {"environment": packages, "runs": runs, **compared})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import torch
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.decode import contestants
+from benchmarks.decode import PEER, contestants
 from benchmarks.measure import environment, parser, write
 from benchmarks.train import loops
 from calcgpt.checkpoint import Checkpoint, resolve
@@ -99,7 +99,7 @@ def main() -> None:
         "answering 256 problems, ms": {
             name: milliseconds(partial(answer, torch.tensor(prompts)), arguments.runs)
             for name, answer in ways.items()
-            if "onnxruntime" not in name  # torch's profiler cannot measure it
+            if name in ("calcgpt, torch", PEER)  # torch's profiler cannot measure the others
         },
         "a training step, ms": {
             name: milliseconds(loop.step, arguments.runs) for name, loop in steps.items()

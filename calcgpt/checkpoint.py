@@ -15,23 +15,28 @@ import json
 import logging
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import OPERATIONS, Scores, read_scores
-from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from calcgpt.tables import markdown_table
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
+
+if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
+    import torch
+
+    from calcgpt.model.gpt import LanguageModel
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 DOMAIN = "domain"  # the key of config.json
@@ -93,12 +98,63 @@ class Checkpoint:
         name, metrics = folder.resolve().name, _load_metrics(folder, hashes)
         return cls(name, recipe, tokenizer, model.to(device).eval(), metrics, domain)
 
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """The weights by the names that `model.safetensors` has for them."""
+        tensors = _stored_tensors(self.model).items()
+        return {name: tensor.float().cpu().numpy() for name, tensor in tensors}
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint as its folder has it, read without torch.
+
+    `model` is built, with torch, when it is first used.
+    """
+
+    folder: Path
+    recipe: Recipe
+    tokenizer: Tokenizer
+    arrays: dict[str, NDArray[np.float32]]
+    metrics: dict[str, Any]
+    domain: Domain | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> StoredCheckpoint:
+        """Reads a folder. Raises CheckpointError, which names the file, if one is missing or
+        damaged. Whether the weights fit the recipe shows when they are used."""
+        from safetensors.numpy import load_file
+
+        recipe, domain, hashes = _load_config(folder)
+        tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
+        path = folder / WEIGHTS
+        _check_hash(path, hashes)
+        try:
+            arrays = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{path}: {_one_line(error)}") from None
+        return cls(folder, recipe, tokenizer, arrays, load_metrics(folder), domain)
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @cached_property
+    def model(self) -> LanguageModel:
+        """The model, on the CPU. Raises CheckpointError as `Checkpoint.load`."""
+        return Checkpoint.load(self.folder).model
+
+
+AnyCheckpoint: TypeAlias = Checkpoint | StoredCheckpoint
+
 
 def load_tensors(
     folder: Path, name: str, hashes: dict[str, str] | None = None
 ) -> dict[str, torch.Tensor]:
     """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
     file is missing or has another hash than `config.json` says."""
+    from safetensors.torch import load_file
+
     path = folder / name
     _check_hash(path, _load_config(folder)[2] if hashes is None else hashes)
     try:
@@ -249,6 +305,8 @@ def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    from safetensors.torch import save_file
+
     try:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
         path.chmod(0o644)  # safetensors makes files that only their owner can read
@@ -264,6 +322,10 @@ def _new_model(
     A config may ask for a model of any size. If it has another number of parameters than the file,
     its shapes are compared first, before memory is allocated.
     """
+    import torch
+
+    from calcgpt.model.gpt import build_model
+
     n_parameter = sum(count(recipe.model, len(tokenizer)).values())
     if n_parameter != sum(tensor.numel() for tensor in tensors.values()):
         with torch.device("meta"):  # slow: torch imports its compiler

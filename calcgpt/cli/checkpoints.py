@@ -198,18 +198,35 @@ def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
     help="Also ask about numbers and places for which the model was not measured.",
 )
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
-def calc(expression: str, checkpoint: str, places: int | None, unproven: bool, work: bool) -> None:
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
+)
+def calc(
+    expression: str,
+    checkpoint: str,
+    places: int | None,
+    unproven: bool,
+    work: bool,
+    engine: str,
+) -> None:
     """Answer EXPRESSION: calcgpt calc "(12.5+3)*4".
 
     An expression has numbers with at most nine decimal places, + - * /, parentheses and minus
     signs. The model answers each operation. Its answer goes to stdout; stderr says where it is
     wrong or rounded.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.errors import ExpressionError, ExpressionErrorKind
     from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.engines import load_decoder
 
-    calculator = Calculator(Checkpoint.load(resolve(checkpoint)))
+    stored = StoredCheckpoint.read(resolve(checkpoint))
+    # A graph for onnxruntime takes longer to make than an answer by torch.
+    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
+    calculator = Calculator(stored, decoder)
     try:
         answer = calculator.calculate(expression, places, unproven)
     except ExpressionError as error:
@@ -295,11 +312,14 @@ def inspect_(
     many problems with their exact answers. A unit is dead if its input to the nonlinearity is never
     above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
     """
+    import torch
+
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.lab.inspection import choose, inspect
     from calcgpt.lab.inspection_plots import draw_inspection
     from datagen.files import write_json
 
+    torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
     layers, heads = choose(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, data, n, seed)

@@ -12,9 +12,9 @@ import math
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
-import torch
+import numpy as np
 
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.expression import Binary, Expression, Literal, parse, show
 from calcgpt.inference.generate import Decoder, generate
@@ -190,9 +190,11 @@ class Computation:
 class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
-    def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
-        """`decoder` runs the checkpoint's model; it defaults to the model itself. Raises DataError
-        if the tokenizer lacks characters of the notation."""
+    def __init__(self, checkpoint: AnyCheckpoint, decoder: Decoder | None = None) -> None:
+        """`decoder` runs the checkpoint's model; it defaults to the model itself, on the CPU.
+
+        Raises DataError if the tokenizer lacks characters of the notation.
+        """
         checkpoint.tokenizer.require_characters()
         self.checkpoint = checkpoint
         self.decoder: Decoder = decoder or checkpoint.model
@@ -221,20 +223,18 @@ class Calculator:
         are one batch. The arguments and the errors are those of `begin`."""
         computation = self.begin(expression, places, unproven)
         tokenizer = self.checkpoint.tokenizer
-        device = next(self.checkpoint.model.parameters()).device
         while questions := computation.questions():
             for _, group in groupby(sorted(questions, key=_prompt_length), key=_prompt_length):
                 batch = list(group)
                 prompts = [tokenizer.encode(question.prompt).tolist() for question in batch]
-                prompts_BP = torch.tensor(prompts, device=device)
-                completions = generate(self.decoder, prompts_BP, self.stop)
+                completions = generate(self.decoder, np.array(prompts), self.stop)
                 for question, completion in zip(batch, completions, strict=True):
                     output = tokenizer.decode(completion.ids)
                     computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
 
 
-def limits_of(checkpoint: Checkpoint, block_size: int) -> FixedWidth | AnyWidth:
+def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> FixedWidth | AnyWidth:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
     if checkpoint.recipe.any_width:
         return AnyWidth(checkpoint.domain, block_size)

@@ -1,42 +1,16 @@
-"""Engines: the libraries that can decode with a checkpoint, by name.
-
-onnxruntime runs on the CPU. Its operators cost a fraction of the microseconds that torch's take to
-call. Making a graph for it takes seconds, so graphs are cached (`calcgpt.inference.cache`).
-
-Shapes: B sequences, T new tokens, P past tokens, G key/value heads, D head width, V vocabulary.
-"""
+"""Engines: what can decode with a checkpoint, by name. Each is imported when it is used."""
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from calcgpt import __version__
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.inference.cache import cached
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.inference.onnx_graph import (
-    check,
-    input_output_names,
-    new_session,
-    require,
-    to_onnx,
-    zero_past,
-)
-from calcgpt.model.gpt import LanguageModel
 
 AUTO = "auto"  # the fastest engine that can run the checkpoint
-PACKAGE = Path(__file__).parents[1]
-SOURCES = ("config.py", "model/**/*.py", "inference/onnx_graph.py")  # what a graph depends on
 
 log = logging.getLogger(__name__)
 
@@ -44,32 +18,38 @@ log = logging.getLogger(__name__)
 class Engine(Protocol):
     """A function that makes a decoder for a checkpoint."""
 
-    def __call__(self, checkpoint: Checkpoint, threads: int | None) -> Decoder:
+    def __call__(self, checkpoint: AnyCheckpoint, threads: int | None) -> Decoder:
         """Returns a decoder that uses `threads` of the CPU, by default torch's number.
 
         Raises UserError if the engine is not installed or cannot run the model.
         """
 
 
-def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns the model itself. `threads` has no effect: torch has one number for the process, set
-    by `torch.set_num_threads`."""
-    return checkpoint.model
+def native_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
+    """Returns a decoder in machine code, which needs no torch. `threads` has no effect: it uses
+    one."""
+    from calcgpt.inference.native.decoder import NativeDecoder
+
+    return NativeDecoder(checkpoint.recipe.model, len(checkpoint.tokenizer), checkpoint.arrays)
 
 
-def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
+def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
     """Returns a decoder for the CPU. With a cached graph it needs neither onnx nor onnxscript."""
+    from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
+
     return OnnxDecoder(checkpoint.model, cached_graph(checkpoint.model), threads)
 
 
-def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns a decoder in machine code, for one core of the CPU."""
-    model = checkpoint.model
-    tensors = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
-    return NativeDecoder(model.config, tensors)
+def torch_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
+    """Returns the model itself. `threads` is set for the whole process, as torch has it."""
+    if threads:
+        import torch
+
+        torch.set_num_threads(threads)
+    return checkpoint.model
 
 
-ENGINES: dict[str, Engine] = {
+ENGINES: dict[str, Engine] = {  # the fastest first
     "native": native_decoder,
     "onnxruntime": onnxruntime_decoder,
     "torch": torch_decoder,
@@ -77,93 +57,29 @@ ENGINES: dict[str, Engine] = {
 
 
 def load_decoder(
-    checkpoint: Checkpoint, engine: str = AUTO, threads: int | None = None
+    checkpoint: AnyCheckpoint,
+    engine: str = AUTO,
+    threads: int | None = None,
+    among: Sequence[str] = tuple(ENGINES),
 ) -> tuple[str, Decoder]:
-    """Returns the name of the engine and its decoder. `auto` is onnxruntime if it can run the
-    model, otherwise torch.
+    """Returns the name of the engine and its decoder. `auto` is the first engine `among` these that
+    can run the model.
 
     Raises UserError as `Engine` does, and ConfigError if there is no engine of that name.
     """
-    if engine == AUTO:
+    if engine != AUTO:
+        if engine not in ENGINES:
+            names = ", ".join([AUTO, *sorted(ENGINES)])
+            raise ConfigError(f"unknown engine {engine!r}; valid names: {names}")
+        return engine, ENGINES[engine](checkpoint, threads)
+    *faster, last = among
+    reasons = []
+    for name in faster:
         try:
-            return load_decoder(checkpoint, "onnxruntime", threads)
+            return load_decoder(checkpoint, name, threads)
         except UserError as error:
-            log.warning("%s decodes with torch, which is slower: %s", checkpoint.name, error)
-            return load_decoder(checkpoint, "torch", threads)
-    if engine not in ENGINES:
-        names = ", ".join([AUTO, *sorted(ENGINES)])
-        raise ConfigError(f"unknown engine {engine!r}; valid names: {names}")
-    return engine, ENGINES[engine](checkpoint, threads)
-
-
-class OnnxCache:
-    """The key/value cache in the form of the graph: tokens (B, P), and keys and values
-    (B, G, P, D) by layer."""
-
-    def __init__(self, past: Sequence[npt.NDArray[np.generic]]) -> None:
-        self.past = list(past)
-
-    def select(self, rows: torch.Tensor) -> None:
-        """Keeps only these rows of the batch. rows: (B',) indices, which may repeat."""
-        index = rows.numpy()
-        self.past = [part[index] for part in self.past]
-
-
-class OnnxDecoder:
-    """A `Decoder` that onnxruntime runs on the CPU."""
-
-    def __init__(self, model: LanguageModel, graph: bytes, threads: int | None = None) -> None:
-        """Loads the model's serialized graph. `threads` of the CPU default to torch's number."""
-        self.config = model.config
-        self._model = model
-        self._inputs, self._outputs = input_output_names(model)
-        self._session = new_session(graph, threads)
-
-    def new_cache(self, batch: int, n_token: int) -> OnnxCache:
-        """Returns an empty cache for `batch` sequences."""
-        return OnnxCache([part.numpy() for part in zero_past(self._model, batch)])
-
-    def __call__(
-        self, tokens_BT: torch.Tensor, cache: OnnxCache, last_only: bool = False
-    ) -> torch.Tensor:
-        """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
-        feed = dict(zip(self._inputs, (tokens_BT.numpy(), *cache.past), strict=True))
-        logits_BTV, *cache.past = self._session.run(self._outputs, feed)
-        return torch.from_numpy(logits_BTV[:, -1:] if last_only else logits_BTV)
-
-
-def cached_graph(model: LanguageModel) -> bytes:
-    """Returns the serialized graph of a model from the cache.
-
-    A graph that is not there is made, checked against the model and added. Raises UserError if a
-    library is missing, and the errors of `to_onnx` and `check`.
-    """
-    require("onnxruntime")
-    return cached(f"{graph_key(model)}.graph", lambda: _new_graph(model), "the graph")
-
-
-def _new_graph(model: LanguageModel) -> bytes:
-    require("onnx", "onnxscript")
-    graph: bytes = to_onnx(model).SerializeToString()
-    check(model, graph)
-    return graph
-
-
-def graph_key(model: LanguageModel, package: Path = PACKAGE) -> str:
-    """Returns the SHA-256 of everything that a graph and its check depend on: the model, the code
-    in `package`, and the versions of torch and onnxruntime.
-
-    The versions of onnx and onnxscript are not included: a cached graph works without them, and it
-    was checked.
-    """
-    import onnxruntime
-
-    versions = (__version__, torch.__version__, onnxruntime.__version__)
-    digest = hashlib.sha256(repr(versions).encode())
-    for source in sorted(file for pattern in SOURCES for file in package.glob(pattern)):
-        digest.update(repr((source.relative_to(package), source.read_bytes())).encode())
-    digest.update(model.config.model_dump_json().encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(repr((name, tensor.dtype, tensor.shape)).encode())
-        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+            reasons.append(str(error))
+    level = logging.WARNING if len(faster) > 1 else logging.INFO
+    why = "; ".join(reasons)
+    log.log(level, "%s decodes with %s, which is slower: %s", checkpoint.name, last, why)
+    return load_decoder(checkpoint, last, threads)

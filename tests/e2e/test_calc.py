@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from fake_decoder import completing_decoder, right_at_any_width, wide_checkpoint
 
 from calcgpt.checkpoint import save_domain
+from calcgpt.cli import cli
 from calcgpt.config import Domain
 from calcgpt.inference import calculator
+from calcgpt.inference.native import machine_code
 
 UNPROVEN = "this model was measured for numbers of at most 12 digits, 8 places"
 
@@ -24,7 +29,7 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     save_domain(folder, Domain(digits=12, places=8))
 
     class Right(calculator.Calculator):
-        def __init__(self, checkpoint: Any) -> None:
+        def __init__(self, checkpoint: Any, decoder: Any) -> None:
             super().__init__(
                 checkpoint, completing_decoder(checkpoint.tokenizer, right_at_any_width)
             )
@@ -77,3 +82,18 @@ def test_what_cannot_be_asked_is_one_line(
     (line,) = outcome.err.splitlines()
     assert line.startswith("error: ")
     assert reason in line
+
+
+def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
+    program = f"""
+import sys
+from calcgpt.cli import cli
+cli.main(["calc", "782+21", "--checkpoint", {str(tiny_folder)!r}, "--engine", "native"])
+print(sorted({{"torch", "numba", "llvmlite"}} & sys.modules.keys()))
+"""
+    machine_code.object_code()  # is cached from now on
+    by_torch = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "torch"]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    answer, imported = done.stdout.splitlines()
+    assert imported == "['llvmlite']", done.stderr
+    assert answer == CliRunner().invoke(cli, by_torch).stdout.strip()

@@ -25,6 +25,7 @@ from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
 from calcgpt.cli import cli
 from calcgpt.errors import UserError
+from calcgpt.inference.native import machine_code
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -99,15 +100,18 @@ def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
     assert "RUN" not in words[words.index("USER") :]
 
 
-def test_the_image_has_its_graphs_and_knows_how_it_is(
-    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_exporter: None
+def test_the_image_has_its_machine_code_and_knows_how_it_is(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    code = machine_code.object_code()
+    monkeypatch.setattr(machine_code, "compile_kernels", lambda: code)  # it takes seconds
+    machine_code.forward.cache_clear()
     shutil.copytree(tiny_folder, tmp_path / "checkpoints" / "tiny")
-    (make_graphs,) = (rest for word, rest in instructions() if word == "RUN" and rest[0] == "[")
+    (make_code,) = (rest for word, rest in instructions() if word == "RUN" and rest[0] == "[")
     cache = {"CALCGPT_CACHE": str(tmp_path / "cache")}
     assert Path(environment_of_the_image()["CALCGPT_CACHE"]).is_relative_to("/app")
 
-    python, option, program = in_exec_form(make_graphs)
+    python, option, program = in_exec_form(make_code)
     assert (python, option) == ("python", "-c")
     with monkeypatch.context() as patch:
         patch.setattr("calcgpt.checkpoint.shipped_checkpoints", lambda: tmp_path / "checkpoints")
@@ -115,15 +119,15 @@ def test_the_image_has_its_graphs_and_knows_how_it_is(
         for name, value in {**environment_of_the_image(), **cache}.items():
             patch.setenv(name, value)
         exec(program, {})  # in this process, which has imported torch
-    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".graph"]
+    assert [file.suffix for file in (tmp_path / "cache").iterdir()] == [".o"]
 
     def is_healthy(port: str) -> bool:
         _, *arguments = in_exec_form(argument("HEALTHCHECK"))
         environment = {**os.environ, "CALCGPT_PORT": port}
         return subprocess.run([sys.executable, *arguments], env=environment).returncode == 0
 
-    with server(tiny_folder, CALCGPT_ENGINE="onnxruntime", **cache) as service:
-        assert not any("graph" in record["message"] for record in service.records)
+    with server(tiny_folder, CALCGPT_ENGINE="native", **cache) as service:
+        assert not any("making" in record["message"] for record in service.records)
         port = str(urlsplit(service.address).port)
         assert is_healthy(port)
     assert not is_healthy(port)

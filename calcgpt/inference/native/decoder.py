@@ -13,11 +13,18 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.inference.native.machine_code import forward
-from calcgpt.inference.native.positions import POSITIONS
+from calcgpt.inference.native.positions import (
+    ROTATION_OF,
+    Coordinates,
+    rotations_of,
+    rows_of,
+    tables_of,
+)
 from calcgpt.inference.native.weights import (
     ACTIVATIONS,
-    IS_ROTATED,
-    N_ADDED,
+    LAST_ID,
+    LAST_PLACE,
+    ROTATION,
     Floats,
     Tensors,
     lay_out,
@@ -30,7 +37,7 @@ def check_covered(config: ModelConfig) -> None:
     """Raises ConfigError, which names another engine, if the kernels cannot run the model."""
     covered = {
         "architecture": ("gpt",),
-        "position": tuple(POSITIONS),
+        "position": tuple(ROTATION_OF),
         "attention": ("full",),
         "feedforward": tuple(ACTIVATIONS),
         "norm_position": ("pre",),
@@ -52,22 +59,27 @@ class NativeCache:
         shape = (config.n_layer, batch, config.kv_heads * head * self.capacity)
         self.values = np.empty(shape, np.float32)
         self.tokens = np.empty((batch, self.capacity), np.int64)
-        self.slots = np.arange(batch)
         self.length = 0
+        self._use(np.arange(batch))
 
     def select(self, rows: NDArray[np.int64]) -> None:
         """Keeps only these rows of the batch: indices of any number, which may repeat."""
         slots = self.slots[rows]
-        if len(np.unique(slots)) < len(slots):  # the sequences go different ways from now on
+        if len(slots) > len(self.slots) or len(set(slots.tolist())) < len(slots):
+            # The sequences go different ways from now on.
             self.values, self.tokens = self.values.take(slots, axis=1), self.tokens[slots]
             slots = np.arange(len(slots))
+        self._use(slots)
+
+    def _use(self, slots: NDArray[np.int64]) -> None:
         self.slots = slots
+        self.addresses = [a.ctypes.data for a in (slots, self.tokens, self.values)]
 
 
 class NativeDecoder:
     """A `Decoder` in machine code, for one core."""
 
-    def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, tensors: Tensors) -> None:
         """Lays out the weights, which have the names of `model.safetensors`, and compiles or loads
         the kernels.
 
@@ -76,14 +88,15 @@ class NativeDecoder:
         """
         check_covered(config)
         self.config = config
-        self.vocab_size = len(tensors["token_embedding.weight"])
-        self._positions = POSITIONS[config.position](config, tensors)
-        tables = [tensors["token_embedding.weight"], *self._positions.tables]
-        self._weights = lay_out(config, tensors, tables)
-        self._bases = np.cumsum([0, *(len(table) for table in tables[:-1])])
-        self._weights.plan[N_ADDED] = len(tables)
-        self._weights.plan[IS_ROTATED] = self._positions.rotates
-        self._scratch = np.empty(scratch_size(config), np.float32)
+        self.vocab_size, self._n_logit = vocab_size, padded(vocab_size)
+        weights = lay_out(config, vocab_size, tensors, tables_of(config, tensors))
+        row_of_token, rotations = rows_of(config), rotations_of(config)
+        weights.plan[LAST_ID], weights.plan[LAST_PLACE] = len(row_of_token) - 1, config.n_place - 1
+        weights.plan[ROTATION] = ROTATION_OF[config.position]
+        self._coordinates = Coordinates(config) if config.position == "coordinates" else None
+        scratch = np.empty(scratch_size(config), np.float32)
+        self._arrays = (weights.plan, weights.values, row_of_token, rotations, scratch)
+        self._addresses = [array.ctypes.data for array in self._arrays]
         self._forward = forward()
 
     def new_array_cache(self, batch: int, n_token: int) -> NativeCache:
@@ -96,31 +109,39 @@ class NativeDecoder:
         """Returns the logits of tokens that follow those in the cache, and adds them to it.
 
         They are (B, T, V), or (B, 1, V) of the last token with `last_only`. Raises ValueError for
-        more than `block_size` tokens.
+        more than `block_size` tokens, and for ids that no token has.
         """
         batch, n_token = tokens_BT.shape
         start, stop = cache.length, cache.length + n_token
         if stop > self.config.block_size:
             raise ValueError(f"{stop} tokens do not fit in {self.config.block_size}")
+        # A negative id is a large one without its sign.
+        if tokens_BT.size and tokens_BT.view(np.uint64).max() >= self.vocab_size:
+            raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}")
         cache.tokens[cache.slots, start:stop] = tokens_BT
-        located = self._positions.locate(cache.tokens[cache.slots, :stop], start)
-        parts = np.broadcast_arrays(tokens_BT, *located.added)
-        added = np.stack(parts, axis=2) + self._bases  # (B, T, N_ADDED)
+        plan, weights, row_of_token, rotations, scratch = self._addresses
+        kinds = 0
+        if self._coordinates:
+            located = self._coordinates(cache.tokens[cache.slots, :stop], start)
+            kinds, rotations = (array.ctypes.data for array in located)
         first = batch * (n_token - 1) if last_only else 0
-        n_row = batch * n_token - first
-        logits = np.empty((n_row, padded(self.vocab_size)), np.float32)
-        arrays = (
-            self._weights.plan,
-            self._weights.values,
-            np.ascontiguousarray(added.swapaxes(0, 1)),
-            located.rotations,
-            np.ascontiguousarray(located.rotated.swapaxes(0, 1)),
-            cache.slots,
-            cache.values,
-            self._scratch,
-            logits,
+        logits = np.empty((batch * n_token - first, self._n_logit), np.float32)
+        self._forward(
+            plan,
+            weights,
+            row_of_token,
+            rotations,
+            kinds,
+            *cache.addresses,
+            scratch,
+            logits.ctypes.data,
+            batch,
+            n_token,
+            start,
+            len(cache.tokens),
+            cache.capacity,
+            first,
         )
-        sizes = (batch, n_token, start, cache.values.shape[1], cache.capacity, first)
-        self._forward(*(array.ctypes.data for array in arrays), *sizes)
         cache.length = stop
-        return logits.reshape(-1, batch, logits.shape[1]).swapaxes(0, 1)[..., : self.vocab_size]
+        by_token = logits.reshape(-1, batch, self._n_logit)[..., : self.vocab_size]
+        return by_token.swapaxes(0, 1)

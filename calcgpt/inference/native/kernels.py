@@ -22,10 +22,20 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from calcgpt.inference.native.vectors import fma, load, power_of_two, sqrt, store
+from calcgpt.inference.native.vectors import (
+    add,
+    fma,
+    load,
+    offset,
+    power_of_two,
+    sqrt,
+    store,
+    zeros,
+)
 from calcgpt.inference.native.weights import (
     ACTIVATION,
     ATTENTION_NORM,
+    BY_ROW,
     CHUNK,
     DOWN,
     FF_NORM,
@@ -37,21 +47,27 @@ from calcgpt.inference.native.weights import (
     HEAD_DIM,
     IS_GATED,
     IS_LAYERNORM,
-    IS_ROTATED,
     K_NORM,
+    KINDS,
+    LAST_ID,
+    LAST_PLACE,
     LAYER_SIZE,
     LAYERS,
-    N_ADDED,
     N_EMBD,
     N_HEAD,
     N_KV_HEAD,
     N_LAYER,
     N_LOGIT,
+    NEXT_KINDS,
     OUT,
     PANEL,
+    PLACES,
+    POSITIONS,
     Q_NORM,
     QKV,
     RELU,
+    ROTATION,
+    ROWS,
     SIGMOID,
     SILU,
     SQUARED_RELU,
@@ -97,18 +113,43 @@ def whole_panels(width: int) -> int:
 
 
 @compiled
+def add_row(plan: Ints, w: Floats, row: int, s: Floats, x: int) -> None:
+    """Adds a row of the embedding tables."""
+    for i in range(plan[N_EMBD]):
+        s[x + i] += w[row * plan[N_EMBD] + i]
+
+
+@compiled
 def embed(
-    plan: Ints, w: Floats, added: Ints, row: int, s: Floats, x: int, step: int, rows: int
+    plan: Ints,
+    w: Floats,
+    row_of_token: Ints,
+    kinds: Ints,
+    tokens: Ints,
+    position: int,
+    s: Floats,
+    x: int,
+    step: int,
 ) -> None:
-    """Writes the sum of the embeddings of each row."""
-    width, n_added = plan[N_EMBD], plan[N_ADDED]
-    for r in range(rows):
-        for i in range(step):
-            s[x + r * step + i] = F32(0)
-        for part in range(n_added):
-            table = added[(row + r) * n_added + part] * width
-            for i in range(width):
-                s[x + r * step + i] += w[table + i]
+    """Writes the sum of the embeddings of a token: its own and those of where it is.
+
+    `tokens` points to the first of its sequence. See `calcgpt.model.positions`.
+    """
+    for i in range(step):
+        s[x + i] = F32(0)
+    add_row(plan, w, tokens[position], s, x)
+    if plan[POSITIONS]:
+        add_row(plan, w, plan[POSITIONS] + position, s, x)
+    if plan[PLACES]:
+        mark = position  # the last token that starts a row
+        while mark > 0 and row_of_token[min(tokens[mark], plan[LAST_ID])] == 0:
+            mark -= 1
+        row = row_of_token[min(tokens[mark], plan[LAST_ID])]
+        add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), s, x)
+        add_row(plan, w, plan[ROWS] + row, s, x)
+    if plan[KINDS]:
+        add_row(plan, w, plan[KINDS] + kinds[0], s, x)
+        add_row(plan, w, plan[NEXT_KINDS] + kinds[1], s, x)
 
 
 @compiled
@@ -195,15 +236,6 @@ def norm(
 
 
 @compiled
-def one_panel(w: Floats, w0: int, x: Floats, x0: int, y: Floats, y0: int, n_in: int) -> None:
-    """Adds one panel of the product of one row."""
-    total = load(y, y0)
-    for k in range(n_in):
-        total = fma(x[x0 + k], load(w, w0 + k * PANEL), total)
-    store(y, y0, total)
-
-
-@compiled
 def four_panels(
     w: Floats, w0: int, w_step: int, x: Floats, x0: int, y: Floats, y0: int, n_in: int
 ) -> None:
@@ -217,6 +249,21 @@ def four_panels(
         sum2 = fma(x[x0 + k], load(w, w2 + k * PANEL), sum2)
         sum3 = fma(x[x0 + k], load(w, w3 + k * PANEL), sum3)
     store(y, y0, sum0), store(y, y1, sum1), store(y, y2, sum2), store(y, y3, sum3)
+
+
+@compiled
+def one_panel(w: Floats, w0: int, x: Floats, x0: int, y: Floats, y0: int, n_in: int) -> None:
+    """Adds one panel of the product of one row: four partial sums, for the same reason."""
+    sum0, sum1, sum2, sum3 = load(y, y0), zeros(), zeros(), zeros()
+    whole = n_in - n_in % 4
+    for k in range(0, whole, 4):
+        sum0 = fma(x[x0 + k], load(w, w0 + k * PANEL), sum0)
+        sum1 = fma(x[x0 + k + 1], load(w, w0 + (k + 1) * PANEL), sum1)
+        sum2 = fma(x[x0 + k + 2], load(w, w0 + (k + 2) * PANEL), sum2)
+        sum3 = fma(x[x0 + k + 3], load(w, w0 + (k + 3) * PANEL), sum3)
+    for k in range(whole, n_in):
+        sum0 = fma(x[x0 + k], load(w, w0 + k * PANEL), sum0)
+    store(y, y0, add(add(sum0, sum1), add(sum2, sum3)))
 
 
 @compiled
@@ -330,8 +377,8 @@ def heads(
     w: Floats,
     layer: int,
     rotations: Floats,
-    rotated: Ints,
     row: int,
+    position: int,
     s: Floats,
     qkv: int,
 ) -> None:
@@ -343,8 +390,8 @@ def heads(
         if plan[HAS_QK_NORM]:
             gain = layer + (plan[K_NORM] if is_key else plan[Q_NORM])
             normalise(plan, w, gain, width, s, x, x)
-        if plan[IS_ROTATED]:
-            angle = rotated[2 * row + is_key] * width
+        if plan[ROTATION]:
+            angle = (2 * row + is_key if plan[ROTATION] == BY_ROW else position) * width
             for i in range(half):
                 cos, sin = rotations[angle + i], rotations[angle + half + i]
                 left, right = s[x + i], s[x + half + i]
@@ -434,10 +481,11 @@ def attend(
 def forward(
     plan: Ints,
     w: Floats,
-    added: Ints,
+    row_of_token: Ints,
     rotations: Floats,
-    rotated: Ints,
+    kinds: Ints,
     slots: Ints,
+    tokens: Ints,
     cache: Floats,
     s: Floats,
     logits: Floats,
@@ -450,9 +498,10 @@ def forward(
 ) -> None:
     """Writes the logits of rows from `first` on, and the keys and values of all rows.
 
-    `added` (R, N_ADDED) are rows of the embedding tables; `rotated` (R, 2) are the rows of
-    `rotations` (n, D), cosines before sines, for a token's queries and keys. Sequence b has its
-    keys and values in slot `slots[b]` of the cache, which holds `start` tokens of it.
+    `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
+    its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
+    cosines before sines, has a row for each position or, if the text determines them, one for the
+    query and one for the key of each token, as `kinds` (R, 2) has its kind and that of the next.
     `s` is scratch memory (`weights.scratch_size`).
     """
     step = whole_panels(plan[N_EMBD])
@@ -465,15 +514,28 @@ def forward(
     scores = h + CHUNK * max(n_qkv, n_up)
     for row in range(0, batch * n_token, CHUNK):
         rows = min(CHUNK, batch * n_token - row)
-        embed(plan, w, added, row, s, x, step, rows)
+        for r in range(rows):
+            position = start + (row + r) // batch
+            text = offset(tokens, slots[(row + r) % batch] * capacity)
+            embed(
+                plan,
+                w,
+                row_of_token,
+                offset(kinds, 2 * (row + r)),
+                text,
+                position,
+                s,
+                x + r * step,
+                step,
+            )
         for layer in range(plan[N_LAYER]):
             here = plan[LAYERS] + layer * plan[LAYER_SIZE]
             norm(plan, w, here + plan[ATTENTION_NORM], s, x, step, a, a_step, rows)
             linear(w, here + plan[QKV], s, a, a_step, s, h, n_qkv, plan[N_EMBD], n_qkv, rows)
             for r in range(rows):
-                heads(plan, w, here, rotations, rotated, row + r, s, h + r * n_qkv)
                 slot = layer * n_slot + slots[(row + r) % batch]
                 position = start + (row + r) // batch
+                heads(plan, w, here, rotations, row + r, position, s, h + r * n_qkv)
                 remember(plan, s, h + r * n_qkv, cache, slot, capacity, position)
             for r in range(rows):
                 slot = layer * n_slot + slots[(row + r) % batch]

@@ -19,7 +19,7 @@ from calcgpt.inference.cache import cached
 
 ENTRY = "calcgpt_forward"
 SOURCES = ("kernels.py", "vectors.py", "weights.py", "machine_code.py")
-N_POINTER, N_INT = 9, 6  # the arguments of `kernels.forward`
+N_POINTER, N_INT = 10, 6  # the arguments of `kernels.forward`
 
 
 @functools.cache
@@ -28,14 +28,18 @@ def forward() -> Any:
 
     Raises UserError if a library is missing.
     """
-    code = cached(f"{_key()}.o", _compiled, "the native engine's machine code")
-    _libraries.append(_load(code))  # as long as the process runs
+    _libraries.append(_load(object_code()))  # as long as the process runs
     address = _libraries[-1].get_function_address(ENTRY)
     arguments = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
     return ctypes.CFUNCTYPE(None, *arguments)(address)
 
 
 _libraries: list[Any] = []
+
+
+def object_code() -> bytes:
+    """Returns the kernels as an object file for this processor, from the cache if it is there."""
+    return cached(f"{_key()}.o", compile_kernels, "the native engine's machine code")
 
 
 def _llvm() -> Any:
@@ -72,8 +76,8 @@ def _target_machine(llvm: Any) -> Any:
     )
 
 
-def _compiled() -> bytes:
-    """Returns the kernels as an object file for this processor."""
+def compile_kernels() -> bytes:
+    """Returns the kernels as an object file, which takes Numba some seconds."""
     import numba
 
     from calcgpt.inference.native import kernels

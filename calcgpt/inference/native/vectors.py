@@ -80,6 +80,26 @@ def fma(typing: Any, scalar: Any, value: Any, total: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def add(typing: Any, a: Any, b: Any) -> Any:
+    """add(a, b): the sum of two vectors."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fadd(*arguments)
+
+    return vector(vector, vector), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def zeros(typing: Any) -> Any:
+    """zeros(): 16 zeros."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return ir.Constant(LLVM_TYPE, [0.0] * WIDTH)
+
+    return vector(), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def sqrt(typing: Any, number: Any) -> Any:
     """sqrt(number): one instruction. Python's would call a library."""
 
@@ -98,3 +118,13 @@ def power_of_two(typing: Any, exponent: Any) -> Any:
         return builder.bitcast(builder.shl(biased, ir.IntType(32)(23)), FLOAT)
 
     return types.float32(types.int32), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def offset(typing: Any, pointer: Any, n: Any) -> Any:
+    """offset(pointer, n): a pointer to the number that is n further."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.gep(arguments[0], [arguments[1]])
+
+    return pointer(pointer, types.int64), codegen

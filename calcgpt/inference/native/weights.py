@@ -33,12 +33,20 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     FF_WIDTH,
     N_LAYER,
     N_LOGIT,  # the vocabulary, padded
-    N_ADDED,  # embeddings of a token, which are added up
     IS_LAYERNORM,
     HAS_QK_NORM,
-    IS_ROTATED,
     IS_GATED,
     ACTIVATION,
+    # the first row of each table below the token embeddings; 0 if the model has no such table
+    POSITIONS,
+    PLACES,
+    ROWS,
+    KINDS,
+    NEXT_KINDS,
+    LAST_PLACE,
+    LAST_ID,  # larger token ids are like it, where a scheme reads the text
+    ROTATION,
+    # offsets into the weights
     LAYERS,
     LAYER_SIZE,
     FINAL_NORM,
@@ -53,8 +61,9 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     UP,
     DOWN,
     PLAN_SIZE,
-) = range(26)
+) = range(32)
 
+NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
 ACTIVATIONS = {
     "relu": RELU,
@@ -95,26 +104,31 @@ def scratch_size(config: ModelConfig) -> int:
     return CHUNK * per_row + padded(config.block_size)
 
 
-def lay_out(config: ModelConfig, tensors: Tensors, tables: list[Floats]) -> Weights:
-    """Returns the weights of a model. `tables` are its embeddings, each (n, C), one below another.
+def lay_out(
+    config: ModelConfig, vocab_size: int, tensors: Tensors, tables: dict[int, Floats]
+) -> Weights:
+    """Returns the weights of a model. `tables` are its positional embeddings, each (n, C), by the
+    entry of the plan that says where they are.
 
     Raises CheckpointError if a tensor is missing or has another shape than `config` says.
     """
-    reader = _Reader(config, tensors)
+    reader = Reader(config, tensors)
     layers = [reader.layer(f"blocks.{layer}.") for layer in range(config.n_layer)]
     head = "token_embedding" if config.tie_embeddings else "head"
-    vocab_size = len(tables[0])
+    tokens = reader.tensor("token_embedding.weight", vocab_size, config.n_embd)
     parts = {
         LAYERS: np.concatenate([part.ravel() for layer in layers for part in layer.values()]),
         FINAL_NORM: reader.norm("norm", config.n_embd),
         HEAD: reader.matrix(head, vocab_size, config.n_embd, "head"),
     }
-    embeddings = np.concatenate(tables, dtype=np.float32).ravel()
     plan = np.zeros(PLAN_SIZE, np.int64)
-    values = [embeddings]
-    _place(plan, parts, len(embeddings))
+    row = vocab_size
+    for entry, table in tables.items():
+        plan[entry] = row
+        row += len(table)
+    _place(plan, parts, row * config.n_embd)
     plan[LAYER_SIZE] = _place(plan, layers[0], 0)
-    values += parts.values()
+    embeddings = [table.ravel() for table in (tokens, *tables.values())]
     sizes = {
         N_EMBD: config.n_embd,
         N_HEAD: config.n_head,
@@ -130,7 +144,8 @@ def lay_out(config: ModelConfig, tensors: Tensors, tables: list[Floats]) -> Weig
     }
     for entry, size in sizes.items():
         plan[entry] = size
-    return Weights(plan, np.concatenate(values))
+    values = np.concatenate([*embeddings, *parts.values()], dtype=np.float32)
+    return Weights(plan, values)
 
 
 def _place(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> int:
@@ -142,7 +157,7 @@ def _place(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> in
     return offset
 
 
-class _Reader:
+class Reader:
     """Takes the tensors of a model by name and checks their shapes."""
 
     def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
@@ -152,7 +167,7 @@ class _Reader:
         tensor = self._tensors.get(name)
         if tensor is None:
             raise CheckpointError(f"tensor {name!r} is missing")
-        if shape and tensor.shape != shape:
+        if tensor.shape != shape:
             raise CheckpointError(f"tensor {name!r} is {tensor.shape}, the config says {shape}")
         return tensor
 
@@ -183,7 +198,5 @@ class _Reader:
         bias = np.zeros(padded(n_out), np.float32)
         if f"{bias_of or name}.bias" in self._tensors:
             bias[:n_out] = self.tensor(f"{bias_of or name}.bias", n_out)
-        matrix = self.tensor(f"{name}.weight")[:n_out]
-        if matrix.shape != (n_out, n_in):
-            raise CheckpointError(f"tensor '{name}.weight' is not {(n_out, n_in)}")
+        matrix = self.tensor(f"{name}.weight", n_out, n_in)
         return np.concatenate((bias, panels(matrix).ravel()))

@@ -404,7 +404,7 @@ def test_loading_calls_no_unpickler(tiny_folder: Path, monkeypatch: pytest.Monke
     assert Checkpoint.load(tiny_folder).name == "tiny"
 
 
-@pytest.mark.parametrize("step", ["save_file", "sha256", "write_json", "model_card"])
+@pytest.mark.parametrize("step", ["_save_tensors", "sha256", "write_json", "model_card"])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_save_that_fails_leaves_the_old_checkpoint_and_nothing_else(
     tiny_copy: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]

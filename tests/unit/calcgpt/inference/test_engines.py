@@ -13,9 +13,10 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.inference import engines
+from calcgpt.inference import onnx_engine
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.native import machine_code
 
 PROBLEMS = [
     "$(0000000012+0000000034)=",
@@ -44,7 +45,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every model is exported as the graph of `tiny`, which takes no time."""
     proto = onnx.load_from_string(tiny_graph)
-    monkeypatch.setattr(engines, "to_onnx", lambda model: proto)
+    monkeypatch.setattr(onnx_engine, "to_onnx", lambda model: proto)
+
+
+@pytest.fixture
+def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)  # importing it raises
+    machine_code.forward.cache_clear()
 
 
 @pytest.mark.parametrize("engine", [AUTO, *ENGINES])
@@ -53,12 +60,12 @@ def test_all_engines_write_the_same_alone_and_in_a_batch(engine: str, tiny: Chec
     expected = texts(tiny.model, tiny, PROBLEMS)
     assert len(set(expected)) > 1
     name, decoder = load_decoder(tiny, engine)
-    assert name == ("onnxruntime" if engine == AUTO else engine)
+    assert name == ("native" if engine == AUTO else engine)
     assert texts(decoder, tiny, PROBLEMS) == expected
     assert [texts(decoder, tiny, [problem])[0] for problem in PROBLEMS] == expected
 
 
-@pytest.mark.usefixtures("exporter")
+@pytest.mark.usefixtures("exporter", "without_numba")
 def test_a_graph_with_other_logits_is_neither_used_nor_cached(
     variant: Callable[..., Checkpoint], folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -66,7 +73,8 @@ def test_a_graph_with_other_logits_is_neither_used_nor_cached(
     with pytest.raises(UserError, match="onnxruntime's logits differ"):
         load_decoder(changed, "onnxruntime")
     assert load_decoder(changed) == ("torch", changed.model)
-    assert "tiny decodes with torch, which is slower: model.onnx: onnxruntime's log" in caplog.text
+    assert "tiny decodes with torch, which is slower: " in caplog.text
+    assert "; model.onnx: onnxruntime's log" in caplog.text
     assert not folder.exists()
 
 
@@ -92,15 +100,23 @@ def test_a_model_that_onnx_cannot_express_is_decoded_by_torch(
     assert not folder.exists()
 
 
-@pytest.mark.usefixtures("folder")
-def test_without_onnxruntime_torch_decodes(
+@pytest.mark.usefixtures("folder", "without_numba")
+def test_without_numba_and_onnxruntime_torch_decodes(
     tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # importing it raises
     assert load_decoder(tiny) == ("torch", tiny.model)
+    assert "pip install 'calcgpt[native]'; " in caplog.text
     assert "pip install 'calcgpt[onnx]'" in caplog.text
+    with pytest.raises(UserError, match=r"needs numba: pip install 'calcgpt\[native\]'"):
+        load_decoder(tiny, "native")
     with pytest.raises(UserError, match=r"needs onnxruntime: pip install 'calcgpt\[onnx\]'"):
         load_decoder(tiny, "onnxruntime")
+
+
+@pytest.mark.usefixtures("exporter", "without_numba")
+def test_without_numba_onnxruntime_decodes(tiny: Checkpoint) -> None:
+    assert load_decoder(tiny)[0] == "onnxruntime"
 
 
 def test_an_unknown_engine_lists_the_valid_names(tiny: Checkpoint) -> None:

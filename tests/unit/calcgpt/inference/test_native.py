@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.errors import CheckpointError, ConfigError, UserError
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.inference.generate import Sampling, generate
-from calcgpt.inference.native import machine_code
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.native.weights import ACTIVATIONS
 from calcgpt.model.gpt import GPT
@@ -69,10 +67,11 @@ def sizes(variant: str) -> dict[str, Any]:
 
 
 def native(model: GPT) -> NativeDecoder:
-    return NativeDecoder(model.config, {k: v.numpy() for k, v in model.state_dict().items()})
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    return NativeDecoder(model.config, VOCAB, tensors)
 
 
-def tokens_for(model: GPT, batch: int, length: int) -> np.ndarray:
+def tokens_for(model: GPT, batch: int, length: int) -> Any:
     tokens = np.random.default_rng(0).integers(0, VOCAB, (batch, length))
     if model.config.position == "coordinates":  # lines of the notation, then anything
         for row in range(0, batch, 2):
@@ -138,7 +137,7 @@ def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:
 )
 def test_other_models_are_refused_with_an_engine_to_take(change: dict[str, Any], what: str) -> None:
     with pytest.raises(ConfigError, match=f"does not cover {what}: take 'torch'"):
-        NativeDecoder(ModelConfig(**change), {})
+        NativeDecoder(ModelConfig(**change), VOCAB, {})
 
 
 def test_tensors_that_do_not_fit_are_refused() -> None:
@@ -150,17 +149,17 @@ def test_tensors_that_do_not_fit_are_refused() -> None:
         {**tensors, name: tensors[name][1:]},
     ):
         with pytest.raises(CheckpointError, match=name):
-            NativeDecoder(model.config, damaged)
+            NativeDecoder(model.config, VOCAB, damaged)
+
+
+@pytest.mark.parametrize("token", [-1, VOCAB])
+def test_ids_that_no_token_has_are_refused(token: int) -> None:
+    decoder = native(model_of("llama"))
+    with pytest.raises(ValueError, match="token ids must be from 0 to 34"):
+        decoder(np.array([[1, token]]), decoder.new_array_cache(1, 2))
 
 
 def test_more_tokens_than_the_context_holds_are_refused() -> None:
     decoder = native(model_of("llama"))
     with pytest.raises(ValueError, match="81 tokens do not fit in 80"):
         decoder(np.zeros((1, 81), np.int64), decoder.new_array_cache(1, 81))
-
-
-def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)  # importing it raises
-    machine_code.forward.cache_clear()
-    with pytest.raises(UserError, match=r"needs numba: pip install 'calcgpt\[native\]'"):
-        native(model_of("llama"))

@@ -18,10 +18,10 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference import engines
+from calcgpt.inference import onnx_engine
 from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
-from calcgpt.inference.engines import PACKAGE, OnnxDecoder, cached_graph, graph_key
 from calcgpt.inference.generate import Sampling, generate
+from calcgpt.inference.onnx_engine import PACKAGE, OnnxDecoder, cached_graph, graph_key
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
@@ -67,7 +67,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -> CountingExporter:
     counting = CountingExporter(onnx.load_from_string(tiny_graph))
-    monkeypatch.setattr(engines, "to_onnx", counting)
+    monkeypatch.setattr(onnx_engine, "to_onnx", counting)
     return counting
 
 
