@@ -9,15 +9,20 @@ draws them. All are different. Answers are those of greedy decoding. For each se
 share of exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the
 most confident wrong answer.
 
+`--compare` scores each set twice in the same process: by one pass, and by decoding every answer. It
+says how often the two differ (never, they should), and the ratio of their speeds.
+
 `--workers` processes share the work. With `--shards`, the same command continues after an
 interruption. `calcgpt coverage --scored FILE` shows the exactness by class of problems.
 """
 
 import argparse
+import statistics
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +174,33 @@ def score_set(
     return result | {"problems_per_second": round(done / seconds, 1)}
 
 
+def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, Any]:
+    """Scores a set by one pass and by decoding everything, shard by shard in turns. Returns how
+    often they differ, and how much faster one pass is."""
+    ways = {"one pass": scoring, "plain": replace(scoring, plain=True)}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    n_different, largest = 0, 0.0
+    with tqdm(total=len(problems), desc=f"{name}, both ways", disable=None) as bar:
+        for shard in shards_of(problems):
+            answers = []
+            for way, score in ways.items():
+                start = time.process_time()
+                answers.append(score(shard))
+                seconds[way].append(time.process_time() - start)
+            for one, other in zip(*answers, strict=True):
+                n_different += one.output != other.output
+                largest = max(largest, abs(one.confidence.whole - other.confidence.whole))
+            bar.update(len(shard))
+    ratios = [slow / fast for fast, slow in zip(*seconds.values(), strict=True)]
+    return {
+        "n": len(problems),
+        "different": n_different,
+        "largest_difference_of_confidence": largest,
+        "cpu_seconds": {way: round(sum(times), 1) for way, times in seconds.items()},
+        "ratio": round(statistics.median(ratios), 2),
+    }
+
+
 def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
@@ -179,16 +211,16 @@ def main() -> None:
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--plain", action="store_true", help="decode every answer")
+    options.add_argument("--compare", action="store_true", help="one pass with plain decoding")
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
-    if data is None:
-        sys.exit(f"checkpoint {arguments.checkpoint!r} has no problems in its recipe")
-    form = data.format.removeprefix("loose-")
+    form = data.format.removeprefix("loose-") if data else "direct"
+    digits = data.digits if data else None
     threads = None if arguments.workers is None else 1
-    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, data.digits, threads)
+    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, digits, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     if arguments.scored:
@@ -196,7 +228,11 @@ def main() -> None:
     results: dict[str, Any] = {}
     for name, count in sets.items():
         problems = problems_of(name, int(count or arguments.n), arguments.seed)
-        problems = problems.take(np.flatnonzero(line_format(form, data.digits).fits(problems)))
+        problems = problems.take(np.flatnonzero(line_format(form, digits).fits(problems)))
+        if arguments.compare:
+            results[name] = compare(scoring, name, problems)
+            print(name, results[name])
+            continue
         results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
@@ -205,6 +241,9 @@ def main() -> None:
         "environment": environment(torch.device("cpu")),
         "results": results,
     }
+    write(arguments.json, record)
+    if arguments.compare:
+        return
     rows = [
         {"distribution": name, "operation": operation, **row}
         for name, result in results.items()
@@ -212,7 +251,6 @@ def main() -> None:
     ]
     columns = ("distribution", "operation", "n", "wrong", "exact_match", "interval")
     print(text_table(columns, [[_short(row[column]) for column in columns] for row in rows]))
-    write(arguments.json, record)
 
 
 if __name__ == "__main__":

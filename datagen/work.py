@@ -4,9 +4,18 @@
 
 The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`) what is written
 there. docs/SCRATCHPAD.md spells out a line for each operation.
+
+Most lines have a layout of their own, so a call of a rule writes one place of many lines, whatever
+their layouts.
+
+Shapes: n lines, W characters of the longest, K slots of all lines' works, m of those that one call
+writes, D digits of the longest result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,65 +28,10 @@ from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape
 from datagen.splits import next_words, problem_hashes
 
 ALPHABET = "".join(sorted(set(notation.ALPHABET) | set(";|:")))
+CHARACTERS = 2**18  # of lines that are written together: these take some 40 MB
 
-
-def work_matrix(
-    plan: Layout, prompts: NDArray[np.uint8], second: NDArray[np.bool_] | None = None
-) -> NDArray[np.uint8]:
-    """Returns prompts and works of one layout, (n, T), from the prompts, (n, prompt_length).
-
-    `second`, (n, rows of a quotient), says which quotient digits are the second nearest.
-    """
-    text = np.zeros((len(plan.slots) + 1, len(prompts)), np.uint8)  # the last: what NOWHERE reads
-    text[: plan.prompt_length] = prompts.T
-    row = 0
-    for position in range(plan.prompt_length, len(plan.slots)):
-        slot = plan.slots[position]
-        sources = [text[source] for source in slot.sources]
-        text[position] = RULES[slot.kind](*sources)
-        if slot.kind is Kind.QUOTIENT_DIGIT:
-            if second is not None:
-                other = second_quotient_digit(*sources)
-                text[position] = np.where(second[:, row], other, text[position])
-            row += 1
-    return text[:-1].T
-
-
-def n_quotient_digits(plan: Layout) -> int:
-    """Returns how many quotient digits a layout has."""
-    return sum(slot.kind is Kind.QUOTIENT_DIGIT for slot in plan.slots)
-
-
-def answer_matrix(plan: Layout, works: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns the answer fields that works stand for, with the closing `$`, from `work_matrix`.
-
-    In the matrix, (n, any number), 0 means that nothing is written.
-    """
-    n, zero = len(works), ord("0")
-    if plan.sign == NOWHERE:
-        field = "nan".ljust(WIDTH, "0") + "$"
-        return np.tile(np.frombuffer(field.encode(), np.uint8), (n, 1))
-    places = plan.result_places
-    count = max(len(plan.result), places + 1)
-    digits = np.full((n, count), zero, np.uint8)
-    digits[:, : len(plan.result)] = works[:, plan.result]
-    index = np.arange(count)
-    is_digit = digits != zero
-    # Written are all from the lowest that is not 0, or the first decimal place, to the highest that
-    # is not 0, or the units.
-    last_place = np.where(is_digit.any(axis=1), is_digit.argmax(axis=1), count)
-    last_place = np.minimum(last_place, max(places - 1, 0))[:, None]
-    top = np.maximum(count - 1 - is_digit[:, ::-1].argmax(axis=1), places)[:, None]
-    top = np.where(is_digit.any(axis=1, keepdims=True), top, places)
-    digits *= (index >= last_place) & (index <= top)
-    minus = np.where(works[:, [plan.sign]] == ord("-"), ord("-"), 0).astype(np.uint8)
-    parts = [digits[:, :places], digits[:, places:], minus]
-    if places:
-        parts.insert(1, np.full((n, 1), ord("."), np.uint8))
-    length = sum(np.count_nonzero(part, axis=1) for part in parts)
-    padding = np.arange(WIDTH) < WIDTH - np.reshape(length, (n, 1))
-    end = np.full((n, 1), ord("$"), np.uint8)
-    return np.concatenate((*parts, padding * np.uint8(zero), end), axis=1)
+Ints = NDArray[np.int64]
+Characters = NDArray[np.uint8]
 
 
 def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
@@ -98,22 +52,114 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
     `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError for what
     is not a prompt.
     """
-    by_shape: dict[Shape, list[int]] = {}
-    for i, prompt in enumerate(prompts):
-        shape = shape_of(prompt.decode())
-        if shape is None:
-            raise ValueError(f"not a prompt: {prompt!r:.80}")
-        by_shape.setdefault(shape, []).append(i)
+    shapes = [_shape(prompt) for prompt in prompts]
     lines = [b""] * len(prompts)
-    for shape, rows in by_shape.items():
-        plan = layout(shape)
-        text = np.frombuffer(b"".join(prompts[i] for i in rows), np.uint8)
-        second = None
-        if choices is not None:
-            second = second_digits(choices[rows], n_quotient_digits(plan))
-        for i, line in zip(rows, complete(plan, text.reshape(len(rows), -1), second), strict=True):
-            lines[i] = line
+    for rows in _of_like_length([len(layout(shape).slots) for shape in shapes]):
+        words = None if choices is None else choices[rows]
+        part = _complete([prompts[row] for row in rows], [shapes[row] for row in rows], words)
+        for row, line in zip(rows, part, strict=True):
+            lines[row] = line
     return lines
+
+
+def _shape(prompt: bytes) -> Shape:
+    shape = shape_of(prompt.decode())
+    if shape is None:
+        raise ValueError(f"not a prompt: {prompt!r:.80}")
+    return shape
+
+
+def _of_like_length(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Yields the rows of lines that are written together."""
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if rows and (len(rows) + 1) * lengths[row] > CHARACTERS:  # the last is the longest
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Slots:
+    """The slots of a layout's work, in arrays (k,). `sources` are those of all, one after another;
+    `ordinals` count the quotient digits up to a slot."""
+
+    positions: Ints
+    kinds: Ints
+    counts: Ints  # of sources
+    sources: Ints
+    ordinals: Ints
+
+
+@lru_cache(maxsize=1_000)
+def _slots(shape: Shape) -> _Slots:
+    plan = layout(shape)
+    slots = plan.slots[plan.prompt_length :]
+    kinds = np.array([slot.kind for slot in slots], np.int64)
+    return _Slots(
+        positions=np.arange(plan.prompt_length, len(plan.slots)),
+        kinds=kinds,
+        counts=np.array([len(slot.sources) for slot in slots], np.int64),
+        sources=np.array(list(chain.from_iterable(slot.sources for slot in slots)), np.int64),
+        ordinals=np.cumsum(kinds == Kind.QUOTIENT_DIGIT) - 1,
+    )
+
+
+def _complete(
+    prompts: Sequence[bytes], shapes: Sequence[Shape], choices: NDArray[np.uint64] | None
+) -> list[bytes]:
+    """Returns the lines of some prompts; see `render`."""
+    plans = [layout(shape) for shape in shapes]
+    text = np.zeros((len(plans), max(len(plan.slots) for plan in plans) + 1), np.uint8)
+    for row, prompt in enumerate(prompts):
+        text[row, : len(prompt)] = np.frombuffer(prompt, np.uint8)
+    _write_works(text, [_slots(shape) for shape in shapes], choices)
+    answers = _answers(text, plans)
+    return [
+        text[row, : len(plan.slots)].tobytes() + answer
+        for row, (plan, answer) in enumerate(zip(plans, answers, strict=True))
+    ]
+
+
+def _write_works(
+    text: Characters, slots: Sequence[_Slots], choices: NDArray[np.uint64] | None
+) -> None:
+    """Writes the works behind the prompts, in place. text: (n, W), of which the last column is what
+    NOWHERE reads."""
+    width = text.shape[1]
+    lines = np.repeat(np.arange(len(slots)), [len(part.kinds) for part in slots])  # (K,)
+    positions = np.concatenate([part.positions for part in slots])
+    kinds = np.concatenate([part.kinds for part in slots])
+    counts = np.concatenate([part.counts for part in slots])
+    # In `flat`, all lines stand one after another.
+    flat, targets = text.reshape(-1), lines * width + positions
+    sources = np.concatenate([part.sources for part in slots]) % width
+    sources += np.repeat(lines * width, counts)
+    first = np.cumsum(counts) - counts  # of a slot's sources
+    if choices is not None:
+        ordinals = np.concatenate([part.ordinals for part in slots])
+        second = second_digits(choices, int(ordinals.max(initial=-1)) + 1)
+    # No slot reads what comes after it, so that one position follows the other. One call writes all
+    # slots of a position that have one rule and equally many sources.
+    keys = (positions * len(Kind) + kinds) * width + counts
+    order = np.argsort(keys, kind="stable")
+    bounds = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
+    for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        group = order[start:end]  # (m,)
+        kind, count = Kind(int(kinds[group[0]])), int(counts[group[0]])
+        read = flat[sources[first[group] + np.arange(count)[:, None]]]  # (count, m)
+        written = RULES[kind](*read)
+        if kind is Kind.QUOTIENT_DIGIT and choices is not None:
+            is_second = second[lines[group], ordinals[group]]
+            written = np.where(is_second, second_quotient_digit(*read), written)
+        flat[targets[group]] = written
+
+
+def n_quotient_digits(plan: Layout) -> int:
+    """Returns how many quotient digits a layout has."""
+    return sum(slot.kind is Kind.QUOTIENT_DIGIT for slot in plan.slots)
 
 
 def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
@@ -128,12 +174,49 @@ def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
     return second
 
 
-def complete(
-    plan: Layout, prompts: NDArray[np.uint8], second: NDArray[np.bool_] | None = None
-) -> list[bytes]:
-    """Returns whole lines, without newlines, of prompts of one layout; see `work_matrix`."""
-    works = work_matrix(plan, prompts, second)
-    text = np.concatenate((works, answer_matrix(plan, works)), axis=1)
-    ends = np.count_nonzero(text, axis=1).cumsum().tolist()
-    flat = text[text != 0].tobytes()
-    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+def _answers(text: Characters, plans: Sequence[Layout]) -> list[bytes]:
+    """Returns the answer fields that works stand for, with the closing `$`."""
+    answers = ["nan".ljust(WIDTH, "0").encode() + b"$"] * len(plans)
+    by_places: dict[int, list[int]] = {}
+    for row, plan in enumerate(plans):
+        if plan.sign != NOWHERE:
+            by_places.setdefault(plan.result_places, []).append(row)
+    for places, rows in by_places.items():
+        results = [plans[row].result for row in rows]
+        count = max(places + 1, *map(len, results))
+        index = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
+        row_numbers = np.array(rows)
+        digits = np.where(index == NOWHERE, ord("0"), text[row_numbers[:, None], index])
+        signs = text[row_numbers, [plans[row].sign for row in rows]]
+        fields = _answer_fields(digits, signs, places)
+        ends = np.count_nonzero(fields, axis=1).cumsum().tolist()
+        flat = fields[fields != 0].tobytes()
+        for row, start, end in zip(rows, [0, *ends], ends, strict=False):
+            answers[row] = flat[start:end]
+    return answers
+
+
+def _answer_fields(digits: Characters, signs: Characters, places: int) -> Characters:
+    """Returns answer fields in a matrix, (n, any number), in which 0 means that nothing is written.
+
+    digits: (n, D), results from the lowest digit on, of which `places` are decimals; signs: (n,).
+    """
+    n, count, zero = *digits.shape, ord("0")
+    index = np.arange(count)
+    is_digit = digits != zero
+    # Written are all from the lowest that is not 0, or the first decimal place, to the highest that
+    # is not 0, or the units.
+    last_place = np.where(is_digit.any(axis=1), is_digit.argmax(axis=1), count)
+    last_place = np.minimum(last_place, max(places - 1, 0))[:, None]
+    top = np.maximum(count - 1 - is_digit[:, ::-1].argmax(axis=1), places)[:, None]
+    top = np.where(is_digit.any(axis=1, keepdims=True), top, places)
+    digits = digits * ((index >= last_place) & (index <= top))
+    minus = np.where(signs == ord("-"), signs, 0)[:, None]
+    parts = [digits[:, :places], digits[:, places:], minus]
+    if places:
+        parts.insert(1, np.full((n, 1), ord("."), np.uint8))
+    length = sum(np.count_nonzero(part, axis=1) for part in parts)
+    padding = np.arange(WIDTH) < WIDTH - np.reshape(length, (n, 1))
+    end = np.full((n, 1), ord("$"), np.uint8)
+    fields = np.concatenate((*parts, padding * np.uint8(zero), end), axis=1)
+    return fields.astype(np.uint8)
