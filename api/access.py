@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
-from limits import parse_many
+from limits import RateLimitItem, parse_many
 from limits.aio.storage import Storage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import ConfigurationError
@@ -26,6 +26,7 @@ from calcgpt.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
+WRONG_KEYS = "60/minute"  # from one address
 CHARGE = "charge"  # the key of the function, in the state of a request
 
 
@@ -36,7 +37,8 @@ def is_api(scope: Scope) -> bool:
 
 
 class ApiKeys:
-    """Answers 401 to requests under /v1/ without a valid key.
+    """Answers 401 to requests under /v1/ without a valid key, and 429 to those with any key from an
+    address that has sent too many wrong ones.
 
     OPTIONS needs no key, because browsers send none with it. Inner middleware finds the name of the
     key's owner in `scope["state"]["api_client"]`.
@@ -46,12 +48,18 @@ class ApiKeys:
         self._app = app
         # All digests have the same length, so the time to compare them says nothing about the keys.
         self._digests = [sha256(key.encode()) for key in keys]
+        self._wrong = Limiter(WRONG_KEYS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client = self._client(_keys_of(Headers(scope=scope)))
+        keys, address = _keys_of(Headers(scope=scope)), _client(scope)
+        if keys and (seconds := await self._wrong.seconds_left(address)):
+            return await _too_many("wrong keys", seconds).response()(scope, receive, send)
+        client = self._client(keys)
         if client is None:
+            if keys:
+                await self._wrong.seconds_to_wait(address)
             refusal = ProblemError(
                 401,
                 "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`",
@@ -111,6 +119,8 @@ class Limiter:
             self._rates = parse_many(rate)
         except ValueError as error:
             raise ConfigError(f"rate limit: {error}") from None
+        if any(rate.amount < 1 for rate in self._rates):
+            raise ConfigError(f"rate limit: {rate!r} allows nothing")
         self._windows = SlidingWindowCounterRateLimiter(_open(storage))
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf
@@ -136,15 +146,25 @@ class Limiter:
                 )
             return 0
 
+    async def seconds_left(self, client: str) -> int:
+        """Returns what `seconds_to_wait` would, and counts nothing. For a storage in memory."""
+        for rate in self._rates:
+            if not await self._windows.test(rate, client):
+                return await self._seconds_until_reset(rate, client)
+        return 0
+
     def _is_suspended(self) -> bool:
         return time.monotonic() < self._failed_at + self._retry_after
 
     async def _count(self, client: str, cost: int) -> int:
         for rate in self._rates:
             if not await self._windows.hit(rate, client, cost=cost):
-                stats = await self._windows.get_window_stats(rate, client)
-                return max(1, math.ceil(stats.reset_time - time.time()))
+                return await self._seconds_until_reset(rate, client)
         return 0
+
+    async def _seconds_until_reset(self, rate: RateLimitItem, client: str) -> int:
+        stats = await self._windows.get_window_stats(rate, client)
+        return max(1, math.ceil(stats.reset_time - time.time()))
 
 
 class RateLimit:
@@ -174,12 +194,16 @@ class RateLimit:
         """Counts operations. Raises ProblemError (429) if these are too many."""
         if seconds := await self._limiter.seconds_to_wait(client, cost):
             self._sheds.inc()
-            raise ProblemError(
-                429,
-                f"too many requests or operations; try again in {seconds} s",
-                kind="rate-limited",
-                headers={"Retry-After": str(seconds)},
-            )
+            raise _too_many("requests or operations", seconds)
+
+
+def _too_many(what: str, seconds: int) -> ProblemError:
+    return ProblemError(
+        429,
+        f"too many {what}; try again in {seconds} s",
+        kind="rate-limited",
+        headers={"Retry-After": str(seconds)},
+    )
 
 
 async def charge_for(scope: Scope, n_operations: int) -> None:

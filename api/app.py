@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect
 
 from api import calculate, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
-from api.middleware import BodyLimit, RequestLog, SecurityHeaders
+from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, responses
 from api.schemas import ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
@@ -185,6 +185,7 @@ def _add_pages(app: FastAPI) -> None:
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
+    app.add_middleware(HeadAsGet)
     if settings.rate_limit:
         limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
         app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)

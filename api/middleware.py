@@ -236,6 +236,29 @@ async def _discard(receive: Receive) -> None:
             return
 
 
+class HeadAsGet:
+    """Answers HEAD as GET, without the body.
+
+    The method is HEAD again when the response starts, for the log and for the server.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            return await self._app(scope, receive, send)
+
+        async def send_without_body(message: Message) -> None:
+            scope["method"] = "HEAD"
+            if message["type"] == "http.response.body":
+                message = {**message, "body": b""}
+            await send(message)
+
+        scope["method"] = "GET"
+        await self._app(scope, receive, send_without_body)
+
+
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {

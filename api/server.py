@@ -8,12 +8,14 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from itertools import chain
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from api.app import create_app, prepare
 from api.protocol import BoundedProtocol
@@ -23,6 +25,9 @@ from calcgpt.errors import UserError
 from datagen.workers import end_with_parent
 
 log = logging.getLogger(__name__)
+
+MAX_FAILED_WORKERS = 5
+MAX_RETRY_SECONDS = 60.0
 
 
 def run(settings: Settings) -> None:
@@ -95,14 +100,55 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         )
         # Not with uvicorn's `fd`: it would make a Unix socket of it, so that asyncio knew no client
         # addresses and did not set TCP_NODELAY.
-        Supervisor(config, sockets=[listener]).run()
+        supervisor = Supervisor(config, sockets=[listener])
+        supervisor.run()
+    if supervisor.error:
+        raise supervisor.error
 
 
 class Supervisor(Multiprocess):
-    """Closes its listening socket before it ends the workers.
+    """Replaces workers that die, later and later if they cannot start.
 
-    While that socket is open, the system accepts connections that no worker will serve.
+    Closes its listening socket before it ends the workers: while that is open, the system accepts
+    connections that no worker will serve.
     """
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.error: UserError | None = None  # why it ended by itself
+        self._served: set[Process] = set()
+        self._ended: set[Process] = set()
+        self._n_failed = 0  # workers in a row that ended before they served
+        self._retry_at = 0.0
+
+    def keep_subprocess_alive(self) -> None:
+        """Replaces dead workers. Ends if none is left and several in a row could not start."""
+        for worker in self.processes:
+            if worker in self._ended:
+                continue
+            if not worker.is_alive(timeout=self.config.timeout_worker_healthcheck):
+                self._bury(worker)
+            elif worker not in self._served and worker.is_ready(timeout=1):
+                self._served.add(worker)
+                self._n_failed = 0
+        if self._n_failed >= MAX_FAILED_WORKERS and self._ended.issuperset(self.processes):
+            self.error = UserError(f"{self._n_failed} workers in a row could not start")
+            self.should_exit.set()
+        elif time.monotonic() >= self._retry_at:
+            for index, worker in enumerate(self.processes):
+                if worker in self._ended:
+                    self.processes[index] = Process(self.config, self.sockets)
+                    self.processes[index].start()
+            self._ended.clear()
+
+    def _bury(self, worker: Process) -> None:
+        worker.kill()  # it may only hang
+        worker.join()
+        self._ended.add(worker)
+        if worker not in self._served:
+            self._n_failed += 1
+            self._retry_at = time.monotonic() + min(2.0**self._n_failed / 4, MAX_RETRY_SECONDS)
+        self._served.discard(worker)
 
     def terminate_all(self) -> None:
         for listener in self.sockets:

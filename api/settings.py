@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from ipaddress import ip_network
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import urlsplit
 
 import click
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
@@ -20,7 +24,9 @@ class Settings(BaseSettings):
     The descriptions are the help texts of `calcgpt serve --help`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, hide_input_in_errors=True, allow_inf_nan=False
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any free one.")
@@ -31,7 +37,10 @@ class Settings(BaseSettings):
         "auto",
         description="What runs the models: native, onnxruntime, torch, or auto (the fastest).",
     )
-    threads: int = Field(1, ge=1, description="CPU threads for the models, in each process.")
+    threads: int = Field(
+        1, ge=1, le=1024, description="CPU threads for the models, in each process."
+    )
+    force_threads: bool = Field(False, description="Allow more threads than there are cores.")
 
     max_batch: int = Field(32, ge=1, description="Most problems in one forward pass.")
     max_groups: int = Field(2, ge=1, description="Most batches that are decoded in turns.")
@@ -79,12 +88,50 @@ class Settings(BaseSettings):
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        return [part.strip() for part in value.split(",") if part.strip()]
+        parts = [part.strip() for part in value.split(",") if part.strip()]
+        if value and not parts:  # it would be as if none were set, and everybody could come in
+            raise ValueError("only separators; leave it out if there are none")
+        return parts
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        for origin in origins:
+            if origin != "*" and not is_origin(origin):
+                raise ValueError(f"{origin!r} is not an origin, such as https://example.org")
+        return origins
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: str) -> str:
+        for proxy in filter(None, map(str.strip, proxies.split(","))):
+            try:
+                if proxy != "*":
+                    ip_network(proxy, strict=False)
+            except ValueError:
+                raise ValueError(f"{proxy!r} is not an address, a network or *") from None
+        return proxies
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Settings:
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
+        if self.threads > n_cores() and not self.force_threads:
+            raise ValueError(
+                f"{self.threads} threads are more than the {n_cores()} cores; "
+                "--force-threads allows that"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_rate(self) -> Settings:
+        if self.rate_limit is not None:
+            from api.access import Limiter  # takes a while to import
+
+            try:
+                Limiter(self.rate_limit)  # the storage may need a library of another machine
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
         return self
 
     def masked(self) -> dict[str, Any]:
@@ -102,6 +149,24 @@ class Settings(BaseSettings):
             for name, value in values.items()
             if value is not None
         }
+
+
+def n_cores() -> int:
+    """Returns how many CPU cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def is_origin(text: str) -> bool:
+    """Returns whether this is a web origin: a scheme, a host, and perhaps a port."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises ValueError if it is not a port
+    except ValueError:
+        return False
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    return is_web and text == f"{parts.scheme}://{parts.netloc}"
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:

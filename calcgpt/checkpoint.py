@@ -46,6 +46,8 @@ SPLITS = {
     "test": "test, greedy",
     "test_sampled": "test, sampled at temperature 1",
 }
+SUFFIX = Path(WEIGHTS).suffix
+HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 ALSO = "also"  # the key of scores on further files, which are named by the user
 
 log = logging.getLogger(__name__)
@@ -358,10 +360,8 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
 
 
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
-    path = folder / METRICS
-    if METRICS in hashes:  # checkpoints of earlier versions have none
-        _check_hash(path, hashes)
-    return read_json(path, CheckpointError)
+    # Checkpoints of earlier versions have no hash of it.
+    return read_json(folder / METRICS, CheckpointError, hashes.get(METRICS))
 
 
 def _check_finite(tensors: dict[str, torch.Tensor], path: Path) -> None:
@@ -393,8 +393,8 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise CheckpointError(f"{path}: 'sha256' is missing")
     if hashes.get(CONFIG) != _config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
-    if unknown := [name for name in hashes if not (folder / str(name)).is_file()]:
-        raise CheckpointError(f"{folder / unknown[0]}: No such file, but {CONFIG} has its SHA-256")
+    if unknown := [name for name in hashes if name not in HASHED and Path(name).suffix != SUFFIX]:
+        raise CheckpointError(f"{path}: 'sha256' has {unknown[0]!r}, which is no file of ours")
     return content, hashes
 
 

@@ -126,10 +126,16 @@ def read_text(path: Path) -> str:
     return text
 
 
-def read_json(path: Path, error: type[UserError] = DataError) -> dict[str, Any]:
-    """Returns the object in a JSON file. Raises `error`, one line with the file's name."""
+def read_json(
+    path: Path, error: type[UserError] = DataError, digest: str | None = None
+) -> dict[str, Any]:
+    """Returns the object in a JSON file. Raises `error`, one line with the file's name, also if its
+    SHA-256 is another than `digest`."""
     try:
-        text = path.read_text("utf-8")
+        data = path.read_bytes()
+        if digest is not None and hashlib.sha256(data).hexdigest() != digest:
+            raise error(f"{path}: content differs from its SHA-256")
+        text = data.decode("utf-8")
     except OSError as reason:
         raise error(f"{path}: {reason.strerror}") from None
     except UnicodeDecodeError:

@@ -132,6 +132,18 @@ def test_a_signal_before_it_is_ready_ends_it(workers: int, tiny_copy: Path, tmp_
         process.kill()
 
 
+def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> None:
+    with server(tiny_copy, "--workers", 2) as running:
+        wait_for(lambda: len(ready(running)) == 2)
+        (tiny_copy / "model.safetensors").write_bytes(b"not a model")
+        for worker in ready(running):
+            os.kill(worker, signal.SIGKILL)
+        assert running.process.wait(PATIENCE) == 2
+        assert not listens(*address(running))
+        *_, last = running.log.splitlines()
+    assert re.fullmatch(r"error: \d workers in a row could not start", last)
+
+
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
     with server("steps", "--workers", 2, forked=False) as running:
         wait_for(lambda: len(ready(running)) == 2)

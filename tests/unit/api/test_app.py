@@ -366,6 +366,16 @@ def test_a_wrong_method_is_405_and_names_the_right_one(
     assert response.headers["allow"] == allowed
 
 
+def test_head_is_get_without_the_body(client: TestClient) -> None:
+    for path in ("/healthz", "/", "/v1/models", "/nothing"):
+        with_body, without = client.get(path), client.head(path)
+        assert with_body.content
+        assert (without.status_code, without.content) == (with_body.status_code, b"")
+        assert without.headers["content-length"] == with_body.headers["content-length"]
+    assert client.head("/v1/calculate").status_code == 405
+    assert 'method="HEAD",route="/healthz",status="200"' in client.get("/metrics").text
+
+
 def test_health_and_readiness(client: TestClient) -> None:
     for path in ("/healthz", "/readyz"):
         assert client.get(path).json() == {"status": "ok", "model": "exact"}
@@ -392,6 +402,19 @@ def test_keys_and_rate_limits_apply_when_set() -> None:
             ]
             assert [answer.status_code for answer in answers] == [200, 200, 429]
             assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_wrong_keys_are_limited_and_then_no_key_is_looked_at() -> None:
+    with client_of(calculator_model(), api_keys="right") as client:
+
+        def status(**headers: str) -> int:
+            return client.get("/v1/models", headers=headers).status_code
+
+        guesses = [status(authorization=f"Bearer {n}") for n in range(70)]
+        assert guesses == [401] * 60 + [429] * 10
+        assert status(authorization="Bearer right") == 429
+        assert status() == 401  # no guess
+        assert client.get("/readyz").status_code == 200
 
 
 def test_metrics_count_requests_and_answers() -> None:

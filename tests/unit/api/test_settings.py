@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import click
@@ -64,6 +65,17 @@ def test_secrets_are_not_shown() -> None:
         ({"batch_wait": "soon"}, "--batch-wait: "),
         ({"log_format": "xml"}, "--log-format: "),
         ({"max_items": 1_000}, "max_items must not exceed max_pending"),
+        ({"threads": 1_000}, "1000 threads are more than the "),
+        ({"drain": math.inf}, "--drain: "),
+        ({"api_keys": ",,,"}, "--api-keys: only separators"),
+        ({"api_keys": " "}, "--api-keys: only separators"),
+        ({"trusted_proxies": "127.0.0.1,notanip"}, "--trusted-proxies: 'notanip' is not an addr"),
+        ({"cors_origins": "notaurl"}, "--cors-origins: 'notaurl' is not an origin"),
+        ({"cors_origins": "https://a.example/path"}, "--cors-origins: 'https://a.example/path'"),
+        ({"cors_origins": "https://me@a.example"}, "--cors-origins: 'https://me@a.example'"),
+        ({"cors_origins": "https://a.example:port"}, "--cors-origins: 'https://a.example:port'"),
+        ({"rate_limit": "0/minute"}, "rate limit: '0/minute' allows nothing"),
+        ({"rate_limit": "soon"}, "rate limit: "),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], message: str) -> None:
@@ -71,6 +83,15 @@ def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], mess
         load_settings(flags)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
+
+
+def test_more_threads_than_cores_can_be_forced() -> None:
+    assert load_settings({"threads": 1_000, "force_threads": True}).threads == 1_000
+
+
+def test_proxies_are_addresses_networks_or_everyone() -> None:
+    for proxies in ("*", "10.0.0.0/8, ::1", ""):
+        assert load_settings({"trusted_proxies": proxies}).trusted_proxies == proxies
 
 
 def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
