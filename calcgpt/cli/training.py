@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from calcgpt.cli.options import PATH, data_option, device_option, quiet_option, set_option
+
+if TYPE_CHECKING:
+    from calcgpt.training.trackers import TrackerFactory
 
 
 @click.command()
@@ -68,44 +73,21 @@ def train(
     from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
     from calcgpt.training.distributed import Interrupted, launched_rank
-    from calcgpt.training.train import train as run
 
     main = launched_rank() == 0
     if threads:
         torch.set_num_threads(threads)
     try:
         loaded = load_recipe(recipe, overrides)
-        trackers = []
-        if wandb_project is not None and main:
-            from calcgpt.training.trackers import wandb_tracker
-
-            trackers.append(wandb_tracker(wandb_project))  # raises before any work begins
         options: dict[str, Any] = {
             "resume": resume,
             "force": force,
             "device": device,
             "progress": not quiet,
-            "trackers": trackers,
+            "trackers": _trackers(wandb_project) if main else [],
         }
-        if engine == "ray":
-            from calcgpt.training.ray_launcher import train_on_ray
-
-            last = train_on_ray(
-                loaded,
-                data,
-                out,
-                workers=num_workers or 1,
-                address=ray_address,
-                threads=threads,
-                **options,
-            )
-        elif num_workers or ray_address:
-            raise click.UsageError(
-                "--num-workers and --ray-address are for --engine ray; without it, "
-                "torchrun --nproc-per-node N -m calcgpt train ... starts N processes"
-            )
-        else:
-            last = run(loaded, data, out, **options)
+        run = _trainer(engine, num_workers, ray_address, threads)
+        last = run(loaded, data, out, **options)
     except Interrupted as stop:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it when another process ends
         if main:
@@ -117,6 +99,34 @@ def train(
         raise
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")
+
+
+def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
+    """Returns the trackers that the options ask for. Raises UserError before any work begins."""
+    if wandb_project is None:
+        return []
+    from calcgpt.training.trackers import wandb_tracker
+
+    return [wandb_tracker(wandb_project)]
+
+
+def _trainer(
+    engine: str, num_workers: int | None, ray_address: str | None, threads: int | None
+) -> Callable[..., Path]:
+    """Returns the function that trains with an engine. Raises UsageError for options that are for
+    the other one."""
+    if engine == "ray":
+        from calcgpt.training.ray_launcher import train_on_ray
+
+        return partial(train_on_ray, workers=num_workers or 1, address=ray_address, threads=threads)
+    if num_workers or ray_address:
+        raise click.UsageError(
+            "--num-workers and --ray-address are for --engine ray; without it, "
+            "torchrun --nproc-per-node N -m calcgpt train ... starts N processes"
+        )
+    from calcgpt.training.train import train
+
+    return train
 
 
 @click.command()
