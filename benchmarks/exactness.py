@@ -9,8 +9,8 @@ draws them. All are different. Answers are those of greedy decoding. For each se
 share of exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the
 most confident wrong answer.
 
-`--compare` scores each set twice in the same process: by one pass, and by decoding every answer. It
-says how often the two differ (never, they should), and the ratio of their speeds.
+`--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
+torch. It says how often the two differ (they should never), and the ratio of their speeds.
 
 `--workers` processes share the work. With `--shards`, the same command continues after an
 interruption. `calcgpt coverage --scored FILE` shows the exactness by class of problems.
@@ -177,7 +177,7 @@ def score_set(
 def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, Any]:
     """Scores a set by one pass and by decoding everything, shard by shard in turns. Returns how
     often they differ, and how much faster one pass is."""
-    ways = {"one pass": scoring, "plain": replace(scoring, plain=True)}
+    ways = {"one pass": scoring, "plain": replace(scoring, plain=True, engine="torch")}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     n_different, largest = 0, 0.0
     with tqdm(total=len(problems), desc=f"{name}, both ways", disable=None) as bar:

@@ -23,12 +23,14 @@ from numpy.typing import NDArray
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
-from calcgpt.inference.generate import Decoder, Sampling, generate
+from calcgpt.inference.generate import Decoder, Sampling, generate, in_numpy
 from calcgpt.model.gpt import LanguageModel
 
 BATCH_SIZE = 500  # prompts that are decoded together
 # Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
-TOKENS, TOKENS_OF_CPU = 2**17, 2**12
+TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**10
+# Passes end if, after so many lines, most had to be decoded all the same.
+N_TRIED = 200
 # A place agrees only if its logit is that much above all others. Decoding and one pass add numbers
 # in another order, so that logits differ by about 1e-5. Lines with a closer place are decoded.
 MARGIN = 1e-3
@@ -55,7 +57,7 @@ def answer(
     """Lets the model answer every line.
 
     Greedy answers are read from one pass where that is possible, unless `plain` is set. The others
-    are decoded by `decoder`, which runs the same model; by default by the model itself. At a
+    are decoded. `decoder` computes, which runs the same model; by default the model itself. At a
     temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress` is
     called with numbers of answers. Raises DataError if the tokenizer lacks characters of the
     notation.
@@ -65,12 +67,12 @@ def answer(
     was_training = model.training
     model.eval()
     answers: dict[int, Answer] = {}
+    decoder = model if decoder is None else decoder
     if sampling.temperature == 0 and not plain:
-        for found in _by_one_pass(model, characters, lines):
+        for found in _by_one_pass(decoder, characters, lines):
             answers |= found
             progress(len(found))
     others = [row for row in range(len(lines)) if row not in answers]
-    decoder = model if decoder is None else decoder
     for found in _by_decoding(decoder, characters, lines, others, sampling, batch_size):
         answers |= found
         progress(len(found))
@@ -79,10 +81,10 @@ def answer(
 
 
 def _by_one_pass(
-    model: LanguageModel, tokenizer: CharTokenizer, lines: Sequence[Line]
+    decoder: Decoder, tokenizer: CharTokenizer, lines: Sequence[Line]
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers, by row, that greedy decoding certainly writes as the lines have them."""
-    limit = model.config.block_size + 1  # the last character is never read
+    limit = decoder.config.block_size + 1  # the last character is never read
     known = set(tokenizer.vocabulary)
     rows = [
         row
@@ -95,12 +97,17 @@ def _by_one_pass(
         return
     text = "".join(f"{lines[row].prompt}{lines[row].completion}\n" for row in rows)
     tokens = ProblemLines(text.encode("ascii"), tokenizer)
-    device = next(model.parameters()).device
-    limit = TOKENS_OF_CPU if device.type == "cpu" else TOKENS
+    device, limit = torch.device("cpu"), TOKENS_OF_ENGINE
+    if isinstance(decoder, LanguageModel):
+        device = next(decoder.parameters()).device
+        limit = TOKENS_OF_CPU if device.type == "cpu" else TOKENS
+    n_tried = n_found = 0
     for part in _alike(tokens.lengths, limit):
+        if n_tried >= N_TRIED and n_found < n_tried / 2:
+            return
         inputs, targets = (tensor.to(device) for tensor in tokens.batch(part))
         written = targets != NO_LOSS
-        agrees, probabilities = _agreement(model, inputs, targets, written)
+        agrees, probabilities = _agreement(decoder, inputs, targets, written)
         counts = written.sum(dim=1).tolist()
         columns = (torch.split(column.cpu(), counts) for column in (agrees, probabilities))
         found = {
@@ -108,17 +115,24 @@ def _by_one_pass(
             for index, agrees_N, probs_N in zip(part.tolist(), *columns, strict=True)
             if agrees_N.all()
         }
+        n_tried, n_found = n_tried + len(part), n_found + len(found)
         if found:
             yield found
 
 
 @torch.inference_mode()
 def _agreement(
-    model: LanguageModel, inputs: torch.Tensor, targets: torch.Tensor, written: torch.Tensor
+    decoder: Decoder, inputs: torch.Tensor, targets: torch.Tensor, written: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Returns whether greedy decoding certainly writes the target at each written place, (N,), and
     the probability of the target, (N,). The other arguments are (B, T)."""
-    logits_NV = model(inputs)[written].float()
+    if isinstance(decoder, LanguageModel):
+        logits_BTV = decoder(inputs)
+    else:
+        engine = in_numpy(decoder)
+        cache = engine.new_array_cache(*inputs.shape)
+        logits_BTV = torch.from_numpy(engine(inputs.numpy(), cache, False))
+    logits_NV = logits_BTV[written].float()
     targets_N1 = targets[written][:, None]
     chosen_N1 = logits_NV.gather(1, targets_N1)
     probabilities_N = (chosen_N1 - logits_NV.logsumexp(dim=1, keepdim=True)).exp().squeeze(1)

@@ -116,7 +116,7 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
     ]
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _loaded(
     folder: Path, device: str, engine: str, threads: int | None
 ) -> tuple[Checkpoint, Decoder]:

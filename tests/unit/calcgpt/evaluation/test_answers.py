@@ -14,6 +14,7 @@ from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation import answers as module
 from calcgpt.evaluation.answers import answer
+from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, generate
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
@@ -41,10 +42,11 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("name", "distribution", "noise"), [("steps", "calculator", 0.03), ("scratchpad", "blog", 0.0)]
+    ("name", "distribution", "noise", "engine"),
+    [("steps", "calculator", 0.03, "torch"), ("scratchpad", "blog", 0.0, "native")],
 )
 def test_they_are_those_of_decoding(
-    name: str, distribution: str, noise: float, decoded: list[int]
+    name: str, distribution: str, noise: float, engine: str, decoded: list[int]
 ) -> None:
     checkpoint = Checkpoint.load(resolve(name))
     lines = problem_lines(distribution, name, 16)
@@ -53,7 +55,10 @@ def test_they_are_those_of_decoding(
         for parameter in checkpoint.model.parameters():
             parameter += noise * torch.randn_like(parameter)
     counts: list[int] = []
-    quick = answer(checkpoint.model, checkpoint.tokenizer, lines, progress=counts.append)
+    _, decoder = load_decoder(checkpoint, engine)
+    quick = answer(
+        checkpoint.model, checkpoint.tokenizer, lines, progress=counts.append, decoder=decoder
+    )
     assert sum(counts) == len(lines)
     assert 0 < len(decoded) < 16 if noise else len(decoded) < 4
     plain = answer(checkpoint.model, checkpoint.tokenizer, lines, plain=True)
@@ -86,3 +91,16 @@ def test_where_two_characters_are_equally_probable_decoding_decides(
     one, other = answer(model, tiny.tokenizer, lines)
     assert one == other
     assert len(decoded) == 2
+
+
+def test_a_model_that_is_mostly_wrong_reads_few_lines(
+    tiny: Checkpoint, decoded: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "N_TRIED", 4)
+    monkeypatch.setattr(module, "TOKENS_OF_CPU", 80)  # two lines
+    model, passes = copy.deepcopy(tiny.model), []
+    model.register_forward_hook(lambda module, inputs, output: passes.append(output.shape[1]))
+    lines = problem_lines("blog", "direct", 20)
+    answer(model, tiny.tokenizer, lines)
+    assert len(decoded) == 20
+    assert passes.count(35) == 2
