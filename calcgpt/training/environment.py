@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,13 @@ def record_start(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         command=without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
         versions=versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
-        git=git_state(PACKAGE.parent),
+        git=_first_state(PACKAGE.parent),
         platform=platform.platform(),
         processor=processor(),
         cores=usable_cores(),
         threads=torch.get_num_threads(),
         device=str(device),
-        device_name=torch.cuda.get_device_name(device) if cuda else processor(),
+        device_name=device_name(device),
         processes=n_process,
         precision=precision,
         seed=recipe.train.seed,
@@ -127,6 +128,28 @@ def read_starts(folder: Path) -> list[Start]:
         except ValidationError:
             continue
     return starts
+
+
+def provenance(seed: int, device: torch.device) -> dict[str, Any]:
+    """Returns where a checkpoint comes from: the commit, if the package is in a checkout, the seed
+    and the name of the device."""
+    git = _first_state(PACKAGE.parent)
+    return {
+        **({"commit": git.commit, "dirty": git.dirty} if git else {}),
+        "seed": seed,
+        "device": device_name(device),
+    }
+
+
+@cache
+def _first_state(folder: Path) -> Git | None:
+    """Returns the state of a checkout as it was when this process first asked."""
+    return git_state(folder)
+
+
+def device_name(device: torch.device) -> str:
+    """Returns the name of a GPU, or of the processor."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 
 def git_state(folder: Path) -> Git | None:

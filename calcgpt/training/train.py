@@ -37,7 +37,7 @@ from calcgpt.training.distributed import (
     process_group,
     stop_requests,
 )
-from calcgpt.training.environment import record_start, usable_cores
+from calcgpt.training.environment import provenance, record_start, usable_cores
 from calcgpt.training.feed import Feed
 from calcgpt.training.optim import (
     OPTIMIZERS,
@@ -300,6 +300,7 @@ class Trainer:
             "parameters": self.model.n_parameters(),
             **asdict(self.counters),
             "data_sha256": self.data.fingerprint,
+            "trained": provenance(self.config.seed, self.device),
             **metrics,
         }
         folder = self.folder.step_folder(self.counters.step)

@@ -16,6 +16,7 @@ from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
+from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
@@ -87,6 +88,12 @@ def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> Non
     assert metrics["tokens"] == 60 * 8 * 35
     assert metrics["validation"]["n"] == 20
     assert metrics["data_sha256"] == DataFolder.load(data).fingerprint
+    [start] = read_starts(tmp_path)
+    assert metrics["trained"] == {
+        **(start.git.model_dump() if start.git else {}),
+        "seed": start.seed,
+        "device": start.device_name,
+    }
 
 
 def test_tensorboard_is_written_if_it_is_installed(data: Path, tmp_path: Path) -> None:
