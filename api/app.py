@@ -23,11 +23,11 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
-from api import calculate, completions, problems
+from api import calculate, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
-from api.problems import API_RESPONSES, responses
-from api.schemas import ModelList, Status
+from api.problems import API_RESPONSES
+from api.schemas import ModelList
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
@@ -56,10 +56,6 @@ SWITCH_SECONDS = 0.001
 
 STATIC = Path(__file__).parent / "static"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
-METRICS_EXAMPLE = {
-    "schema": {"type": "string"},
-    "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
-}
 
 
 def prepare(settings: Settings) -> None:
@@ -125,14 +121,15 @@ def create_app(
 
     app.include_router(calculate.router(service))
     app.include_router(completions.router(service))
-    app.include_router(_operator_routes(service))
+    app.include_router(_model_routes(service))
+    app.include_router(health.routes(service))
     _add_pages(app)
     _add_middleware(app, settings, metrics)
     return app
 
 
-def _operator_routes(service: Service) -> APIRouter:
-    """Returns the routes of /healthz, /readyz, /metrics and /v1/models."""
+def _model_routes(service: Service) -> APIRouter:
+    """Returns the route of /v1/models."""
     routes = APIRouter()
 
     @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
@@ -140,28 +137,6 @@ def _operator_routes(service: Service) -> APIRouter:
         """List the models: their names, the problems they can be given, and their scores."""
         default = service.models.default
         return ModelList(data=[model.describe(model is default) for model in service.models])
-
-    @routes.get("/healthz", tags=["operations"])
-    async def healthz() -> Status:
-        """Check that the process is alive."""
-        default = service.models.default
-        return Status(status="ok", model=default.name if default else None)
-
-    @routes.get("/readyz", tags=["operations"], responses=responses(503))
-    async def readyz() -> Status:
-        """Check that the default model is loaded."""
-        return Status(status="ok", model=service.models.find().name)
-
-    @routes.get(
-        "/metrics",
-        tags=["operations"],
-        response_class=Response,
-        responses={200: {"content": {"text/plain": METRICS_EXAMPLE}}},
-    )
-    async def metrics() -> Response:
-        """Return the metrics in Prometheus' text format."""
-        body, media_type = service.metrics.render()
-        return Response(body, media_type=media_type)
 
     return routes
 

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
+from api import health
 from api.app import create_app, prepare
 from api.protocol import BoundedProtocol
 from api.service import LoadedModel, loader
@@ -54,11 +55,21 @@ def worker() -> FastAPI:
     models = loader(settings)()
     try:
         first = next(models)
+        listener = _shared_health_listener(settings)
     except UserError as error:
         log.error("worker %d ends: %s", os.getpid(), error)
         sys.exit(2)
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
-    return create_app(settings, lambda: chain([first], models))
+    app = create_app(settings, lambda: chain([first], models))
+    if listener:
+        health.serve(app.state.service, listener)
+    return app
+
+
+def _shared_health_listener(settings: Settings) -> socket.socket | None:
+    if settings.health_port is None:
+        return None
+    return listen(settings.host, settings.health_port, shared=True)
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -77,6 +88,10 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         server.should_exit = True
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
+    if settings.health_port is not None:
+        health_listener = listen(settings.host, settings.health_port)
+        health.serve(app.state.service, health_listener)
+        log.info("health and metrics are on %s", url_of(health_listener))
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these
     # handlers and raises the signal again.
@@ -174,11 +189,12 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Returns a listening socket. Raises UserError if the address is not available."""
+def listen(host: str, port: int, shared: bool = False) -> socket.socket:
+    """Returns a listening socket, which others may share that are opened alike. Raises UserError if
+    the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared)
     except socket.gaierror as error:
         reason = error.strerror
     except OSError as error:

@@ -30,6 +30,12 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0: any free one.")
+    health_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Also answer health and metrics on this port, by a thread of their own.",
+    )
     workers: int = Field(1, ge=1, le=256, description="Processes; each loads its own models.")
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
     others: bool = Field(True, description="Also load the other checkpoints.")
@@ -116,6 +122,8 @@ class Settings(BaseSettings):
     def _check_sizes(self) -> Settings:
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
+        if self.health_port == 0 and self.workers > 1:
+            raise ValueError("health_port must not be 0: workers share one")
         if self.threads > n_cores() and not self.force_threads:
             raise ValueError(
                 f"{self.threads} threads are more than the {n_cores()} cores; "

@@ -42,6 +42,19 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
     assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422)]  # health checks say nothing
 
 
+def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
+    with server(tiny_folder, "--health-port", 0) as running:
+        found = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
+        assert found
+        ask(running, "1+1")
+        for path in ("/healthz", "/readyz"):
+            response = httpx.get(f"{found[1]}{path}", timeout=PATIENCE)
+            assert response.json() == {"status": "ok", "model": "tiny"}
+        metrics = httpx.get(f"{found[1]}/metrics", timeout=PATIENCE).text
+        assert "calcgpt_answers_total{" in metrics
+        problem(httpx.get(f"{found[1]}/v1/models", timeout=PATIENCE), 404)
+
+
 def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folder: Path) -> None:
     with server(tiny_folder) as running:
         for client_id in ("mine-1.2_3", "no plain word", ""):
