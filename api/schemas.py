@@ -170,6 +170,9 @@ class Domain(BaseModel):
         description="most significant digits of an operand; `unproven` lifts this limit and that "
         "of the places; null for a model whose notation has a fixed width",
     )
+    divisor_digits: int | None = Field(
+        None, description="most significant digits of a divisor, if these are fewer"
+    )
     max_characters: int = Field(description="most characters of an operand")
     below: int | None = Field(
         description="operands are smaller than this in magnitude; null means no such bound"

@@ -75,6 +75,7 @@ def _domain(limits: FixedWidth | AnyWidth) -> Domain:
         decimal_places=limits.domain.places,
         default_places=limits.default_places,
         digits=limits.domain.digits,
+        divisor_digits=limits.domain.divisor_digits,
         max_characters=MAX_WIDTH,
         below=None,
         works_in_steps=True,

@@ -47,7 +47,9 @@ Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad", "steps"]
 Format = Literal["direct", "loose-scratchpad", "loose-steps", "scratchpad", "steps"]
-Distribution = Literal["blog", "calculator", "corner", "edge", "everyday", "wide", "wide-12"]
+Distribution = Literal[
+    "blog", "calculator", "corner", "edge", "everyday", "wide", "wide-12", "wide-16"
+]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
 
@@ -268,6 +270,9 @@ class Domain(Section):
         ge=1, le=100, description="most significant digits of an operand, its point left out"
     )
     places: int = Field(ge=1, le=9, description="most places of an operand, and of an answer")
+    divisor_digits: int | None = Field(
+        None, ge=1, le=100, description="most significant digits of a divisor, if these are fewer"
+    )
 
 
 class Recipe(Section):

@@ -7,6 +7,7 @@
     everyday     what people type, to any number of places (see `everyday_problems`)
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
+    wide-16      the same, of 1 to 16 digits
 
 They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
 NumPy. That of `Generator`'s methods is not.
@@ -151,6 +152,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "wide": Distribution(wide_words(20), partial(wide, longest=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
+    "wide-16": Distribution(wide_words(16), partial(wide, longest=16)),
 }
 
 

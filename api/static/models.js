@@ -91,7 +91,8 @@ function facts({ parameters, metrics, domain }) {
   return `${count(parameters)} parameters${scores}; ${bound(domain)}`;
 }
 
-function bound({ below, digits, decimal_places: places, max_characters: characters }) {
-  if (digits) return `numbers of up to ${digits} digits, ${places} places`;
-  return below ? `numbers below ${count(below)}` : `numbers of up to ${characters} characters`;
+function bound({ below, digits, divisor_digits: divisor, decimal_places: places, max_characters }) {
+  const divisors = divisor ? ` (divisors ${divisor})` : "";
+  if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;
+  return below ? `numbers below ${count(below)}` : `numbers of up to ${max_characters} characters`;
 }

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
-from datagen.arithmetic import USUAL_PLACES, Number, Problem, answer
+from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.layout import shape_of, work_length
 from datagen.notation import (
     MAX_WIDTH,
@@ -118,6 +118,9 @@ class AnyWidth:
         return None
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
+        digits = len(str(abs(problem.b.units)))
+        if problem.op is Operation.DIV and digits > (self.domain.divisor_digits or digits):
+            return self._unproven(f"a divisor of {digits} digits")
         shape = shape_of(render_prompt(problem))
         assert shape  # the operands are short enough for the notation
         field = max(WIDTH, len(answer_text(answer(problem)))) + len("$")
@@ -130,7 +133,10 @@ class AnyWidth:
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
 
     def _unproven(self, what: str) -> Refusal:
-        digits, places = self.domain.digits, self.domain.places
+        digits, places, divisor_digits = self.domain.digits, self.domain.places, ""
+        if self.domain.divisor_digits:
+            divisor_digits = f" (divisors {self.domain.divisor_digits})"
         source = "was measured for" if self.measured else "was never measured, so it takes"
-        reason = f"{what}; this model {source} numbers of at most {digits} digits, {places} places"
+        most = f"numbers of at most {digits} digits{divisor_digits}, {places} places"
+        reason = f"{what}; this model {source} {most}"
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)

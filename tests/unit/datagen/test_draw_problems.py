@@ -26,6 +26,7 @@ LONGEST = {
     "corner": 12,
     "wide": 20,
     "wide-12": 12,
+    "wide-16": 16,
 }  # digits; Python integers
 
 
@@ -137,6 +138,7 @@ PINNED = {
     "everyday": "cb54569b031f9222",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
+    "wide-16": "bc648ded27b85ea7",
 }
 
 
