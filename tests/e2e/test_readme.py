@@ -29,7 +29,7 @@ PAGES = {
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"scratchpad-{name}.json"
-    for name in ("blog", "everyday-wide", "corner-edge")
+    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16")
 ]
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"

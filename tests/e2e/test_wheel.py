@@ -76,7 +76,7 @@ def test_it_serves(start: Start) -> None:
         address = next(m[0] for line in lines if (m := re.search(r"http://[\d.]+:\d+", line)))
         body = {"expression": "12.5*3"}
         answer = httpx.post(f"{address}/v1/calculate", json=body, timeout=LIMIT).json()
-        assert (answer["result"], answer["model"]) == ("37.5", "steps")
+        assert (answer["result"], answer["verified"]) == ("37.5", True)
         assert "CalcGPT" in httpx.get(address, timeout=LIMIT).text
     finally:
         server.terminate()

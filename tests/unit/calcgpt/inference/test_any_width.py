@@ -233,6 +233,8 @@ def test_divisors_may_have_a_limit_of_their_own() -> None:
     calculator = wide(Domain(digits=16, places=8, divisor_digits=12))
     assert calculator.calculate("100000/3*3").written == "99999.99999999"
     assert calculator.calculate("3/100000000000").written == "0.0"
-    with pytest.raises(ExpressionError, match=r"divisor of 13 digits; .* 16 digits \(divisors 12\)"):
+    with pytest.raises(
+        ExpressionError, match=r"divisor of 13 digits; .* 16 digits \(divisors 12\)"
+    ):
         calculator.calculate("3/1000000000000")
     assert not calculator.calculate("3/1000000000000", unproven=True).proven

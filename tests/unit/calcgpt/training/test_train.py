@@ -246,7 +246,7 @@ def test_a_resumed_run_loads_each_file_once(
         loaded.append(path)
         return load_file(path)
 
-    monkeypatch.setattr("calcgpt.checkpoint.load_file", load)
+    monkeypatch.setattr("safetensors.torch.load_file", load)
     run(data, tmp_path, "train.steps=25", resume=True)
     assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
 
