@@ -336,6 +336,7 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
         "decimal_places": 2,
         "default_places": 2,
         "digits": None,
+        "divisor_digits": None,
         "max_characters": 10,
         "below": 100_000,
         "works_in_steps": True,
