@@ -18,7 +18,7 @@ from calcgpt.errors import missing_extra
 from calcgpt.inference.cache import cached
 
 ENTRY = "calcgpt_forward"
-SOURCES = ("kernels.py", "vectors.py", "weights.py", "machine_code.py")
+SOURCES = ("kernels.py", "products.py", "numba_types.py", "weights.py", "machine_code.py")
 N_POINTER, N_INT = 10, 6  # the arguments of `kernels.forward`
 
 
@@ -80,10 +80,11 @@ def compile_kernels() -> bytes:
     """Returns the kernels as an object file, which takes Numba some seconds."""
     import numba
 
-    from calcgpt.inference.native import kernels
+    from calcgpt.inference.native import kernels, numba_types
 
     llvm = _llvm()
-    entry = numba.cfunc(kernels.signature(kernels.forward), **kernels.OPTIONS)(kernels.forward)
+    signature = numba_types.signature(kernels.forward)
+    entry = numba.cfunc(signature, **numba_types.OPTIONS)(kernels.forward)
     module = llvm.parse_assembly(entry.inspect_llvm())
     function = module.get_function(entry._wrapper_name)
     function.name = ENTRY

@@ -1,15 +1,17 @@
-"""A type for Numba: 16 float32 numbers, which LLVM keeps in registers of whatever width there is.
+"""The types of the kernels, and how Numba compiles a function of them.
 
 Numba has pointers and scalars but no vectors, and LLVM does not find the tiles of a matrix product
-in scalar code by itself.
+in scalar code by itself. `Vector` is 16 float32 numbers, which LLVM keeps in registers of whatever
+width there is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic, models, register_model
 
 WIDTH = 16
@@ -128,3 +130,33 @@ def offset(typing: Any, pointer: Any, n: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])
 
     return pointer(pointer, types.int64), codegen
+
+
+Floats = Any  # a pointer to the first of some float32 numbers
+Ints = Any  # the same for int64
+Float = Any  # a float32
+
+TYPES = {
+    "Floats": types.CPointer(types.float32),
+    "Ints": types.CPointer(types.int64),
+    "Float": types.float32,
+    "int": types.int64,
+    "None": types.void,
+}
+OPTIONS = {
+    "error_model": "numpy",
+    # Sums may be reordered. Infinities and NaNs are those of IEEE 754.
+    "fastmath": {"reassoc", "contract", "nsz", "arcp"},
+}
+
+
+def signature(function: Callable[..., Any]) -> Any:
+    """Returns the types of a function's arguments and of its result, from its annotations."""
+    *arguments, result = (TYPES[name] for name in function.__annotations__.values())
+    return result(*arguments)
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compiles a function for others to call."""
+    options = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(signature(function), **options)(function)
