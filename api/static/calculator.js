@@ -1,13 +1,13 @@
 // The page: connects its controls to the service and shows what comes back.
 
-import { calculate, useKey } from "/static/client.js";
-import { Field } from "/static/field.js";
-import { History } from "/static/history.js";
-import { Models } from "/static/models.js";
-import { answer, failure } from "/static/outcome.js";
-import { Playback } from "/static/playback.js";
-import { Step, legend } from "/static/steps.js";
-import { count } from "/static/format.js";
+import { calculate, useKey } from "./client.js";
+import { Field } from "./field.js";
+import { History } from "./history.js";
+import { Models } from "./models.js";
+import { answer, failure } from "./outcome.js";
+import { Playback } from "./playback.js";
+import { Step, legend } from "./steps.js";
+import { count } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 const KEYS = { "*": "×", "/": "÷", "-": "−" }; // the keypad's signs

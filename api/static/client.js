@@ -1,6 +1,6 @@
 // Requests to the service.
 
-import { events } from "/static/sse.js";
+import { events } from "./sse.js";
 
 const KEY = "calcgpt.key";
 
@@ -46,7 +46,7 @@ const storedKey = {
 
 /** Returns the models that calculate. Throws ServiceError. */
 export async function listModels() {
-  const response = await request("/v1/models");
+  const response = await request("v1/models");
   try {
     return (await response.json()).data.filter((model) => model.domain);
   } catch {
@@ -64,7 +64,7 @@ export async function* calculate(expression, { model, places, unproven }, signal
     ...(places && { places }),
     ...(unproven && { unproven }),
   });
-  const response = await request("/v1/calculate/stream", {
+  const response = await request("v1/calculate/stream", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body,

@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { element, pretty } from "/static/format.js";
+import { element, pretty } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;

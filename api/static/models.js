@@ -1,7 +1,7 @@
 // The selection of a checkpoint, and of the decimal places of its answers.
 
-import { listModels } from "/static/client.js";
-import { count, share } from "/static/format.js";
+import { listModels } from "./client.js";
+import { count, share } from "./format.js";
 
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY = 30;

@@ -1,6 +1,6 @@
 // The answer with its check by exact arithmetic, or the error.
 
-import { element, inWords, percent, pretty } from "/static/format.js";
+import { element, inWords, percent, pretty } from "./format.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
 

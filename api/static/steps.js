@@ -1,6 +1,6 @@
 // What the model wrote for one operation, in rows (docs/NOTATION.md), shaded by probability.
 
-import { doubt, element, percent, pretty } from "/static/format.js";
+import { doubt, element, percent, pretty } from "./format.js";
 
 const BEGIN_A_ROW = /[xy:a-l]/; // and the last `=`, which begins the answer
 const ANY_WIDTH = /^[-+]/; // work of any width begins with a sign
