@@ -27,7 +27,7 @@ from api import calculate, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES
-from api.schemas import ModelList
+from api.schemas.models import ModelList
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop

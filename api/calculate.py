@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from api.batching import Job
 from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError, of_expression
-from api.schemas import (
+from api.schemas.calculator import (
     BatchItem,
     BatchRequest,
     BatchResponse,

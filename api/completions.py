@@ -27,7 +27,7 @@ from fastapi.sse import format_sse_event
 from api.batching import GREEDY, Job
 from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError
-from api.schemas import (
+from api.schemas.completions import (
     CompletionChoice,
     CompletionRequest,
     CompletionResponse,

@@ -16,7 +16,7 @@ from fastapi.responses import Response
 from api import problems
 from api.problems import responses
 from api.protocol import BoundedProtocol
-from api.schemas import Status
+from api.schemas.models import Status
 from api.service import Service
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from api.access import charge_for
 from api.batching import Batcher
 from api.problems import ProblemError
-from api.schemas import Domain, Model
+from api.schemas.models import Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint, resolve, shipped_checkpoints

@@ -9,7 +9,7 @@ import pytest
 from forks import PATIENCE
 from serving import server, wait_for
 
-from api.schemas import CHOICE, COMPLETION, REQUEST, USAGE
+from api.schemas.completions import CHOICE, COMPLETION, REQUEST, USAGE
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import client_of, problem, wait_for
 
-from api.schemas import CompletionRequest
+from api.schemas.completions import CompletionRequest
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.schemas import MAX_STOP_LENGTH
+from api.schemas.completions import MAX_STOP_LENGTH
 from api.stops import StoppedText
 from calcgpt.data.tokenizer import text_tokenizer
 

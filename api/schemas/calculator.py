@@ -1,0 +1,179 @@
+"""What goes over the wire: requests, responses and the events of a stream."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+)
+
+from calcgpt.inference.results import (
+    EXAMPLE,
+    Calculation,
+    Node,
+    Span,
+)
+from datagen.arithmetic import MAX_PLACES
+
+OnWrong = Literal["report", "error"]
+ON_WRONG: Any = Field(
+    "report",
+    description="how a wrong answer is reported: `report` returns it with `verified: false`; "
+    "`error` returns a problem of kind `wrong-answer`",
+)
+MODEL = Field(
+    None, description="a name from /v1/models; null means the default", examples=["steps"]
+)
+EXPRESSION = Field(
+    description="numbers of at most nine decimal places, + - * / ( )", examples=["12.5+3"]
+)
+PLACES = Field(
+    None,
+    ge=1,
+    le=MAX_PLACES,
+    description="decimal places that each operation is rounded to; null means `default_places` of "
+    "the model",
+)
+UNPROVEN = Field(
+    False,
+    description="whether to ask the model also about numbers and places for which it was not "
+    "measured; then `proven` of the response says if there were any",
+)
+
+
+class Input(BaseModel):
+    """The body of a request. An unknown member, or one of the wrong type, is an error."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Demands(Input):
+    """What a client wants of an answer."""
+
+    model: str | None = MODEL
+    places: int | None = PLACES
+    unproven: bool = UNPROVEN
+    on_wrong: OnWrong = ON_WRONG
+    min_confidence: float = Field(
+        0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="if `confidence.whole` is lower, there is a problem of kind `not-confident` "
+        "instead of an answer",
+    )
+    require_verified: bool = Field(
+        False,
+        description="whether a wrong answer is a problem of kind `not-verified`; counted as an "
+        "abstention, unlike `on_wrong`",
+    )
+
+
+class CalculateRequest(Demands):
+    """An expression to calculate."""
+
+    expression: str = EXPRESSION
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"expression": "12.5+3"}, {"expression": "(1+2)×3"}]}
+    )
+
+
+class CalculateResponse(Calculation):
+    """The model's answer and its evidence. The exact value never replaces the answer."""
+
+    model_config = ConfigDict(from_attributes=True)  # made from a `Calculation`
+
+
+class BatchRequest(Demands):
+    """Several expressions to calculate."""
+
+    expressions: list[str] = Field(
+        min_length=1,
+        description="at most `max_items`, a setting, with at most `max_pending` operations",
+        examples=[["12.5+3", "1/0"]],
+    )
+
+
+PROBLEM: dict[str, Any] = {
+    "type": "urn:calcgpt:problem:syntax",
+    "title": "Unprocessable Content",
+    "status": 422,
+    "detail": "a number is expected, not 'x' (position 3)",
+    "position": 3,
+    "end": 4,
+}
+
+
+class Problem(BaseModel):
+    """Problem details (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [PROBLEM]})
+
+    type: str = Field("about:blank", description="the kind of problem")
+    title: str
+    status: int
+    detail: str = Field(description="what is wrong, in one line")
+    position: int | None = Field(
+        None, description="index of the first wrong character of the expression, from 0"
+    )
+    end: int | None = Field(None, description="index after the last wrong character")
+    request_id: str | None = Field(None, description="the id of the request in the log")
+
+
+class BatchItem(BaseModel):
+    """The result of one expression: a calculation or a problem."""
+
+    status: int = Field(description="the status as of /v1/calculate", examples=[200])
+    calculation: CalculateResponse | None = None
+    problem: Problem | None = None
+
+
+class BatchResponse(BaseModel):
+    """One item for each expression, in their order."""
+
+    items: list[BatchItem] = Field(
+        examples=[
+            [
+                {"status": 200, "calculation": EXAMPLE, "problem": None},
+                {"status": 422, "calculation": None, "problem": PROBLEM},
+            ]
+        ]
+    )
+
+
+# Events of /v1/calculate/stream.
+
+
+class Start(BaseModel):
+    """`start`: the expression as understood, and its nodes by index."""
+
+    expression: str
+    model: str
+    places: int
+    nodes: list[Span]
+
+
+class NodeStart(BaseModel):
+    """`node`: the model begins a node."""
+
+    node: int
+    problem: str
+    prompt: str
+
+
+class Token(BaseModel):
+    """`token`: the model wrote a character, with this probability."""
+
+    node: int
+    text: str
+    probability: float
+
+
+class NodeEnd(Node):
+    """`answer`: a node is finished."""
+
+    node: int

@@ -1,0 +1,80 @@
+"""The loaded models, and the health of the service."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from datagen.arithmetic import USUAL_PLACES
+
+
+class Domain(BaseModel):
+    """The problems that a model can be given."""
+
+    operations: list[str] = ["+", "-", "*", "/"]
+    decimal_places: int = Field(
+        USUAL_PLACES, description="most decimal places of an operand, and of an answer"
+    )
+    default_places: int = Field(
+        USUAL_PLACES, description="decimal places of an answer, if the request does not say"
+    )
+    digits: int | None = Field(
+        None,
+        description="most significant digits of an operand; `unproven` lifts this limit and that "
+        "of the places; null for a model whose notation has a fixed width",
+    )
+    divisor_digits: int | None = Field(
+        None, description="most significant digits of a divisor, if these are fewer"
+    )
+    max_characters: int = Field(description="most characters of an operand")
+    below: int | None = Field(
+        description="operands are smaller than this in magnitude; null means no such bound"
+    )
+    works_in_steps: bool = Field(description="whether the model writes worked steps")
+
+
+class Model(BaseModel):
+    """A loaded checkpoint."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = Field(0, description="always 0: the time is not known")
+    owned_by: str = "calcgpt"
+    default: bool = Field(description="whether requests that name no model use this one")
+    description: str
+    parameters: int
+    engine: str = Field(description="the library that runs the model")
+    domain: Domain | None = Field(
+        description="null for a model of plain text, which only /v1/completions can use"
+    )
+    metrics: dict[str, Any] | None = Field(
+        description="scores on test problems: n, char_accuracy, exact_match, by_operation"
+    )
+
+
+STEPS = Model(
+    id="steps",
+    default=True,
+    description="Exact answers by worked steps.",
+    parameters=801_280,
+    engine="onnxruntime",
+    domain=Domain(max_characters=10, below=100_000, works_in_steps=True),
+    metrics={"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
+).model_dump()
+
+
+class ModelList(BaseModel):
+    """All loaded checkpoints."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"object": "list", "data": [STEPS]}]})
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class Status(BaseModel):
+    """The response of the health endpoints."""
+
+    status: str = Field(examples=["ok"])
+    model: str | None = Field(None, description="the default checkpoint, once it is loaded")
