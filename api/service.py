@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from api.access import charge_for
 from api.batching import Batcher
 from api.problems import ProblemError
-from api.schemas.models import Domain, Model
+from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint, resolve, shipped_checkpoints
@@ -25,6 +25,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.limits import AnyWidth, FixedWidth
+from calcgpt.inference.self_test import self_test
 from datagen.notation import MAX_WIDTH, WIDTH
 
 log = logging.getLogger(__name__)
@@ -63,7 +64,24 @@ class LoadedModel:
             metrics={name: scores[name] for name in names if name in scores}
             if isinstance(scores, dict)
             else None,
+            calibration=_calibration(scores),
         )
+
+
+def _calibration(scores: Any) -> Calibration | None:
+    """Returns what the scores of a test say of confidence; None if it was not measured."""
+    measured = scores.get("confidence") if isinstance(scores, dict) else None
+    if not measured:
+        return None
+    threshold = measured["no_error_above"]["whole"]
+    return Calibration(
+        n=scores["n"],
+        file=scores["file"],
+        file_sha256=scores["file_sha256"],
+        expected_calibration_error=measured["reliability"]["expected_calibration_error"],
+        no_error_above=threshold["confidence"],
+        kept=threshold["kept"],
+    )
 
 
 def _domain(limits: FixedWidth | AnyWidth) -> Domain:
@@ -86,12 +104,14 @@ Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; 
 
 
 def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
-    """Returns a model ready to answer. Raises UserError if the engine cannot run it."""
+    """Returns a model ready to answer. Raises UserError if the engine cannot run it, or if it fails
+    the self-test."""
     name, decoder = load_decoder(checkpoint, engine, threads)
     try:
         calculator = Calculator(checkpoint, decoder)
     except UserError:  # the model is of plain text
         calculator = None
+    self_test(checkpoint, decoder, calculator)
     return LoadedModel(checkpoint, decoder, name, calculator)
 
 

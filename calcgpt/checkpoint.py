@@ -94,7 +94,8 @@ class Checkpoint:
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         tensors = load_tensors(folder, WEIGHTS, hashes)
-        _check_finite(tensors, folder / WEIGHTS)
+        is_finite = {name: bool(tensor.isfinite().all()) for name, tensor in tensors.items()}
+        _check_finite(is_finite, folder / WEIGHTS)
         model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         name, metrics = folder.resolve().name, _load_metrics(folder, hashes)
@@ -124,7 +125,8 @@ class StoredCheckpoint:
     @classmethod
     def read(cls, folder: Path) -> StoredCheckpoint:
         """Reads a folder. Raises CheckpointError, which names the file, if one is missing or
-        damaged. Whether the weights fit the recipe shows when they are used."""
+        damaged, or if weights are not finite. Whether the weights fit the recipe shows when they
+        are used."""
         from safetensors.numpy import load_file
 
         recipe, domain, hashes = _load_config(folder)
@@ -135,6 +137,7 @@ class StoredCheckpoint:
             arrays = load_file(path)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{path}: {_one_line(error)}") from None
+        _check_finite({name: bool(np.isfinite(a).all()) for name, a in arrays.items()}, path)
         return cls(folder, recipe, tokenizer, arrays, load_metrics(folder), domain)
 
     @property
@@ -364,9 +367,9 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return read_json(folder / METRICS, CheckpointError, hashes.get(METRICS))
 
 
-def _check_finite(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
+def _check_finite(is_finite: dict[str, bool], path: Path) -> None:
+    for name, is_good in is_finite.items():
+        if not is_good:
             raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
 
 

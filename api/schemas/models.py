@@ -34,6 +34,21 @@ class Domain(BaseModel):
     works_in_steps: bool = Field(description="whether the model writes worked steps")
 
 
+class Calibration(BaseModel):
+    """What the confidence of a model was measured on, and how well it tells right from wrong."""
+
+    n: int = Field(description="test problems, none of which the model was trained on")
+    file: str = Field(description="the file of these problems")
+    file_sha256: str
+    expected_calibration_error: float = Field(
+        description="mean distance between `confidence.whole` and the share of right answers"
+    )
+    no_error_above: float = Field(
+        description="the highest `confidence.whole` of a wrong answer; 0 if none was wrong"
+    )
+    kept: float = Field(description="the share of answers with a confidence above that")
+
+
 class Model(BaseModel):
     """A loaded checkpoint."""
 
@@ -51,6 +66,10 @@ class Model(BaseModel):
     metrics: dict[str, Any] | None = Field(
         description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )
+    calibration: Calibration | None = Field(
+        description="what `confidence` was measured on; null if it was not: then it is only what "
+        "the model says of itself"
+    )
 
 
 STEPS = Model(
@@ -61,6 +80,14 @@ STEPS = Model(
     engine="onnxruntime",
     domain=Domain(max_characters=10, below=100_000, works_in_steps=True),
     metrics={"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
+    calibration=Calibration(
+        n=10_000,
+        file="test.txt",
+        file_sha256="f89e0f119c0d698d7e8b4abb831221bf2b7151177533d697c6f622b28cd71325",
+        expected_calibration_error=0.0000956,
+        no_error_above=0.0,
+        kept=1.0,
+    ),
 ).model_dump()
 
 

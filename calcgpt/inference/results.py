@@ -61,7 +61,8 @@ EXAMPLE: dict[str, JsonValue] = {
 
 
 class Confidence(BaseModel):
-    """The probabilities that the model gave to what it wrote, from 0 to 1."""
+    """The probabilities that the model gave to what it wrote, from 0 to 1. What they were measured
+    on, and how well they tell right from wrong, is in the `calibration` of /v1/models."""
 
     model_config = ConfigDict(frozen=True)
 

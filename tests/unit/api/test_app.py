@@ -15,7 +15,9 @@ from serving import client_of, events_of, problem
 
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.results import Confidence
 from datagen.arithmetic import Operation
 
 JSON = {"content-type": "application/json"}
@@ -326,6 +328,29 @@ def test_a_stream_may_end_in_an_error(client: TestClient) -> None:
     assert data["calculation"]["result"] == "42"
 
 
+def test_a_confidence_says_what_it_was_measured_on() -> None:
+    measured = confidence_record(
+        [Confidence(answer=0.9, weakest_step=0.9, whole=whole) for whole in (0.4, 0.6, 0.8, 1.0)],
+        [True, False, True, True],
+    )
+    model = calculator_model()
+    model.checkpoint.metrics["test"] = {
+        "n": 4,
+        "file": "test.txt",
+        "file_sha256": "ab",
+        "confidence": measured,
+    }
+    with client_of(model) as client:
+        assert client.get("/v1/models").json()["data"][0]["calibration"] == {
+            "n": 4,
+            "file": "test.txt",
+            "file_sha256": "ab",
+            "expected_calibration_error": pytest.approx(0.35),
+            "no_error_above": 0.6,
+            "kept": 0.5,
+        }
+
+
 def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     listed = client.get("/v1/models").json()
     assert listed["object"] == "list"
@@ -343,6 +368,7 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     }
     assert listed["data"][1]["domain"]["below"] is None
     assert listed["data"][0]["parameters"] > 1000
+    assert listed["data"][0]["calibration"] is None
     assert ask(client, "100000+1", model="direct").json()["result"] == "100001"
     document = problem(ask(client, "1+1", model="nosuch"), 404, "unknown-model")
     assert "exact, direct, wrong" in document["detail"]

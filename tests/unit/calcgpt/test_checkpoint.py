@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from calcgpt import checkpoint as module
 from calcgpt.checkpoint import (
     Checkpoint,
+    StoredCheckpoint,
     best,
     check_replaceable,
     load_metrics,
@@ -194,6 +195,8 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
         checkpoint.model.head.weight[3, 4] = value
     checkpoint.save(tmp_path / "nan")
     assert "'head.weight' has values that are not finite" in refusal(tmp_path / "nan")
+    with pytest.raises(CheckpointError, match=r"'head.weight' has values that are not finite"):
+        StoredCheckpoint.read(tmp_path / "nan")
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_hash_of_its_metrics(tiny_copy: Path) -> None:

@@ -1,0 +1,83 @@
+"""A model that computes worse than its scores say is not served."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, right, text_model
+
+from calcgpt.data.tokenizer import text_tokenizer
+from calcgpt.errors import CheckpointError
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.self_test import PROBLEMS, self_test
+
+DIGITS = 7
+
+
+def check(answers: Callable[[str], str], metrics: dict[str, Any], digits: int | None) -> None:
+    checkpoint = notation_checkpoint(digits)
+    checkpoint.metrics.update(metrics)
+    decoder = completing_decoder(checkpoint.tokenizer, answers)
+    self_test(checkpoint, decoder, Calculator(checkpoint, decoder))
+
+
+def wrong_for(signs: str) -> Callable[[str], str]:
+    """The completions of a model that is wrong for these operations."""
+
+    def completion(prompt: str) -> str:
+        is_wrong = any(sign in prompt for sign in signs)
+        return "=2400000000$" if is_wrong else right(DIGITS)(prompt)
+
+    return completion
+
+
+def scores(exact_match: float, n: int = 10_000) -> dict[str, Any]:
+    return {"test": {"n": n, "exact_match": exact_match}}
+
+
+@pytest.mark.parametrize(
+    ("signs", "metrics"),
+    [
+        ("", scores(1.0)),
+        ("/", scores(0.9999)),  # one of four may happen
+        ("+-*/", scores(0.0023)),
+        ("+-*/", scores(1.0, n=4)),  # four problems say little
+        ("+-*/", {}),
+    ],
+)
+def test_a_model_that_is_as_good_as_its_scores_passes(signs: str, metrics: dict[str, Any]) -> None:
+    check(wrong_for(signs), metrics, DIGITS)
+
+
+@pytest.mark.parametrize(("signs", "n_right"), [("*/", 2), ("+-*/", 0)])
+@pytest.mark.parametrize("key", ["test", "validation"])
+def test_a_model_that_is_much_worse_is_refused(signs: str, n_right: int, key: str) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        check(wrong_for(signs), {key: scores(0.9999)["test"]}, DIGITS)
+    message = str(caught.value)
+    assert f"{n_right} of {len(PROBLEMS)} answers of the self-test are right" in message
+    assert "0.9998 by its metrics" in message
+
+
+def test_a_model_that_learned_from_files_may_know_other_problems() -> None:
+    check(lambda prompt: "2400000000$", scores(1.0), digits=None)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("logit", [math.nan, math.inf])
+def test_probabilities_that_are_not_finite_are_refused(logit: float) -> None:
+    checkpoint = notation_checkpoint(DIGITS)
+    decoder = FakeDecoder(checkpoint.tokenizer, lambda ids: 0, logit=logit)
+    for calculator in (Calculator(checkpoint, decoder), None):
+        with pytest.raises(CheckpointError, match="probabilities are not finite"):
+            self_test(checkpoint, decoder, calculator)
+
+
+def test_a_model_of_plain_text_writes_a_token() -> None:
+    model = text_model("letters", text_tokenizer("ab"))
+    self_test(model.checkpoint, model.decoder, None)
+    assert isinstance(model.decoder, FakeDecoder)
+    assert model.decoder.batches == [1]
