@@ -114,7 +114,7 @@ async def _begin(
     calculator = service.calculator(body.model)
     service.admission.require_room()
     computation = calculator.begin(body.expression, body.places, body.unproven)
-    await service.admit(request, stack, len(computation.outline))
+    await service.admit(request, stack, max(1, len(computation.outline)))
     return calculator, computation
 
 
@@ -247,7 +247,7 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     nodes, model = computation.outline, calculator.checkpoint.name
-    expression, places = nodes[-1].expression, computation.places
+    expression, places = computation.expression, computation.places
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
     work = partial(answer, service, calculator, computation, demands)
     async with aclosing(service.follow(work)) as events:

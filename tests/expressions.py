@@ -34,13 +34,22 @@ class Value:
 
 
 def value_of(typed: str, largest: int, places: int = 2) -> Value:
-    """The value of an expression in ASCII, each operation rounded to so many places. Raises
-    ZeroDivisionError, and OverflowError where an operand has more than `largest` characters."""
-    return _value(ast.parse(typed.strip(), mode="eval").body, typed.strip(), largest, places)
+    """The value of an expression in ASCII, powers written ^, each operation rounded to so many
+    places. Raises ZeroDivisionError, and OverflowError where an operand has more than `largest`
+    characters."""
+    typed = typed.strip().replace("^", "**")
+    return _value(ast.parse(typed, mode="eval").body, typed, largest, places)
 
 
 def _value(node: ast.expr, typed: str, largest: int, places: int) -> Value:
     match node:
+        case ast.BinOp(left, ast.Pow(), ast.Constant(value=int() as exponent)):
+            base = power = _operand(left, typed, largest, places)
+            for _ in range(exponent - 1):
+                if len(str(power)) > largest:
+                    raise OverflowError(typed)
+                power = _operate(power, ast.Mult(), base, places)
+            return power if exponent else Value(Fraction(1), base.point)
         case ast.BinOp(left, op, right):
             a, b = (_operand(part, typed, largest, places) for part in (left, right))
             return _operate(a, op, b, places)
@@ -98,7 +107,7 @@ def numbers(largest: int = 9_999_999) -> st.SearchStrategy[str]:
 
 
 def expressions(largest: int = 9_999_999, max_leaves: int = 8) -> st.SearchStrategy[str]:
-    """Expressions of at least one operation, in ASCII, with signs, spaces and parentheses."""
+    """Expressions of an operation or more, in ASCII, with signs, powers, spaces, parentheses."""
     operation = st.sampled_from(["+", "-", "*", "/", " + ", " - ", " * ", " / "])
 
     def larger(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -106,6 +115,8 @@ def expressions(largest: int = 9_999_999, max_leaves: int = 8) -> st.SearchStrat
         grouped = binary.map(lambda text: f"({text})")
         return binary | grouped | grouped.map(lambda text: f"-{text}")
 
-    leaves = numbers(largest) | numbers(largest).map(lambda text: f"-{text}")
+    number = numbers(largest)
+    power = st.builds(lambda base, n: f"{base}^{n}", st.integers(0, 99), st.integers(0, 3))
+    leaves = number | number.map(lambda text: f"-{text}") | power
     whole = st.recursive(leaves, larger, max_leaves=max_leaves)
     return st.builds(lambda a, op, b: f"{a}{op}{b}", whole, operation, whole)

@@ -28,7 +28,7 @@ MODEL = Field(
     None, description="a name from /v1/models; null means the default", examples=["steps"]
 )
 EXPRESSION = Field(
-    description="numbers of at most nine decimal places, + - * / ( )", examples=["12.5+3"]
+    description="numbers of at most nine decimal places, + - * / ^ % ( )", examples=["12.5+3"]
 )
 PLACES = Field(
     None,

@@ -12,7 +12,7 @@ import { count } from "./format.js";
 const $ = (id) => document.getElementById(id);
 const KEYS = { "*": "×", "/": "÷", "-": "−" }; // the keypad's signs
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that use the keys themselves
-const PRINTED = /^[0-9.+()×÷−]$/;
+const PRINTED = /^[0-9.+()×÷−^%]$/;
 
 const field = new Field($("expression"));
 const history = new History($("history"), (expression) => {
@@ -75,6 +75,7 @@ const HANDLERS = {
     const characters = [...typed];
     nodes.forEach((node, index) => steps.push(new Step(node, index + 1, nodes.length, characters)));
     $("nodes").append(...steps.map((step) => step.element));
+    showWork(nodes.length > 0); // a number alone has none
   },
   node: (data, steps) => steps[data.node].begin(data),
   token: (data, steps) => steps[data.node].write(data),

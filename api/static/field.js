@@ -1,6 +1,6 @@
 // The input of the expression, edited with the keypad and the keyboard.
 
-const OPERATION = /^[-+*/×÷−]$/;
+const OPERATION = /^[-+*/×÷−^%]$/;
 
 export class Field {
   #input;

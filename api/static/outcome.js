@@ -14,7 +14,12 @@ export function answer(calculation) {
   value.classList.toggle("long", (result ?? "").length > 9);
   value.classList.toggle("wrong", result !== calculation.exact);
   if (rounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));
-  shown.append(value, verified ? agreement() : disagreement(calculation));
+  shown.append(value);
+  if (!calculation.nodes.length) {
+    shown.append(element("p", "sure", "There was nothing to ask the model."));
+    return shown;
+  }
+  shown.append(verified ? agreement() : disagreement(calculation));
   const sure = `${inWords(confidence.whole)}: ${percent(confidence.whole)}`;
   shown.append(element("p", "sure", `${model} was ${sure}`));
   if (!proven) shown.append(element("p", "unproven", "It was not measured for such numbers."));

@@ -1,14 +1,15 @@
 """From an expression to questions to a model, and from its answers to the result.
 
 An expression is parsed into a tree, each operation becomes a question to the model, and each answer
-becomes a node of the result. A `Computation` has no I/O: it states its next questions and takes the
-answers. The `Calculator` asks its model at once. The service batches the questions of many
-requests.
+becomes a node of the result. A power is repeated multiplication: `2^3` asks for 2*2 and then 4*2. A
+`Computation` has no I/O: it states its next questions and takes the answers. The `Calculator` asks
+its model at once. The service batches the questions of many requests.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
-from calcgpt.inference.expression import Binary, Expression, Literal, parse, show
+from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.limits import AnyWidth, FixedWidth, Limits, Refusal
 from calcgpt.inference.results import (
@@ -30,6 +31,19 @@ from calcgpt.inference.results import (
 )
 from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
+
+
+class _Operand(NamedTuple):
+    """A number that was typed, or the result of an operation."""
+
+    exact: Number
+    node: int | None  # the index of the operation
+
+
+class _Operation(NamedTuple):
+    a: _Operand
+    op: Operation
+    b: _Operand
 
 
 class Question(NamedTuple):
@@ -54,23 +68,16 @@ class Computation:
         operation or, by exact arithmetic, an intermediate result is outside the limits.
         """
         tree = parse(text)
-        self._text, self._model, self._limits = text, model, limits
+        self.expression = show(tree)
         self.places = places
+        self._text, self._model, self._limits = text, model, limits
         self._allows_unproven, self._is_proven = unproven, True
-        self._operations = _in_order(tree)
-        nodes = {id(operation): node for node, operation in enumerate(self._operations)}
-        # An operand is a number or, for the result of an operation, the index of its node.
-        self._operands = [
-            [e.number if isinstance(e, Literal) else nodes[id(e)] for e in (op.left, op.right)]
-            for op in self._operations
-        ]
         if refusal := self._refused(limits.refuse_places(places)):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
-        self.exact = self._exact(tree)
         #: The operations, operands first. Each becomes a node when it is answered.
-        self.outline = [
-            Span(expression=show(op), position=op.start, end=op.end) for op in self._operations
-        ]
+        self.outline: list[Span] = []
+        self._operations: list[_Operation] = []  # of the same indices
+        self._result = self._plan(tree)
         self._questions: dict[int, Question] = {}  # by node, like the next two
         self._answered: dict[int, Node] = {}
         self._values: dict[int, Number | None] = {}  # None if the answer is not a number
@@ -82,29 +89,49 @@ class Computation:
             return None
         return refusal
 
-    def _exact(self, expression: Expression, is_operand: bool = False) -> Number:
-        """Returns the value by exact arithmetic, each operation rounded to the places of answers.
+    def _plan(self, expression: Expression, is_operand: bool = False) -> _Operand:
+        """Plans the operations of an expression, and returns its value by exact arithmetic, each
+        operation rounded to the places of answers.
 
         Raises ExpressionError for a division by zero, and for what is outside the limits; the value
         of the whole expression may be outside, because it is no operand.
         """
         if isinstance(expression, Literal):
-            if refusal := self._refused(self._limits.refuse_operand(expression.number)):
+            refusal = self._limits.refuse_operand(expression.number) if is_operand else None
+            if refusal := self._refused(refusal):
                 self._refuse_literal(refusal, expression)
-            return expression.number
-        a, b = (self._exact(part, is_operand=True) for part in (expression.left, expression.right))
-        start, end = expression.start, expression.end
-        problem = Problem(a, expression.op, b, self.places)
+            return _Operand(expression.number, None)
+        if isinstance(expression, Binary):
+            parts = (expression.left, expression.right)
+            a, b = (self._plan(part, is_operand=True) for part in parts)
+            return self._add(_Operation(a, expression.op, b), expression, is_operand)
+        base = power = self._plan(expression.base, is_operand=True)
+        if expression.exponent == 0:
+            return _Operand(Number.from_units(1, 0, base.exact.point), None)
+        for exponent in range(2, expression.exponent + 1):
+            part = replace(expression, exponent=exponent)
+            is_factor = is_operand or exponent < expression.exponent
+            power = self._add(_Operation(power, Operation.MUL, base), part, is_factor)
+        return power
+
+    def _add(self, operation: _Operation, source: Binary | Power, is_operand: bool) -> _Operand:
+        """Adds the operation of a part of the expression to the plan, and returns its result."""
+        span = Span(expression=show(source), position=source.start, end=source.end)
+        problem = Problem(operation.a.exact, operation.op, operation.b.exact, self.places)
         value = answer(problem)
         if value is None:
-            kind, divisor = ExpressionErrorKind.DIVISION_BY_ZERO, expression.right
+            assert isinstance(source, Binary)
+            kind, divisor = ExpressionErrorKind.DIVISION_BY_ZERO, source.right
             raise ExpressionError(kind, "division by zero", divisor.start, divisor.end)
         if refusal := self._refused(self._limits.refuse_problem(problem)):
-            raise ExpressionError(refusal.kind, f"{show(expression)}: {refusal.reason}", start, end)
+            reason = f"{span.expression}: {refusal.reason}"
+            raise ExpressionError(refusal.kind, reason, span.position, span.end)
         if is_operand and (refusal := self._refused(self._limits.refuse_operand(value))):
-            text = f"{show(expression)} is {_shortened(value)}: {refusal.reason}"
-            raise ExpressionError(refusal.kind, text, start, end)
-        return value
+            reason = f"{span.expression} is {_shortened(value)}: {refusal.reason}"
+            raise ExpressionError(refusal.kind, reason, span.position, span.end)
+        self.outline.append(span)
+        self._operations.append(operation)
+        return _Operand(value, len(self.outline) - 1)
 
     def _refuse_literal(self, refusal: Refusal, literal: Literal) -> NoReturn:
         start, end = literal.start, literal.end
@@ -121,11 +148,10 @@ class Computation:
         for node, span in enumerate(self.outline):
             if node in self._questions or node in self._answered:
                 continue
-            operands = self._operands[node]
-            if any(isinstance(o, int) and o not in self._answered for o in operands):
+            a, op, b = self._operations[node]
+            if any(o.node is not None and o.node not in self._answered for o in (a, b)):
                 continue
-            a, b = (self._values[o] if isinstance(o, int) else o for o in operands)
-            problem = self._problem(a, self._operations[node].op, b)
+            problem = self._problem(self._value(a), op, self._value(b))
             if problem is None:
                 self._answered[node], self._values[node] = Node.not_asked(span), None
                 continue
@@ -133,6 +159,10 @@ class Computation:
             self._questions[node] = Question(node, problem, text, render_prompt(problem))
             ready.append(self._questions[node])
         return ready
+
+    def _value(self, operand: _Operand) -> Number | None:
+        """Returns an operand as the model has answered it."""
+        return operand.exact if operand.node is None else self._values[operand.node]
 
     def _problem(self, a: Number | None, op: Operation, b: Number | None) -> Problem | None:
         """Returns the problem, or None if an operand is missing or the model cannot be asked."""
@@ -169,17 +199,18 @@ class Computation:
         """Returns the result of a complete computation."""
         nodes = tuple(self._answered[node] for node in range(len(self.outline)))
         confidences = [node.confidence or NOT_CONFIDENT for node in nodes]
+        last, exact = self._result.node, answer_text(self._result.exact)
         return Calculation(
-            expression=nodes[-1].expression,
-            result=nodes[-1].result,
-            exact=answer_text(self.exact),
+            expression=self.expression,
+            result=exact if last is None else nodes[last].result,
+            exact=exact,
             places=self.places,
             rounded=any(node.rounded for node in nodes),
             verified=all(node.agrees for node in nodes),
             proven=self._is_proven,
             confidence=Confidence(
                 answer=math.prod(c.answer for c in confidences),
-                weakest_step=min(c.weakest_step for c in confidences),
+                weakest_step=min((c.weakest_step for c in confidences), default=1.0),
                 whole=math.prod(c.whole for c in confidences),
             ),
             nodes=nodes,
@@ -243,12 +274,6 @@ def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> FixedWidth | AnyWid
 
 def _prompt_length(question: Question) -> int:
     return len(question.prompt)
-
-
-def _in_order(tree: Binary) -> list[Binary]:
-    """Returns all operations: operands before the operation that uses them, left before right."""
-    operands = [e for e in (tree.left, tree.right) if isinstance(e, Binary)]
-    return [*(node for operand in operands for node in _in_order(operand)), tree]
 
 
 def _shortened(number: Number) -> str:

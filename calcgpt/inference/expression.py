@@ -3,9 +3,12 @@
     12.5*3 - 1,000    a product minus a number
     7 × 6 ÷ 2         other signs for the operations
     -(2+3)            is 0-(2+3); directly before a number, a minus is its sign
+    1.05^3            is 1.05*1.05*1.05; it binds more tightly than a minus before it
+    20%               is 20/100
 
-Every node has the position of its text. Parentheses around an operand belong to the operation that
-uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the product is all of it.
+A number alone is an expression too. Every node has the position of its text. Parentheses around an
+operand belong to the operation that uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the
+product is all of it.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from datagen.notation import number_text
 
 MAX_LENGTH = 400  # characters of an expression
 MAX_DEPTH = 40  # of nested operations
+MAX_OPERATIONS = 200  # of an expression, the products of its powers included
+MAX_EXPONENT = 40
 
 _TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # each by one character, so that positions stay
 _SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
@@ -37,7 +42,10 @@ _GRAMMAR = rf"""
     ?start: sum "="?
     !?sum: product | sum ("+" | "-") product -> binary
     !?product: operand | product ("*" | "/") operand -> binary
-    !?operand: NUMBER -> literal | "-" operand -> negative | "(" sum ")" -> group
+    !?operand: power | "-" operand -> negative | "+" operand -> positive
+    !?power: percentage | percentage "^" operand -> power
+    !?percentage: atom | percentage "%" -> percent
+    !?atom: NUMBER -> literal | "(" sum ")" -> group
     NUMBER: /(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+/
     %ignore /\s+/
 """
@@ -56,6 +64,7 @@ class Literal:
     start: int
     end: int
     depth: ClassVar[int] = 0
+    n_operations: ClassVar[int] = 0
 
     def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
         """Returns which part of the typed text goes beyond so many places, from its first digit
@@ -77,16 +86,42 @@ class Binary:
     start: int
     end: int
     depth: int = field(init=False)  # 1 for an operation on two numbers
+    n_operations: int = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "depth", 1 + max(self.left.depth, self.right.depth))
+        n_operations = self.left.n_operations + 1 + self.right.n_operations
+        object.__setattr__(self, "n_operations", n_operations)
 
 
-Expression: TypeAlias = Literal | Binary
+@dataclass(frozen=True, slots=True)
+class Power:
+    """A base times itself, `exponent` factors in all, at `text[start:end]`."""
+
+    base: Expression
+    exponent: int  # from 0 to MAX_EXPONENT
+    start: int
+    end: int
+
+    @property
+    def n_products(self) -> int:
+        """The products on which its value depends, each but the first on the one before it."""
+        return max(0, self.exponent - 1)
+
+    @property
+    def depth(self) -> int:
+        return self.base.depth + self.n_products
+
+    @property
+    def n_operations(self) -> int:
+        return self.base.n_operations + self.n_products
 
 
-def parse(text: str) -> Binary:
-    """Returns the tree of an expression with one operation or more. It may end with `=`.
+Expression: TypeAlias = Literal | Binary | Power
+
+
+def parse(text: str) -> Expression:
+    """Returns the tree of an expression. It may end with `=`.
 
     Raises ExpressionError for any other text. Does not check the range of numbers or division by
     zero.
@@ -98,8 +133,9 @@ def parse(text: str) -> Binary:
         whole = cast(_Part, _PARSER.parse(text.translate(_TYPED)))
     except (UnexpectedCharacters, UnexpectedToken) as error:
         raise _syntax_error(text, error) from None
-    if isinstance(whole.node, Literal):
-        raise _missing_operation(whole.end, whole.end)
+    if whole.node.n_operations > MAX_OPERATIONS:
+        reason = f"more than {MAX_OPERATIONS} operations"
+        raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
     return whole.node
 
 
@@ -110,6 +146,10 @@ def show(expression: Expression) -> str:
     """
     if isinstance(expression, Literal):
         return number_text(expression.number)
+    if isinstance(expression, Power):
+        base = show(expression.base)
+        is_plain = isinstance(expression.base, Literal) and not base.startswith("-")
+        return f"{base}^{expression.exponent}" if is_plain else f"({base})^{expression.exponent}"
     left, right = show(expression.left), show(expression.right)
     rank = _rank(expression)
     if _rank(expression.left) < rank:
@@ -120,8 +160,8 @@ def show(expression: Expression) -> str:
 
 
 def _rank(expression: Expression) -> int:
-    """Returns the precedence of a node: 0 for + and -, 1 for * and /, 2 for a number."""
-    if isinstance(expression, Literal):
+    """Returns the precedence of a node: 0 for + and -, 1 for * and /, 2 for others."""
+    if not isinstance(expression, Binary):
         return 2
     return int(expression.op in (Operation.MUL, Operation.DIV))
 
@@ -148,24 +188,44 @@ class _Builder(Transformer[Token, _Part]):
 
     def negative(self, minus: Token, operand: _Part) -> _Part:
         start, end = _span(minus)
-        if isinstance(operand.node, Binary):
+        if not isinstance(operand.node, Literal):
             zero = _Part(Literal(Number(0), start, end), start, end)
             return _operation(zero, Operation.SUB, operand)
         number = operand.node.number
         negated = Number(-number.units, number.places)
         return _Part(Literal(negated, start, operand.end), start, operand.end)
 
+    def positive(self, plus: Token, operand: _Part) -> _Part:
+        return operand._replace(start=_span(plus)[0])
+
+    def percent(self, operand: _Part, sign: Token) -> _Part:
+        start, end = _span(sign)
+        hundred = _Part(Literal(Number(100), start, end), start, end)
+        return _operation(operand, Operation.DIV, hundred)
+
+    def power(self, base: _Part, sign: Token, exponent: _Part) -> _Part:
+        start, end = base.start, exponent.end
+        number = exponent.node.number if isinstance(exponent.node, Literal) else None
+        if number is None or number.point or not 0 <= number.units <= MAX_EXPONENT:
+            kind = ExpressionErrorKind.OUT_OF_RANGE
+            reason = f"an exponent must be a whole number from 0 to {MAX_EXPONENT}"
+            raise ExpressionError(kind, reason, exponent.start, end)
+        return _checked(Power(base.node, number.units, start, end))
+
     def binary(self, left: _Part, sign: Token, right: _Part) -> _Part:
         return _operation(left, Operation(sign), right)
 
 
 def _operation(left: _Part, op: Operation, right: _Part) -> _Part:
-    start, end = left.start, right.end
-    node = Binary(op, left.node, right.node, start, end)
+    return _checked(Binary(op, left.node, right.node, left.start, right.end))
+
+
+def _checked(node: Binary | Power) -> _Part:
+    """Returns the node as a part. Raises ExpressionError if it is nested too deeply."""
     if node.depth > MAX_DEPTH:
         reason = f"more than {MAX_DEPTH} operations, each on the result of another"
-        raise ExpressionError(ExpressionErrorKind.TOO_DEEP, reason, start, end)
-    return _Part(node, start, end)
+        raise ExpressionError(ExpressionErrorKind.TOO_DEEP, reason, node.start, node.end)
+    return _Part(node, node.start, node.end)
 
 
 def _number(typed: str, end: int) -> Number:
@@ -189,8 +249,8 @@ def _span(token: Token) -> tuple[int, int]:
 def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> ExpressionError:
     """Returns the error for a text that the grammar rejects, with a reason in plain words.
 
-    If the parser expects a NUMBER, an operand is missing; if it expects a PLUS, an operation may
-    follow; with neither, the expression has ended with `=`.
+    If the parser expects a NUMBER, an operand is missing; if it expects only a PLUS, an operation
+    may follow; with neither, the expression has ended with `=`.
     """
     if isinstance(error, UnexpectedCharacters):
         expected, actual, start = error.allowed, "", cast(int, error.pos_in_stream)
@@ -205,10 +265,15 @@ def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> E
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
     if "NUMBER" in expected:
         reason = f"a number is expected, not {repr(character) if character else 'the end'}"
+        if text[max(0, start - 1) : end] == "**":
+            reason += "; for a power, write ^"
     elif "PLUS" not in expected:
         reason = "nothing may follow the ="
     elif actual in ("NUMBER", "LPAR"):
-        return _missing_operation(start, end)
+        reason = "an operation is missing: one of + - * / ^"
+        if text[:start].rstrip().endswith("%"):
+            reason += "; % divides by 100, and there is no remainder"
+        return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
     elif actual == "RPAR":
         reason = "a ) without its ("
     elif actual in ("EQUAL", "$END"):
@@ -216,13 +281,8 @@ def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> E
         reason = f"a ) is missing: the ( at position {position} is not closed"
     else:
         hint = _HINTS.get(character, "")
-        reason = f"{character!r} is not an operation; valid are + - * /{hint}"
+        reason = f"{character!r} is not an operation; valid are + - * / ^{hint}"
     return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
-
-
-def _missing_operation(start: int, end: int) -> ExpressionError:
-    reason = "an operation is missing: one of + - * /"
-    return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
 
 
 def _last_open_parenthesis(text: str) -> int:

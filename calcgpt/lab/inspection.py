@@ -125,7 +125,7 @@ def inspect(
 
     Raises ConfigError if the model has no layers. Raises DataError if it does not read problems by
     characters, if its weights are damaged, or if it cannot read the problems. Raises
-    ExpressionError for a bad expression and UserError for one with several operations.
+    ExpressionError for a bad expression and UserError unless it has one operation.
     """
     model, name = checkpoint.model, checkpoint.name
     if not isinstance(model, GPT):
@@ -135,7 +135,7 @@ def inspect(
     if not (isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(tokenizer.vocabulary)):
         raise DataError(f"{name} cannot be inspected: it does not read problems by characters")
     answer = Calculator(checkpoint).calculate(expression)
-    if len(answer.nodes) > 1:
+    if len(answer.nodes) != 1:
         raise UserError(f"only one operation can be inspected; this has {len(answer.nodes)}")
     node = answer.nodes[0]
     recipe = checkpoint.recipe

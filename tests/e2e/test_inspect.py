@@ -34,7 +34,7 @@ def test_the_shipped_model_with_steps_is_inspected(tmp_path: Path) -> None:
 
 
 def test_a_bad_expression_is_one_line_and_exit_code_2(tiny_folder: Path, tmp_path: Path) -> None:
-    ended = calcgpt("inspect", tiny_folder, "12.5^3", cwd=tmp_path)
+    ended = calcgpt("inspect", tiny_folder, "12.5&3", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "error: '^' is not an operation; valid are + - * / (position 4)\n"
+    assert ended.stderr == "error: '&' is not an operation; valid are + - * / ^ (position 4)\n"
     assert list(tmp_path.iterdir()) == []

@@ -125,7 +125,8 @@ def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
         ("", "syntax", 0),
         ("1,5+2", "decimal-comma", 1),
         ("1.234+1", "too-many-places", 4),
-        ("5", "no-operation", 1),
+        ("5 5", "no-operation", 2),
+        ("2^0.5", "out-of-range", 2),
         ("1" * 60_000, "too-long", 400),
         ("1+\x00", "syntax", 2),
         ("<script>", "syntax", 0),
@@ -318,6 +319,21 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
 def test_a_stream_of_an_invalid_expression_does_not_begin(client: TestClient) -> None:
     response = client.post("/v1/calculate/stream", json={"expression": "1+"})
     problem(response, 422, "syntax")
+
+
+def test_a_number_alone_is_its_own_answer(client: TestClient) -> None:
+    answered = ask(client, "+12,500").json()
+    assert (answered["result"], answered["verified"], answered["nodes"]) == ("12500", True, [])
+    stream = client.post("/v1/calculate/stream", json={"expression": "+12,500"})
+    (_, start), (_, result) = events_of(stream.text)
+    assert (start["expression"], start["nodes"], result) == ("12500", [], answered)
+
+
+def test_every_product_of_a_power_counts_as_an_operation() -> None:
+    with client_of(calculator_model(), max_items=3, max_pending=4) as client:
+        assert ask(client, "2^5").json()["result"] == "32"
+        refused = problem(ask(client, "2^6"), 422, "too-many-items")
+        assert refused["detail"] == "5 operations; the limit is 4"
 
 
 def test_a_stream_may_end_in_an_error(client: TestClient) -> None:

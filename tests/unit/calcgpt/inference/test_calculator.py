@@ -128,6 +128,42 @@ def test_every_node_has_its_problem_prompt_work_and_position(exact_steps: Calcul
     )
 
 
+@pytest.mark.parametrize(
+    ("typed", "result", "problems"),
+    [
+        ("2^4", "16", ["2*2", "4*2", "8*2"]),
+        ("(1+2)^3", "27", ["1+2", "3*3", "9*3"]),
+        ("(1+2)^3-2^2", "23", ["1+2", "3*3", "9*3", "2*2", "27-4"]),
+        ("1.05^3", "1.16", ["1.05*1.05", "1.1*1.05"]),  # rounded at each step
+        ("(1+2)^1", "3", ["1+2"]),
+        ("(1+2)^0", "1", ["1+2"]),
+        ("2.5^0*3", "3.0", ["1.0*3"]),
+        ("200*20%", "40.0", ["20/100", "200*0.2"]),
+        ("+5", "5", []),
+        ("12345678901", "12345678901", []),  # the model is not asked, so it has no limit
+        ("0^0", "1", []),
+    ],
+)
+def test_a_power_is_repeated_products_and_a_number_answers_itself(
+    exact: Calculator, typed: str, result: str, problems: list[str]
+) -> None:
+    calculation = exact.calculate(typed)
+    assert (calculation.result, calculation.exact) == (result, result)
+    assert calculation.verified
+    assert [node.problem for node in calculation.nodes] == problems
+    assert calculation.expression == show(parse(typed))
+
+
+def test_the_products_of_a_power_are_nodes_of_its_text(exact: Calculator) -> None:
+    _, square, cube = exact.calculate("4 * (1+2)^3").nodes[:3]
+    assert (square.expression, cube.expression) == ("(1+2)^2", "(1+2)^3")
+    for node in (square, cube):
+        assert "4 * (1+2)^3"[node.position : node.end] == "(1+2)^3"
+    with pytest.raises(ExpressionError, match=r"^99\^6 is 941480149401: .* 10 char") as caught:
+        exact.begin("1+99^6")
+    assert (caught.value.position, caught.value.end) == (2, 6)
+
+
 def test_a_model_without_steps_writes_no_work(exact: Calculator) -> None:
     (node,) = exact.calculate("12.5*3").nodes
     assert (node.work, node.output) == (None, "5.73000000$")

@@ -17,10 +17,13 @@ from calcgpt.errors import ExpressionError
 from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference.expression import (
     MAX_DEPTH,
+    MAX_EXPONENT,
     MAX_LENGTH,
+    MAX_OPERATIONS,
     Binary,
     Expression,
     Literal,
+    Power,
     parse,
     show,
 )
@@ -34,15 +37,22 @@ def binaries(operands: st.SearchStrategy[Expression]) -> st.SearchStrategy[Binar
     return st.builds(Binary, st.sampled_from(Operation), operands, operands, st.just(0), st.just(0))
 
 
+def powers(bases: st.SearchStrategy[Expression]) -> st.SearchStrategy[Power]:
+    return st.builds(Power, bases, st.integers(0, 4), st.just(0), st.just(0))
+
+
 def trees(leaves: int) -> st.SearchStrategy[Binary]:
     """Trees of any shape, all nodes at 0:0; `2 * leaves` numbers at most."""
-    return binaries(st.recursive(literals, binaries, max_leaves=leaves))
+    inner = st.recursive(literals, lambda parts: binaries(parts) | powers(parts), max_leaves=leaves)
+    return binaries(inner).filter(lambda tree: tree.depth <= MAX_DEPTH)
 
 
 def bare(expression: Expression) -> Any:
     """A tree without the places, as tuples."""
     if isinstance(expression, Literal):
         return expression.number
+    if isinstance(expression, Power):
+        return "^", bare(expression.base), expression.exponent
     return expression.op, bare(expression.left), bare(expression.right)
 
 
@@ -51,9 +61,11 @@ def nodes(expression: Expression) -> Iterator[Expression]:
     if isinstance(expression, Binary):
         yield from nodes(expression.left)
         yield from nodes(expression.right)
+    if isinstance(expression, Power):
+        yield from nodes(expression.base)
 
 
-def read(text: str) -> Binary | ExpressionError:
+def read(text: str) -> Expression | ExpressionError:
     """What comes of a text: nothing else is ever raised."""
     try:
         return parse(text)
@@ -82,7 +94,8 @@ def test_nothing_superfluous_is_shown(tree: Binary) -> None:
         elif character == ")":
             start = opened.pop()
             without = text[:start] + text[start + 1 : end] + text[end + 1 :]
-            assert bare(parse(without)) != bare(tree)
+            outcome = read(without)  # nor is (2^3)^4 an expression without them
+            assert isinstance(outcome, ExpressionError) or bare(outcome) != bare(tree)
 
 
 SIGNS = {"+": "+", "-": "-−–", "*": "*×✕∗·⋅", "/": "/÷∕"}
@@ -115,24 +128,41 @@ class Typist:
         return whole + point + places
 
     def operand(self, node: Expression) -> str:
-        """A text that may stand beside any operation."""
+        """A text that may stand beside any operation but a power."""
         if isinstance(node, Literal):
             text = self.magnitude(node.number)
             for _ in range((node.number.scaled(2) < 0) + 2 * self.chance()):
                 text = self.sign("-") + self.space() + (f"({text})" if self.chance() else text)
+            if self.chance():
+                text = f"+{self.space()}{text}"
+        elif isinstance(node, Power):
+            base = self.base(node.base)
+            text = f"{base}{self.space()}^{self.space()}{node.exponent}"
+        elif self.is_percentage(node) and self.chance():
+            text = f"{self.base(node.left)}{self.space()}%"
         elif self.is_negation(node) and self.chance():
             text = self.sign("-") + self.space() + self.operand(node.right)
         else:
             text = f"({self.space()}{self.whole(node)}{self.space()})"
         return f"({text}{self.space()})" if self.draw(st.integers(0, 4)) == 0 else text
 
+    def base(self, node: Expression) -> str:
+        """A text that may stand before ^ and %."""
+        if isinstance(node, Literal) and node.number.units >= 0 and self.chance():
+            return self.magnitude(node.number)
+        return f"({self.space()}{self.whole(node)}{self.space()})"
+
     def is_negation(self, node: Binary) -> bool:
         zero = isinstance(node.left, Literal) and node.left.number == Number(0)
-        return node.op == "-" and zero and isinstance(node.right, Binary)
+        return node.op == "-" and zero and not isinstance(node.right, Literal)
+
+    def is_percentage(self, node: Binary) -> bool:
+        hundred = isinstance(node.right, Literal) and node.right.number == Number(100)
+        return node.op == "/" and hundred
 
     def whole(self, node: Expression) -> str:
         """A text that may stand alone: no more parentheses than needed, at times."""
-        if isinstance(node, Literal):
+        if not isinstance(node, Binary):
             return self.operand(node)
         left, right = node.left, node.right
         sums = node.op in "+-"
@@ -160,12 +190,12 @@ def test_however_it_is_typed_the_tree_is_the_same(typed: tuple[Binary, str]) -> 
     assert bare(understood) == bare(tree)
     for node in nodes(understood):
         part = text[node.start : node.end]
-        if isinstance(node, Binary):
-            assert bare(parse(part)) == bare(node)
-        elif part in SIGNS["-"]:  # the 0 of -(2+3)
-            assert node.number == Number(0)
+        if part in SIGNS["-"]:  # the 0 of -(2+3)
+            assert bare(node) == Number(0)
+        elif part == "%":
+            assert bare(node) == Number(100)
         else:
-            assert bare(parse(part + "+1").left) == bare(node)
+            assert bare(parse(part)) == bare(node)
 
 
 def of_python(node: ast.expr) -> Any:
@@ -173,11 +203,17 @@ def of_python(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as value):
             return Number.from_units(int(100 * Decimal(repr(value))), 2, isinstance(value, float))
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return of_python(operand)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             of = of_python(operand)
             if isinstance(of, Number):
                 return Number(-of.units, of.places)
             return of and (Operation.SUB, Number(0), of)
+        case ast.BinOp(op=ast.Pow(), left=base, right=power):
+            exponent, of_base = of_python(power), of_python(base)
+            is_whole = isinstance(exponent, Number) and not exponent.point
+            return ("^", of_base, exponent.units) if is_whole and of_base else None
         case ast.BinOp(op=op, left=left, right=right):
             operation = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}[type(op)]
             of_left, of_right = of_python(left), of_python(right)
@@ -185,12 +221,14 @@ def of_python(node: ast.expr) -> Any:
     return None
 
 
-tokens = st.sampled_from(["1", "25", "0.5", "12.25", "0", "(", ")", "+", "-", "*", "/"])
+tokens = st.sampled_from(["1", "25", "0.5", "12.25", "0", "(", ")", "+", "-", "*", "/", "^"])
 sensible = st.recursive(
     st.sampled_from(["1", "25", "0.5", "12.25", "0"]),
     lambda inner: (
         inner.map("( {} )".format)
         | inner.map("- {}".format)
+        | inner.map("+ {}".format)
+        | inner.map("{} ^ 3".format)
         | st.tuples(inner, st.sampled_from("+-*/"), inner).map(" ".join)
     ),
     max_leaves=10,
@@ -200,24 +238,24 @@ sensible = st.recursive(
 @given(sensible | st.lists(tokens, max_size=12).map(" ".join))
 def test_precedence_is_that_of_python(text: str) -> None:
     try:
-        expected = of_python(ast.parse(text, mode="eval").body)
+        expected = of_python(ast.parse(text.replace("^", "**"), mode="eval").body)
     except SyntaxError:
         expected = None
     understood = read(text)
-    if isinstance(understood, Binary):
-        assert bare(understood) == expected
+    if isinstance(understood, ExpressionError):
+        assert expected is None or understood.kind == Kind.OUT_OF_RANGE  # of an exponent
     else:
-        assert expected is None or isinstance(expected, Number)
+        assert bare(understood) == expected
 
 
 @given(
     st.text()
-    | st.text("0123456789+-*/.,=_' ×÷−e()\u00a0", max_size=30)
+    | st.text("0123456789+-*/^%.,=_' ×÷−e()\u00a0", max_size=30)
     | st.lists(tokens).map("".join)
 )
 def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str) -> None:
     outcome = read(text)
-    if isinstance(outcome, Binary):
+    if not isinstance(outcome, ExpressionError):
         assert bare(parse(show(outcome))) == bare(outcome)
     else:
         assert 0 <= outcome.position <= outcome.end <= len(text)
@@ -262,6 +300,29 @@ def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str) -> None
         ("12\u00a0345+1\u202f234-1\u2009234", "12345+1234-1234"),
         ("1\u00a0+\u00a0200", "1+200"),
         ("9" * 300 + "+1", "9" * 300 + "+1"),
+        ("5", "5"),
+        ("(5 )=", "5"),
+        ("-(5) =", "-5"),
+        ("12,500.50", "12500.5"),
+        ("-" * 399 + "1", "-1"),
+        ("+5", "5"),
+        ("2*+3 - +(4)", "2*3-4"),
+        ("+(2+3)*+-1", "(2+3)*-1"),
+        ("2^10", "2^10"),
+        ("2 ^ (3)", "2^3"),
+        ("-2^2", "0-2^2"),
+        ("(-2)^2", "(-2)^2"),
+        ("2*3^2", "2*3^2"),
+        ("(2*3)^2", "(2*3)^2"),
+        ("(2^3)^2", "(2^3)^2"),
+        ("2^-(-3)", "2^3"),
+        ("0^0", "0^0"),
+        ("20%", "20/100"),
+        ("200*20%", "200*(20/100)"),
+        ("50+20%", "50+20/100"),
+        ("(1+2)%", "(1+2)/100"),
+        ("20%^2", "(20/100)^2"),
+        ("-20 %%", "0-20/100/100"),
     ],
 )
 def test_ways_to_type_are_understood(typed: str, normal: str) -> None:
@@ -286,7 +347,7 @@ def test_places_are_those_of_the_text_as_typed() -> None:
 
 @pytest.mark.parametrize(("typed", "part"), [("1--(5)", "-(5)"), ("1-(- 5)", "- 5")])
 def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
-    number = parse(typed).right
+    number = parse(typed).right  # type: ignore[union-attr]
     assert bare(number) == Number(-5)
     assert typed[number.start : number.end] == part
 
@@ -299,8 +360,16 @@ def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
         ("5+", Kind.SYNTAX, 2, 2, "a number is expected, not the end"),
         ("5+ ", Kind.SYNTAX, 3, 3, "a number is expected, not the end"),
         ("5+=", Kind.SYNTAX, 2, 3, "a number is expected, not '='"),
-        ("+5", Kind.SYNTAX, 0, 1, "a number is expected, not '+'"),
-        ("2**3", Kind.SYNTAX, 2, 3, "a number is expected, not '*'"),
+        ("2**3", Kind.SYNTAX, 2, 3, "a number is expected, not '*'; for a power, write ^"),
+        ("2^", Kind.SYNTAX, 2, 2, "a number is expected, not the end"),
+        ("%+1", Kind.SYNTAX, 0, 1, "a number is expected, not '%'"),
+        ("2^1.5", Kind.OUT_OF_RANGE, 2, 5, "an exponent must be a whole number from 0 to 40"),
+        ("2^3.0", Kind.OUT_OF_RANGE, 2, 5, "an exponent must be a whole number"),
+        ("2^-3", Kind.OUT_OF_RANGE, 2, 4, "an exponent must be a whole number"),
+        ("1+2^41", Kind.OUT_OF_RANGE, 4, 6, "an exponent must be a whole number"),
+        ("2^(1+1)", Kind.OUT_OF_RANGE, 2, 7, "an exponent must be a whole number"),
+        ("2^3^2", Kind.OUT_OF_RANGE, 2, 5, "an exponent must be a whole number"),
+        ("2^20%", Kind.OUT_OF_RANGE, 2, 5, "an exponent must be a whole number"),
         ("2×÷3", Kind.SYNTAX, 2, 3, "a number is expected, not '÷'"),
         ("1+x", Kind.SYNTAX, 2, 3, "a number is expected, not 'x'"),
         ("()+1", Kind.SYNTAX, 1, 2, "a number is expected, not ')'"),
@@ -312,10 +381,10 @@ def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
         ("\x001+1", Kind.SYNTAX, 0, 1, r"a number is expected, not '\x00'"),
         ("1+\ud800", Kind.SYNTAX, 2, 3, r"a number is expected, not '\ud800'"),
         ("__import__('os')", Kind.SYNTAX, 0, 1, "a number is expected, not '_'"),
-        ("5%2", Kind.SYNTAX, 1, 2, "'%' is not an operation; valid are + - * /"),
+        ("5&2", Kind.SYNTAX, 1, 2, "'&' is not an operation; valid are + - * / ^"),
         ("1e3", Kind.SYNTAX, 1, 2, "'e' is not an operation; valid are + - * /"),
-        ("2x3", Kind.SYNTAX, 1, 2, "'x' is not an operation; valid are + - * /; to multiply"),
-        ("6:3", Kind.SYNTAX, 1, 2, "':' is not an operation; valid are + - * /; to divide"),
+        ("2x3", Kind.SYNTAX, 1, 2, "'x' is not an operation; valid are + - * / ^; to multiply"),
+        ("6:3", Kind.SYNTAX, 1, 2, "':' is not an operation; valid are + - * / ^; to divide"),
         ("1\x1b[2J+1", Kind.SYNTAX, 1, 2, r"'\x1b' is not an operation"),
         ("1.2.3", Kind.SYNTAX, 3, 4, "'.' is not an operation"),
         ("5..3", Kind.SYNTAX, 2, 3, "'.' is not an operation"),
@@ -342,11 +411,8 @@ def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
         ("1,234,56+1", Kind.DECIMAL_COMMA, 5, 6, "only separate thousands"),
         ("1.234,5+1", Kind.DECIMAL_COMMA, 5, 6, "write decimals with a point"),
         ("1\u202f234,5+1", Kind.DECIMAL_COMMA, 5, 6, "write decimals with a point"),
-        ("5", Kind.NO_OPERATION, 1, 1, "an operation is missing: one of + - * /"),
-        ("5 ", Kind.NO_OPERATION, 1, 1, "an operation is missing"),
-        ("(5 )=", Kind.NO_OPERATION, 4, 4, "an operation is missing"),
-        ("-(5) =", Kind.NO_OPERATION, 4, 4, "an operation is missing"),
-        ("5 5", Kind.NO_OPERATION, 2, 3, "an operation is missing"),
+        ("5 5", Kind.NO_OPERATION, 2, 3, "an operation is missing: one of + - * / ^"),
+        ("5 % 2", Kind.NO_OPERATION, 4, 5, "% divides by 100, and there is no remainder"),
         ("1 000+1", Kind.NO_OPERATION, 2, 5, "an operation is missing"),
         ("1\u00a000+1", Kind.NO_OPERATION, 2, 4, "an operation is missing"),
         ("2(3+4)", Kind.NO_OPERATION, 1, 2, "an operation is missing"),
@@ -359,10 +425,13 @@ def test_the_sign_of_a_number_belongs_to_it(typed: str, part: str) -> None:
         ("(" * 400, Kind.SYNTAX, 400, 400, "not the end"),
         (")" * 400, Kind.SYNTAX, 0, 1, "not ')'"),
         ("-" * 400, Kind.SYNTAX, 400, 400, "not the end"),
-        ("-" * 399 + "1", Kind.NO_OPERATION, 400, 400, "an operation is missing"),
         ("+".join("1" * 200), Kind.TOO_DEEP, 0, 83, "more than 40 operations"),
         ("-" * 395 + "(1+2)", Kind.TOO_DEEP, 355, 400, "more than 40 operations"),
         ("1+(" * 60 + "1+1" + ")" * 60, Kind.TOO_DEEP, 60, 223, "more than 40 operations"),
+        ("(1+1)^40^1", Kind.OUT_OF_RANGE, 6, 10, "an exponent must be a whole number"),
+        ("((1^2+1)^39)+1", Kind.TOO_DEEP, 0, 14, "more than 40 operations"),
+        ("1" + "%" * 41, Kind.TOO_DEEP, 0, 42, "more than 40 operations"),
+        ("+".join(["(1^8*1^8*1^8)"] * 9), Kind.TOO_LONG, 0, 125, "more than 200 operations"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_place(
@@ -378,7 +447,7 @@ def test_what_is_not_understood_is_refused_with_its_place(
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        ("5%2", "'%' is not an operation; valid are + - * / (position 1)"),
+        ("5&2", "'&' is not an operation; valid are + - * / ^ (position 1)"),
         ("1+2=3", "nothing may follow the = (position 4)"),
     ],
 )
@@ -388,7 +457,9 @@ def test_the_refusal_is_all_that_is_said(typed: str, message: str) -> None:
 
 def test_up_to_its_limits_an_expression_is_read() -> None:
     assert parse("(" * 198 + "1+1" + ")" * 198 + "=").depth == 1  # 400 characters
-    assert bare(parse("-" * 397 + "1+1").left) == Number(-1)
+    assert bare(parse("-" * 397 + "1+1").left) == Number(-1)  # type: ignore[union-attr]
+    assert parse(f"1^{MAX_EXPONENT}+1").depth == MAX_EXPONENT == 40
+    assert parse("+".join(["1^26"] * 7 + ["1^19"])).n_operations == MAX_OPERATIONS
     assert parse("+".join("1" * 41)).depth == MAX_DEPTH == 40
     assert parse("(1+2)*(3-4/5)").depth == 3
 
