@@ -1,10 +1,13 @@
 """Speed of lines with worked steps, in one process.
 
-    python -m benchmarks.steps [--problems N] [--json FILE]
+    python -m benchmarks.steps [--format steps|scratchpad] [--problems N] [--json FILE]
 
-`vectorised_steps` and a plain loop over `steps.render` render the same problems of the blog's
-distribution, with W = 7, and must give the same bytes. The third line is the speed of whole data
-sets of the format `steps` on the disk. The runs alternate, and the medians are compared.
+The package, which writes many lines together, and a plain loop, which writes one after the other,
+render the same problems of the blog's distribution and must give the same bytes. The third line is
+the speed of whole data sets on the disk. The runs alternate, and the medians are compared.
+
+The plain loop of `steps` (W = 7) has code of its own. That of `scratchpad` calls the package for
+each line.
 """
 
 import argparse
@@ -15,19 +18,21 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.datagen import processor, rate
 from calcgpt.tables import text_table
-from datagen import steps
-from datagen.arithmetic import ProblemArray
+from datagen import notation, steps, work
+from datagen.arithmetic import Problem, ProblemArray
 from datagen.dataset import DatasetPlan, generate
 from datagen.distributions import BATCH_SIZE, distribution
 from datagen.drawing import bit_generator
-from datagen.formats import DEFAULT_DIGITS
-from datagen.vectorised_steps import render_lines
+from datagen.formats import DEFAULT_DIGITS, line_format
+
+DIGITS = {"steps": DEFAULT_DIGITS, "scratchpad": None}  # by format
 
 
 def draw(problems: int) -> list[ProblemArray]:
@@ -43,58 +48,67 @@ def draw(problems: int) -> list[ProblemArray]:
     ]
 
 
-def vectorised(batches: list[ProblemArray]) -> bytes:
+def vectorised(batches: list[ProblemArray], name: str) -> bytes:
     """Renders whole batches, as the package does."""
-    return b"".join(render_lines(batch, DEFAULT_DIGITS) for batch in batches)
+    line = line_format(name, DIGITS[name])
+    return b"".join(line.render_lines(batch) for batch in batches)
 
 
-def plain_loop(batches: list[ProblemArray]) -> bytes:
+def plain_loop(batches: list[ProblemArray], name: str) -> bytes:
     """Renders one problem at a time. The time includes converting the columns to problems."""
-    lines = [
-        f"{steps.render(problem, DEFAULT_DIGITS)}\n"
-        for batch in batches
-        for problem in batch.to_problems()
-    ]
-    return "".join(lines).encode()
+    line = {"steps": _steps_line, "scratchpad": _scratchpad_line}[name]
+    return b"".join(line(problem) + b"\n" for batch in batches for problem in batch.to_problems())
+
+
+def _steps_line(problem: Problem) -> bytes:
+    return steps.render(problem, DEFAULT_DIGITS).encode()
+
+
+def _scratchpad_line(problem: Problem) -> bytes:
+    return work.render([f"{notation.render(problem).partition('=')[0]}=".encode()])[0]
 
 
 def render_rate(
-    render: Callable[[list[ProblemArray]], bytes], batches: list[ProblemArray]
+    render: Callable[[list[ProblemArray], str], bytes], batches: list[ProblemArray], name: str
 ) -> float:
     """Returns the problems rendered per second."""
     start = time.perf_counter()
-    render(batches)
+    render(batches, name)
     return sum(map(len, batches)) / (time.perf_counter() - start)
 
 
-def data_set(out: Path, plan: DatasetPlan) -> None:
+def data_set(out: Path, plan: DatasetPlan, name: str) -> None:
     """Makes the data set of a plan, with steps."""
-    generate(out, replace(plan, format="steps"), workers=1, progress=False)
+    generate(out, replace(plan, format=name), workers=1, progress=False)
 
 
 def main() -> None:
     """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description="Time the making of lines with worked steps.")
+    parser.add_argument("--format", choices=DIGITS, default="steps")
     parser.add_argument("--problems", type=int, default=300_000, help="rendered, and a data set")
     parser.add_argument("--plain-problems", type=int, default=5_000, help="for the plain loop")
     parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
 
+    name: str = arguments.format
     few, many = draw(arguments.plain_problems), draw(arguments.problems)
-    if vectorised(few) != plain_loop(few):  # imports are not timed
+    if vectorised(few, name) != plain_loop(few, name):  # imports are not timed
         sys.exit("the renderers do not agree")
-    rate(data_set, 10_000)
+    make_set = partial(data_set, name=name)
+    rate(make_set, 10_000)
     rendered, plain, written = [], [], []
     for _ in range(arguments.runs):
-        rendered.append(render_rate(vectorised, many))
-        plain.append(render_rate(plain_loop, few))
-        written.append(rate(data_set, arguments.problems))
+        rendered.append(render_rate(vectorised, many, name))
+        plain.append(render_rate(plain_loop, few, name))
+        written.append(rate(make_set, arguments.problems))
     results = {
         "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "digits": DEFAULT_DIGITS,
+        "format": name,
+        "digits": DIGITS[name],
         "runs": arguments.runs,
         "problems": arguments.problems,
         "plain_problems": arguments.plain_problems,
@@ -107,7 +121,7 @@ def main() -> None:
         "data_set_runs_per_second": [round(value) for value in written],
     }
     print(f"{results['processor']}, Python {results['python']}, NumPy {results['numpy']}")
-    print(f"medians of {arguments.runs} runs each, W = {DEFAULT_DIGITS}, one process:")
+    print(f"medians of {arguments.runs} runs each, {name}, one process:")
     print(
         text_table(
             [],

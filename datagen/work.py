@@ -5,11 +5,13 @@
 The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`) what is written
 there. docs/SCRATCHPAD.md spells out a line for each operation.
 
-Most lines have a layout of their own, so a call of a rule writes one place of many lines, whatever
-their layouts.
+Lines of one shape share a layout, but there are hundreds of shapes. So a call of a rule writes one
+place of many lines, whatever their layouts.
 
-Shapes: n lines, W characters of the longest, K slots of all lines' works, m of those that one call
-writes, D digits of the longest result.
+Shapes: n lines, S shapes (sorted, the lines of one stand together), W characters of the longest
+line, K slots of all shapes' works, D digits of the longest result. The text of many lines is a
+matrix (W + 1, n), a place a row: neighbours are written together. What NOWHERE reads is its last
+row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +30,10 @@ from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape
 from datagen.splits import next_words, problem_hashes
 
 ALPHABET = "".join(sorted(set(notation.ALPHABET) | set(";|:")))
-CHARACTERS = 2**18  # of lines that are written together: these take some 40 MB
+# Lines are written together while they, and one of each shape, have at most so many characters.
+# That takes some 40 MB.
+CHARACTERS, CHARACTERS_OF_SHAPES = 2**21, 2**18
+_ALIKE = bytes.maketrans(b"23456789", b"11111111")
 
 Ints = NDArray[np.int64]
 Characters = NDArray[np.uint8]
@@ -52,14 +57,60 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
     `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError for what
     is not a prompt.
     """
-    shapes = [_shape(prompt) for prompt in prompts]
+    works, indices = _works(prompts)
+    lengths = np.array([work.length for work in works], np.int64)
+    # Lines of one shape stand together, and beside those of shapes that are as long.
+    order = np.lexsort((indices, lengths[indices]))
     lines = [b""] * len(prompts)
-    for rows in _of_like_length([len(layout(shape).slots) for shape in shapes]):
+    for part in _parts(lengths[indices[order]], indices[order]):
+        rows = order[part]
         words = None if choices is None else choices[rows]
-        part = _complete([prompts[row] for row in rows], [shapes[row] for row in rows], words)
-        for row, line in zip(rows, part, strict=True):
+        # The shapes in the order of the lines, and how many lines each has.
+        first = np.flatnonzero(np.diff(indices[rows], prepend=-1))
+        counts = np.diff(first, append=len(rows))
+        shapes = [works[index] for index in indices[rows[first]].tolist()]
+        selected = rows.tolist()
+        completed = _complete([prompts[row] for row in selected], shapes, counts, words)
+        for row, line in zip(selected, completed, strict=True):
             lines[row] = line
     return lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The slots of a layout's work, in arrays (k,). `sources` are those of all, one after another;
+    `ordinals` count the quotient digits up to a slot. The result's digits are at `result`."""
+
+    length: int  # of the line, without the answer
+    prompt_length: int
+    positions: Ints
+    kinds: Ints
+    counts: Ints  # of sources
+    sources: Ints
+    ordinals: Ints
+    result: list[int]
+    result_places: int
+    sign: int
+
+
+def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
+    """Returns the works of all shapes, and the index of each prompt's, (n,)."""
+    works: list[_Work] = []
+    index_of_shape: dict[Shape, int] = {}
+    index_of: dict[bytes, int] = {}
+    indices = np.empty(len(prompts), np.int64)
+    for row, prompt in enumerate(prompts):
+        # All digits but 0 are alike. The first two characters may be the places.
+        alike = prompt[:2] + prompt[2:].translate(_ALIKE)
+        index = index_of.get(alike)
+        if index is None:
+            shape = _shape(prompt)
+            index = index_of_shape.setdefault(shape, len(works))
+            if index == len(works):
+                works.append(_work(shape))
+            index_of[alike] = index
+        indices[row] = index
+    return works, indices
 
 
 def _shape(prompt: bytes) -> Shape:
@@ -69,92 +120,96 @@ def _shape(prompt: bytes) -> Shape:
     return shape
 
 
-def _of_like_length(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Yields the rows of lines that are written together."""
-    rows: list[int] = []
-    for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if rows and (len(rows) + 1) * lengths[row] > CHARACTERS:  # the last is the longest
-            yield rows
-            rows = []
-        rows.append(row)
-    if rows:
-        yield rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Slots:
-    """The slots of a layout's work, in arrays (k,). `sources` are those of all, one after another;
-    `ordinals` count the quotient digits up to a slot."""
-
-    positions: Ints
-    kinds: Ints
-    counts: Ints  # of sources
-    sources: Ints
-    ordinals: Ints
-
-
 @lru_cache(maxsize=1_000)
-def _slots(shape: Shape) -> _Slots:
+def _work(shape: Shape) -> _Work:
     plan = layout(shape)
     slots = plan.slots[plan.prompt_length :]
     kinds = np.array([slot.kind for slot in slots], np.int64)
-    return _Slots(
+    return _Work(
+        length=len(plan.slots),
+        prompt_length=plan.prompt_length,
         positions=np.arange(plan.prompt_length, len(plan.slots)),
         kinds=kinds,
         counts=np.array([len(slot.sources) for slot in slots], np.int64),
         sources=np.array(list(chain.from_iterable(slot.sources for slot in slots)), np.int64),
         ordinals=np.cumsum(kinds == Kind.QUOTIENT_DIGIT) - 1,
+        result=plan.result,
+        result_places=plan.result_places,
+        sign=plan.sign,
     )
 
 
+def _parts(lengths: Ints, indices: Ints) -> Iterator[slice]:
+    """Yields the lines that are written together. Lines are sorted; lengths, indices: (n,)."""
+    is_new = np.diff(indices, prepend=-1) != 0
+    line_ends, shape_ends = lengths.cumsum(), (lengths * is_new).cumsum()
+    start = written = described = 0
+    while start < len(lengths):
+        by_lines = np.searchsorted(line_ends, written + CHARACTERS, "right")
+        by_shapes = np.searchsorted(shape_ends, described + CHARACTERS_OF_SHAPES, "right")
+        end = max(start + 1, int(min(by_lines, by_shapes)))
+        yield slice(start, end)
+        start, written, described = end, line_ends[end - 1], shape_ends[end - 1]
+
+
 def _complete(
-    prompts: Sequence[bytes], shapes: Sequence[Shape], choices: NDArray[np.uint64] | None
+    prompts: Sequence[bytes],
+    works: Sequence[_Work],
+    counts: Ints,
+    choices: NDArray[np.uint64] | None,
 ) -> list[bytes]:
-    """Returns the lines of some prompts; see `render`."""
-    plans = [layout(shape) for shape in shapes]
-    text = np.zeros((len(plans), max(len(plan.slots) for plan in plans) + 1), np.uint8)
-    for row, prompt in enumerate(prompts):
-        text[row, : len(prompt)] = np.frombuffer(prompt, np.uint8)
-    _write_works(text, [_slots(shape) for shape in shapes], choices)
-    answers = _answers(text, plans)
-    return [
-        text[row, : len(plan.slots)].tobytes() + answer
-        for row, (plan, answer) in enumerate(zip(plans, answers, strict=True))
-    ]
+    """Returns the lines of some prompts; see `render`. `counts`, (S,), are those of a shape."""
+    width = max(work.length for work in works)
+    lengths = np.repeat([work.length for work in works], counts)
+    text = np.zeros((width + 1, len(prompts)), np.uint8)
+    longest = max(work.prompt_length for work in works)
+    padded = b"".join([prompt.ljust(longest, b"\0") for prompt in prompts])
+    text[:longest] = np.frombuffer(padded, np.uint8).reshape(-1, longest).T
+    _write_works(text, works, counts, choices)
+    answers = _answers(text, works, counts)
+    characters = np.concatenate((text.T, answers), axis=1)  # (n, any number), 0 between the two
+    ends = (lengths + np.count_nonzero(answers, axis=1)).cumsum().tolist()
+    flat = characters[characters != 0].tobytes()
+    return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _write_works(
-    text: Characters, slots: Sequence[_Slots], choices: NDArray[np.uint64] | None
+    text: Characters, works: Sequence[_Work], counts: Ints, choices: NDArray[np.uint64] | None
 ) -> None:
-    """Writes the works behind the prompts, in place. text: (n, W), of which the last column is what
-    NOWHERE reads."""
-    width = text.shape[1]
-    lines = np.repeat(np.arange(len(slots)), [len(part.kinds) for part in slots])  # (K,)
-    positions = np.concatenate([part.positions for part in slots])
-    kinds = np.concatenate([part.kinds for part in slots])
-    counts = np.concatenate([part.counts for part in slots])
-    # In `flat`, all lines stand one after another.
-    flat, targets = text.reshape(-1), lines * width + positions
-    sources = np.concatenate([part.sources for part in slots]) % width
-    sources += np.repeat(lines * width, counts)
-    first = np.cumsum(counts) - counts  # of a slot's sources
+    """Writes the works behind the prompts, in place. text: (W + 1, n); counts: (S,)."""
+    n = text.shape[1]
+    line_starts = counts.cumsum() - counts  # of a shape
+    shapes = np.repeat(np.arange(len(works)), [len(work.kinds) for work in works])  # (K,)
+    positions = np.concatenate([work.positions for work in works])
+    kinds = np.concatenate([work.kinds for work in works])
+    n_sources = np.concatenate([work.counts for work in works])
+    sources = np.concatenate([work.sources for work in works]) % len(text)
+    first = n_sources.cumsum() - n_sources  # of a slot's sources
+    ordinals = np.concatenate([work.ordinals for work in works])
     if choices is not None:
-        ordinals = np.concatenate([part.ordinals for part in slots])
         second = second_digits(choices, int(ordinals.max(initial=-1)) + 1)
     # No slot reads what comes after it, so that one position follows the other. One call writes all
     # slots of a position that have one rule and equally many sources.
-    keys = (positions * len(Kind) + kinds) * width + counts
+    keys = (positions * len(Kind) + kinds) * len(text) + n_sources
     order = np.argsort(keys, kind="stable")
     bounds = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
+    flat = text.reshape(-1)
     for start, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        group = order[start:end]  # (m,)
-        kind, count = Kind(int(kinds[group[0]])), int(counts[group[0]])
-        read = flat[sources[first[group] + np.arange(count)[:, None]]]  # (count, m)
+        group = order[start:end]
+        kind, count = Kind(int(kinds[group[0]])), int(n_sources[group[0]])
+        lines = shapes[group]  # (m,), if each shape has one line
+        starts = sources[first[group] + np.arange(count)[:, None]] * n  # (count, m)
+        if n > len(works):  # all lines of a shape, one shape after another
+            sizes = counts[lines]
+            ends = sizes.cumsum()
+            lines = np.repeat(line_starts[lines] + sizes - ends, sizes) + np.arange(ends[-1])
+            starts, group = starts.repeat(sizes, axis=1), group.repeat(sizes)
+        read = flat.take(starts + lines)
         written = RULES[kind](*read)
         if kind is Kind.QUOTIENT_DIGIT and choices is not None:
-            is_second = second[lines[group], ordinals[group]]
+            is_second = second[lines, ordinals[group]]
             written = np.where(is_second, second_quotient_digit(*read), written)
-        flat[targets[group]] = written
+        text[positions[group[0]], lines] = written
 
 
 def n_quotient_digits(plan: Layout) -> int:
@@ -174,25 +229,30 @@ def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
     return second
 
 
-def _answers(text: Characters, plans: Sequence[Layout]) -> list[bytes]:
-    """Returns the answer fields that works stand for, with the closing `$`."""
-    answers = ["nan".ljust(WIDTH, "0").encode() + b"$"] * len(plans)
+def _answers(text: Characters, works: Sequence[_Work], counts: Ints) -> Characters:
+    """Returns the answer fields that works stand for, with the closing `$`, in a matrix (n, any
+    number), in which 0 means that nothing is written."""
+    index_of_lines = np.repeat(np.arange(len(works)), counts)  # (n,)
+    depth = max(max(work.result_places + 1, len(work.result)) for work in works)
+    answers = np.zeros((text.shape[1], depth + WIDTH + 3), np.uint8)  # with point, minus and `$`
+    nan = np.frombuffer("nan".ljust(WIDTH, "0").encode() + b"$", np.uint8)
+    answers[:, : len(nan)] = nan
     by_places: dict[int, list[int]] = {}
-    for row, plan in enumerate(plans):
-        if plan.sign != NOWHERE:
-            by_places.setdefault(plan.result_places, []).append(row)
-    for places, rows in by_places.items():
-        results = [plans[row].result for row in rows]
+    for index, work in enumerate(works):
+        if work.sign != NOWHERE:
+            by_places.setdefault(work.result_places, []).append(index)
+    for places, indices in by_places.items():
+        results = [works[index].result for index in indices]
         count = max(places + 1, *map(len, results))
-        index = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
-        row_numbers = np.array(rows)
-        digits = np.where(index == NOWHERE, ord("0"), text[row_numbers[:, None], index])
-        signs = text[row_numbers, [plans[row].sign for row in rows]]
+        digits_at = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
+        chosen = np.isin(index_of_lines, indices)
+        sizes, lines = counts[indices], np.flatnonzero(chosen)
+        read = text[digits_at.repeat(sizes, axis=0), lines[:, None]]
+        digits = np.where(read == 0, ord("0"), read).astype(np.uint8)
+        signs = text[np.repeat([works[index].sign for index in indices], sizes), lines]
         fields = _answer_fields(digits, signs, places)
-        ends = np.count_nonzero(fields, axis=1).cumsum().tolist()
-        flat = fields[fields != 0].tobytes()
-        for row, start, end in zip(rows, [0, *ends], ends, strict=False):
-            answers[row] = flat[start:end]
+        answers[lines] = 0
+        answers[lines, : fields.shape[1]] = fields
     return answers
 
 
