@@ -123,6 +123,24 @@ def shard_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
     )
 
 
+def share_out(compute: Callable[[torch.Tensor], torch.Tensor], items: torch.Tensor) -> torch.Tensor:
+    """Returns `compute(items)`, (N, ...), of which each process computes a part.
+
+    `compute` takes and returns any number of items, of one shape and dtype, and treats each alone.
+    All processes must call this function, with the same items.
+    """
+    if not dist.is_initialized() or dist.get_world_size() == 1:
+        return compute(items)
+    size = -(-len(items) // dist.get_world_size())
+    own = items[dist.get_rank() * size :][:size]
+    part = items.new_zeros(size, *items.shape[1:])
+    if len(own):
+        part[: len(own)] = compute(own)
+    parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, part)
+    return torch.cat(parts)[: len(items)]
+
+
 # Name in a recipe -> how processes share a model. Gradients are means over the processes.
 PARALLEL: dict[str, type[SingleProcessModel]] = {"ddp": DDPModel, "fsdp2": FSDP2Model}
 

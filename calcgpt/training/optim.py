@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
-from calcgpt.training.distributed import full_tensor, shard_like
+from calcgpt.training.distributed import full_tensor, shard_like, share_out
 
 Named = tuple[str, nn.Parameter]
 
@@ -46,6 +46,7 @@ class Muon(torch.optim.Optimizer):
 
     `torch.optim.Muon` takes one matrix after the other, in bfloat16, which few CPUs multiply fast.
     A small model has many small matrices: here those of a shape are one batch, on a CPU in float32.
+    Several processes share the matrices out.
     """
 
     def __init__(
@@ -65,7 +66,8 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in by_shape.items():
                 directions = [self._direction(p, group["momentum"]) for p in parameters]
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
-                for p, update in zip(parameters, orthogonalise(directions), strict=True):
+                updates = share_out(orthogonalise, torch.stack(directions))
+                for p, update in zip(parameters, updates, strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
                     p.sub_(shard_like(update, p), alpha=lr)
 
@@ -80,13 +82,11 @@ class Muon(torch.optim.Optimizer):
         return full_tensor(gradient.lerp(average, momentum))
 
 
-def orthogonalise(matrices: Sequence[torch.Tensor], n_step: int = 5) -> torch.Tensor:
-    """Returns matrices, (N, R, C), with the singular vectors of N matrices, (R, C), and singular
+def orthogonalise(matrices: torch.Tensor, n_step: int = 5) -> torch.Tensor:
+    """Returns matrices, (N, R, C), with the singular vectors of `matrices`, (N, R, C), and singular
     values near 1, by Newton-Schulz iterations with Jordan's coefficients."""
-    x = torch.stack(list(matrices))
-    dtype = x.dtype
-    if x.device.type != "cpu":
-        x = x.bfloat16()
+    dtype = matrices.dtype
+    x = matrices if matrices.device.type == "cpu" else matrices.bfloat16()
     tall = x.size(1) > x.size(2)
     x = x.mT if tall else x
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=1e-7)
