@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from calcgpt.cli import checkpoints, data, experiments, training
+from calcgpt.cli.calc import calc
 from datagen.errors import UserError
 
 
@@ -60,6 +61,7 @@ def cli() -> None:
 for module in (data, training, checkpoints, experiments):
     for command in module.COMMANDS:
         cli.add_command(command)
+cli.add_command(calc)
 
 
 class ServeCommand(click.Command):

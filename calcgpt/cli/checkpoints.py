@@ -1,4 +1,4 @@
-"""Commands that score, publish, export, use and draw a checkpoint."""
+"""Commands that score, publish, export and draw a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from calcgpt.cli.options import (
     PATH,
     SEED,
+    ExpressionCommand,
     device_option,
     in_a_folder,
     json_option,
@@ -184,69 +185,6 @@ def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
     click.echo(f"{out}: {loaded.name} as {write(loaded, out, force)}")
 
 
-@click.command(context_settings={"ignore_unknown_options": True})  # -5+3 is not an option
-@click.argument("expression")
-@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
-@click.option(
-    "--places",
-    type=click.IntRange(1, 9),
-    help="Decimal places of each answer.  [default: 8, or as many as the model was measured for]",
-)
-@click.option(
-    "--unproven",
-    is_flag=True,
-    help="Also ask about numbers and places for which the model was not measured.",
-)
-@click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
-@click.option(
-    "--engine",
-    default="auto",
-    show_default=True,
-    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
-)
-def calc(
-    expression: str,
-    checkpoint: str,
-    places: int | None,
-    unproven: bool,
-    work: bool,
-    engine: str,
-) -> None:
-    """Answer EXPRESSION: calcgpt calc "(12.5+3)*4".
-
-    An expression has numbers with at most nine decimal places, + - * /, parentheses and minus
-    signs. The model answers each operation. Its answer goes to stdout; stderr says where it is
-    wrong or rounded.
-    """
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
-    from calcgpt.errors import ExpressionError, ExpressionErrorKind
-    from calcgpt.inference.calculator import Calculator
-    from calcgpt.inference.engines import load_decoder
-
-    stored = StoredCheckpoint.read(resolve(checkpoint))
-    # A graph for onnxruntime takes longer to make than an answer by torch.
-    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
-    calculator = Calculator(stored, decoder)
-    try:
-        answer = calculator.calculate(expression, places, unproven)
-    except ExpressionError as error:
-        if error.kind is not ExpressionErrorKind.UNPROVEN:
-            raise
-        raise UserError(f"{error}; --unproven asks all the same") from None
-    click.echo(answer.written)
-    for note in answer.notes:
-        click.echo(note, err=True)
-    for node in answer.nodes if work else ():
-        if confidence := node.confidence:
-            click.echo(f"{node.prompt}{node.output}")
-            click.echo(
-                f"confidence: answer {confidence.answer:.4f}, "
-                f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
-            )
-    for line in answer.errors:
-        click.echo(line, err=True)
-
-
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=PATH)
 def report(folders: tuple[Path, ...]) -> None:
@@ -271,9 +209,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
         click.echo(str(file))
 
 
-@click.command(
-    name="inspect", context_settings={"ignore_unknown_options": True}
-)  # -5+3 is not an option
+@click.command(name="inspect", cls=ExpressionCommand)
 @click.argument("checkpoint")
 @click.argument("expression")
 @click.option("--out", default="inspection", show_default=True, type=PATH, help="Where to draw.")
@@ -335,4 +271,4 @@ def inspect_(
         click.echo(error, err=True)
 
 
-COMMANDS = [evaluate, publish, export, calc, report, plot, inspect_]
+COMMANDS = [evaluate, publish, export, report, plot, inspect_]

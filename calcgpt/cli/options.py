@@ -15,6 +15,25 @@ PATH = click.Path(path_type=Path)
 SEED = click.IntRange(0, 2**63 - 1)
 
 
+NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such as -5+3
+
+
+class ExpressionCommand(click.Command):
+    """A command whose arguments may begin with a minus without being options."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        guarded = [f" {arg}" if NEGATIVE.match(arg) else arg for arg in args]
+        rest = super().parse_args(context, guarded)
+        context.params = {name: _unguarded(value) for name, value in context.params.items()}
+        return rest
+
+
+def _unguarded(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_unguarded, value))
+    return value.removeprefix(" ") if isinstance(value, str) else value
+
+
 def named_paths(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Path]:

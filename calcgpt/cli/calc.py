@@ -1,0 +1,288 @@
+"""`calcgpt calc`: expressions from the command line, from standard input, or at a prompt."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from calcgpt.cli.options import ExpressionCommand
+from datagen.errors import UserError
+
+if TYPE_CHECKING:
+    from calcgpt.errors import ExpressionError
+    from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.results import Calculation
+
+RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
+LONGEST_LINE = 10_000  # characters; no expression is as long
+WIDTH = 72  # characters of an expression that are shown with an error
+HISTORY = 1_000  # expressions
+OPERATORS = re.compile(r"[-+*/^%()=×÷−]+")
+
+
+@click.command(cls=ExpressionCommand)
+@click.argument("expressions", nargs=-1, metavar="[EXPRESSION]...")
+@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@click.option(
+    "--places",
+    type=click.IntRange(1, 9),
+    help="Decimal places of each answer.  [default: 8, or as many as the model was measured for]",
+)
+@click.option(
+    "--unproven",
+    is_flag=True,
+    help="Also ask about numbers and places for which the model was not measured.",
+)
+@click.option("--require-verified", is_flag=True, help="Give no answer rather than a wrong one.")
+@click.option(
+    "--min-confidence",
+    default=0.0,
+    type=click.FloatRange(0, 1),
+    help="Give no answer if the confidence in the whole is lower.",
+)
+@click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
+@click.option("--quiet", is_flag=True, help="Write answers only; the exit code says the rest.")
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
+)
+def calc(
+    expressions: tuple[str, ...],
+    checkpoint: str,
+    places: int | None,
+    unproven: bool,
+    require_verified: bool,
+    min_confidence: float,
+    work: bool,
+    as_json: bool,
+    quiet: bool,
+    engine: str,
+) -> None:
+    """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
+
+    Without one, expressions are read from standard input, one a line, or at a prompt.
+
+    An expression has numbers with at most nine decimal places, + - * /, powers (2^10), percent
+    (20%), parentheses and signs. The model answers each operation. Its answer goes to stdout;
+    stderr says where it is wrong or rounded.
+
+    The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
+    expression cannot be understood.
+    """
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.engines import load_decoder
+
+    texts = as_expressions(expressions)
+    stored = StoredCheckpoint.read(resolve(checkpoint))
+    # A graph for onnxruntime takes longer to make than an answer by torch.
+    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
+    answering = Answering(
+        Calculator(stored, decoder),
+        places,
+        unproven,
+        require_verified,
+        min_confidence,
+        work,
+        as_json,
+        quiet,
+        len(texts) != 1,
+    )
+    if texts:
+        sys.exit(max([answering.answer(text) for text in texts]))
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        ask(answering)
+    else:
+        codes = [answering.answer(line, number) for number, line in lines_of(sys.stdin)]
+        sys.exit(max(codes, default=RIGHT))
+
+
+@dataclass(frozen=True)
+class Answering:
+    """Answers expressions on stdout and stderr. The fields are the options of the command."""
+
+    calculator: Calculator
+    places: int | None
+    unproven: bool
+    require_verified: bool
+    min_confidence: float
+    work: bool
+    as_json: bool
+    quiet: bool
+    several: bool  # so that notes have to name the expression
+
+    def answer(self, text: str, line: int | None = None) -> int:
+        """Answers an expression, which stands in that line of a file, and returns the exit code."""
+        from calcgpt.errors import ExpressionError
+
+        try:
+            calculation = self.calculator.calculate(text, self.places, self.unproven)
+        except ExpressionError as error:
+            self._refuse(text, error, line)
+            return NOT_UNDERSTOOD
+        withheld = self._withheld(calculation)
+        if self.as_json:
+            self._write_json(calculation, withheld)
+        elif withheld:
+            self._say(f"no answer: {withheld[1]}")
+        else:
+            self._write(calculation)
+        return RIGHT if calculation.verified and not withheld else WRONG
+
+    def _refuse(self, text: str, error: ExpressionError, line: int | None) -> None:
+        from calcgpt.errors import ExpressionErrorKind
+
+        reason, where = error.reason, f"line {line}: " if line else ""
+        if self.as_json:
+            place = {"position": error.position, "end": error.end}
+            problem = {"kind": error.kind.value, "reason": reason, **place}
+            click.echo(json.dumps({"expression": text, "error": problem}))
+            return
+        if error.kind is ExpressionErrorKind.UNPROVEN:
+            reason += "; --unproven asks all the same"
+        click.echo(f"error: {where}{reason}", err=True)
+        click.echo(marked(text, error.position, error.end), err=True)
+
+    def _withheld(self, calculation: Calculation) -> tuple[str, str] | None:
+        """Returns why an answer is withheld, as a kind and a reason, or None."""
+        sure = calculation.confidence.whole
+        if self.require_verified and not calculation.verified:
+            return "not-verified", "; ".join(["it is not verified", *calculation.errors])
+        if not sure >= self.min_confidence:  # NaN is not enough either
+            return "not-confident", f"the confidence is {sure:.4g}, not {self.min_confidence:g}"
+        return None
+
+    def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
+        record: dict[str, Any] = calculation.model_dump(mode="json")
+        if withheld:
+            error = {"kind": withheld[0], "reason": withheld[1]}
+            record = {"expression": record["expression"], "error": error, "calculation": record}
+        click.echo(json.dumps(record))
+
+    def _write(self, calculation: Calculation) -> None:
+        if calculation.result is None:
+            self._say("no answer: the model wrote no number")
+        else:
+            click.echo(calculation.result)
+        for note in calculation.notes:
+            self._say(f"{calculation.expression}: {note}" if self.several else note)
+        for node in calculation.nodes if self.work else ():
+            if confidence := node.confidence:
+                click.echo(f"{node.prompt}{node.output}")
+                click.echo(
+                    f"confidence: answer {confidence.answer:.4f}, "
+                    f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
+                )
+        for error in calculation.errors:
+            self._say(error)
+
+    def _say(self, message: str) -> None:
+        if not self.quiet:
+            click.echo(message, err=True)
+
+
+def as_expressions(arguments: tuple[str, ...]) -> list[str]:
+    """Returns the arguments or, if the shell has split one expression, that.
+
+    Raises UserError, which says how to quote, if that is not certain.
+    """
+    whole = " ".join(arguments)
+    quoted = "in quotes it is one expression: calcgpt calc '2 * 3'"
+    if len(arguments) < 2 or (_all_parse(arguments) and not _has_sign(arguments[1:])):
+        return list(arguments)
+    if _all_parse(arguments):  # 1 -2
+        raise UserError(f"{whole!r} may be one expression or several; {quoted}")
+    if _all_parse([whole]):
+        return [whole]
+    files = [argument for argument in arguments if Path(argument[:255]).exists()]
+    if len(files) > 1:
+        raise UserError(f"the shell has made file names of a *, such as {files[0]!r}; {quoted}")
+    return [whole] if any(map(OPERATORS.fullmatch, arguments)) else list(arguments)
+
+
+def _all_parse(texts: list[str] | tuple[str, ...]) -> bool:
+    from calcgpt.errors import ExpressionError
+    from calcgpt.inference.expression import parse
+
+    with suppress(ExpressionError):
+        return all(parse(text) for text in texts)
+    return False
+
+
+def _has_sign(arguments: tuple[str, ...]) -> bool:
+    return any(argument.startswith(("+", "-", "−")) for argument in arguments)
+
+
+def marked(text: str, position: int, end: int) -> str:
+    """Returns two lines: the text around text[position:end], and carets below that part."""
+    printable = "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+    first = max(0, min(position - WIDTH // 2, len(text) - WIDTH))
+    shown = printable[first : first + WIDTH]
+    carets = "^" * max(1, min(end, first + WIDTH) - position)
+    return f"  {shown}\n  {' ' * (position - first)}{carets}"
+
+
+def lines_of(file: TextIO) -> Iterator[tuple[int, str]]:
+    """Yields the lines that are not empty, with their numbers from 1, as they come. What is longer
+    than LONGEST_LINE is cut there, bytes that are no text are replaced."""
+    if hasattr(file, "reconfigure"):
+        file.reconfigure(errors="replace")
+    number = 0
+    while line := file.readline(LONGEST_LINE):
+        number, rest = number + 1, line
+        while rest and not rest.endswith("\n"):
+            rest = file.readline(LONGEST_LINE)
+        if text := line.strip():
+            yield number, text
+
+
+def ask(answering: Answering) -> None:
+    """Answers at a prompt, with a history, until the user ends it."""
+    click.echo(f"model {answering.calculator.checkpoint.name}; Ctrl-D ends", err=True)
+    with history():
+        while True:
+            try:
+                text = input("> ").strip()
+            except KeyboardInterrupt:
+                click.echo()
+                continue
+            except EOFError:
+                click.echo()
+                return
+            if text in ("exit", "quit"):
+                return
+            if text:
+                answering.answer(text)
+
+
+@contextmanager
+def history() -> Iterator[None]:
+    """Lets the user edit lines, and keeps them for the next time, where this can be done."""
+    try:
+        import readline
+    except ImportError:  # Windows
+        yield
+        return
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "calcgpt")
+    file = folder / "history"
+    readline.set_history_length(HISTORY)
+    with suppress(OSError):
+        readline.read_history_file(file)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(file)
