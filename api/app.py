@@ -19,7 +19,7 @@ import fastapi_offline
 import torch
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
@@ -108,7 +108,8 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        docs_url=None,  # `_add_pages` serves it from local files
+        openapi_url=None,  # `_add_pages` serves these, the pages from local files
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # to an address made of `Host`, which the client chooses
     )
@@ -152,6 +153,10 @@ def _add_pages(app: FastAPI) -> None:
     @routes.get("/docs")
     async def docs() -> FileResponse:
         return FileResponse(STATIC / "docs.html")
+
+    @routes.get("/openapi.json")
+    def openapi() -> JSONResponse:  # in a thread: it is made when it is first asked for
+        return JSONResponse(app.openapi())
 
     app.include_router(routes)
     app.mount("/static/swagger", StaticFiles(directory=SWAGGER), name="swagger")

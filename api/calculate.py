@@ -54,6 +54,7 @@ EVENTS: dict[type[BaseModel], str] = {
     Calculation: "result",
 }
 
+SHORT = 100  # characters of an expression that is parsed within 3 ms
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 
 
@@ -113,9 +114,17 @@ async def _begin(
     """Returns the admitted computation of a request, and who computes it."""
     calculator = service.calculator(body.model)
     service.admission.require_room()
-    computation = calculator.begin(body.expression, body.places, body.unproven)
+    computation = await _parsed(calculator, body.expression, body)
     await service.admit(request, stack, max(1, len(computation.outline)))
     return calculator, computation
+
+
+async def _parsed(calculator: Calculator, text: str, demands: Demands) -> Computation:
+    """Returns the computation of an expression. A long one is parsed in a thread, where it does not
+    hold up other requests. Raises ExpressionError."""
+    if len(text) <= SHORT:
+        return calculator.begin(text, demands.places, demands.unproven)
+    return await asyncio.to_thread(calculator.begin, text, demands.places, demands.unproven)
 
 
 async def answer(
@@ -197,7 +206,7 @@ async def _begin_all(
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
-            begun.append(calculator.begin(text, body.places, body.unproven))
+            begun.append(await _parsed(calculator, text, body))
         except ExpressionError as error:
             begun.append(of_expression(error))
     return begun

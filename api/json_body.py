@@ -14,6 +14,8 @@ from fastapi.routing import APIRoute
 
 from api.problems import ProblemError
 
+MAX_MEMBERS = 1_000  # of an object: each that is not known takes an error message to refuse
+
 
 class JsonRequest(Request):
     """A request whose `json` raises ProblemError (400) for a body that is not JSON."""
@@ -47,6 +49,8 @@ class JsonRoute(APIRoute):
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_MEMBERS:
+        raise ValueError(f"an object has more than {MAX_MEMBERS} members")
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a member of an object is there twice")

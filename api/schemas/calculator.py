@@ -92,6 +92,7 @@ class BatchRequest(Demands):
     """Several expressions to calculate."""
 
     expressions: list[str] = Field(
+        fail_fast=True,
         min_length=1,
         description="at most `max_items`, a setting, with at most `max_pending` operations",
         examples=[["12.5+3", "1/0"]],

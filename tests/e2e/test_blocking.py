@@ -1,0 +1,108 @@
+"""No request blocks the event loop: the largest and worst that clients can send, all at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+import uvicorn
+from fake_decoder import calculator_model
+from fastapi import FastAPI
+from forks import PATIENCE
+from serving import wait_for
+from watchdog import Watchdog, watchdog
+
+from api.app import create_app
+from api.protocol import BoundedProtocol
+from api.settings import Settings
+from calcgpt.inference.results import EXAMPLE_PROMPT
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the clock of a thread")
+
+TRIES = 3  # what blocks does so each time; a busy machine does not
+SUM = "(" + "+".join("1" * 19) + ")"
+LONGEST = "+".join([SUM] * 9)  # 170 operations, no more than 40 each on the result of another
+MANY = {"n": 10, "max_tokens": 60, "logprobs": 5, "stop": ["q" * 128] * 4}
+REQUESTS: list[tuple[str, Any]] = [
+    ("/v1/calculate", {"expression": LONGEST}),
+    ("/v1/calculate", {"expression": "x" * 65_000}),
+    ("/v1/calculate", {"expression": "1+1", "x": [0.1] * 13_000}),
+    ("/v1/calculate", {f"{i:x}": 1 for i in range(6_000)}),
+    ("/v1/calculate", b"[" * 65_000),
+    ("/v1/calculate/stream", {"expression": LONGEST}),
+    ("/v1/calculate/batch", {"expressions": [LONGEST, *["7/8"] * 20]}),
+    ("/v1/calculate/batch", {"expressions": [f"{LONGEST}/0"] * 100}),
+    ("/v1/calculate/batch", {"expressions": ["("] * 12_000}),
+    ("/v1/calculate/batch", {"expressions": [1] * 15_000}),
+    ("/v1/completions", {"prompt": [""] * 15_000}),
+    ("/v1/completions", {"prompt": [[1], ""] * 6_000}),
+    ("/v1/completions", {"prompt": [1] * 20_000}),
+    ("/v1/completions", {"prompt": "1", "logit_bias": {f"{i:x}": 1 for i in range(5_000)}}),
+    ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "echo": True, **MANY}),
+    ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "stream": True, **MANY}),
+]
+
+
+@contextmanager
+def serving(app: FastAPI, dog: Watchdog) -> Iterator[str]:
+    """The address of an application that runs in a thread, watched."""
+    options: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=BoundedProtocol, **options))
+
+    def run() -> None:
+        dog.watch_this_thread()
+        asyncio.run(server.serve())  # not with uvloop, whose callbacks cannot be measured
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_for(lambda: server.started or not thread.is_alive())
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def send(address: str, path: str, body: Any) -> int:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"content-type": "application/json"}
+    return httpx.post(
+        f"{address}{path}", content=content, headers=headers, timeout=PATIENCE
+    ).status_code
+
+
+def test_no_request_blocks_the_event_loop() -> None:
+    model = calculator_model()
+    settings = Settings(max_pending=10_000, deadline=PATIENCE)
+    app = create_app(settings, lambda: iter([model]))
+    with watchdog() as dog, serving(app, dog) as address, ThreadPoolExecutor(len(REQUESTS)) as pool:
+        wait_for(lambda: httpx.get(f"{address}/readyz").status_code == 200)
+        for _ in range(TRIES):
+            dog.stalls.clear()  # imports when something is first used, for example
+            sent = [pool.submit(send, address, path, body) for path, body in REQUESTS]
+            pages = [httpx.get(f"{address}/{page}") for page in ("", "openapi.json", "metrics")]
+            assert {page.status_code for page in pages} == {200}
+            assert {future.result() for future in sent} == {200, 400, 422}
+            if not dog.stalls:
+                break
+        assert not dog.stalls
+
+
+def test_what_blocks_is_named() -> None:
+    app = create_app(Settings(), lambda: iter([]))
+
+    @app.get("/slow")
+    async def slow() -> int:
+        return len(json.dumps(list(range(1_000_000))))
+
+    with watchdog() as dog, serving(app, dog) as address:
+        assert httpx.get(f"{address}/slow", timeout=PATIENCE).status_code == 200
+    assert any("slow" in stall.where and stall.seconds > 0.02 for stall in dog.stalls)

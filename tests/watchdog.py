@@ -1,0 +1,112 @@
+"""Notices what blocks an event loop, and names it.
+
+What counts is the CPU time that the loop's thread spends in one callback, so that other processes
+of a busy machine do not matter. While a callback is over the limit, a second thread looks where the
+loop is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+LOOK_SECONDS = 0.002
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A callback that took so many seconds of CPU time, and the function of ours it was in."""
+
+    seconds: float
+    where: str
+
+
+class Watchdog:
+    """Measures the callbacks of one thread's event loop."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.stalls: list[Stall] = []
+        self._thread: int | None = None
+        self._began: float | None = None
+        self._seen: str | None = None
+
+    def watch_this_thread(self) -> None:
+        self._thread = threading.get_ident()
+
+    def call(self, run: Callable[[], None], handle: asyncio.Handle) -> None:
+        """Runs a callback and measures it, if it is one of the thread's."""
+        if threading.get_ident() != self._thread:
+            return run()
+        self._seen, self._began = None, time.thread_time()
+        try:
+            run()
+        finally:
+            seconds, self._began = time.thread_time() - self._began, None
+            if seconds > self.limit:
+                self.stalls.append(Stall(seconds, self._seen or _name(handle)))
+
+    def look(self) -> None:
+        """Notes where the loop is, if its callback is over the limit."""
+        began, thread = self._began, self._thread
+        if began is None or thread is None or self._seen:
+            return
+        now = time.clock_gettime(time.pthread_getcpuclockid(thread))
+        if now - began > self.limit and self._began == began:
+            self._seen = _innermost(sys._current_frames().get(thread))
+
+
+def _is_ours(frame: FrameType) -> bool:
+    path = Path(frame.f_code.co_filename)
+    return path.is_relative_to(ROOT) and ".venv" not in path.parts
+
+
+def _innermost(frame: FrameType | None) -> str | None:
+    """Returns the innermost function of ours, and what it has called."""
+    inner = frame
+    while frame and not _is_ours(frame):
+        frame = frame.f_back
+    if not (frame and inner):
+        return inner and f"{inner.f_code.co_filename}: {inner.f_code.co_qualname}"
+    name = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}"
+    return name if frame is inner else f"{name}, in {inner.f_code.co_qualname}"
+
+
+def _name(handle: asyncio.Handle) -> str:
+    callback: Any = handle._callback  # type: ignore[attr-defined]
+    task = getattr(callback, "__self__", None)
+    return repr(task.get_coro() if isinstance(task, asyncio.Task) else callback)
+
+
+@contextmanager
+def watchdog(limit: float = 0.02) -> Iterator[Watchdog]:
+    """Watches the event loop whose thread calls `watch_this_thread`."""
+    dog, ended = Watchdog(limit), threading.Event()
+    run = asyncio.Handle._run  # type: ignore[attr-defined]
+
+    def patrol() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            dog.look()
+
+    thread = threading.Thread(target=patrol, name="watchdog")
+    gc.collect()
+    gc.freeze()  # a service has no thousands of objects of a test runner to collect
+    asyncio.Handle._run = lambda self: dog.call(lambda: run(self), self)  # type: ignore[attr-defined]
+    thread.start()
+    try:
+        yield dog
+    finally:
+        ended.set()
+        thread.join()
+        asyncio.Handle._run = run  # type: ignore[attr-defined]
+        gc.unfreeze()
