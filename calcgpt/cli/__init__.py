@@ -93,3 +93,34 @@ def serve(show_config: bool, **flags: Any) -> None:
         click.echo(json.dumps(settings.masked(), indent=2))
     else:
         run(settings)
+
+
+@cli.command()
+@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
+)
+@click.option(
+    "--http",
+    "port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve over HTTP on this machine, under /mcp, instead of stdin and stdout.",
+)
+def mcp(checkpoint: str, engine: str, port: int | None) -> None:
+    """Serve the calculator as tools for assistants (Model Context Protocol)."""
+    from api.mcp_server import serve_http, tools
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.engines import load_decoder
+
+    stored = StoredCheckpoint.read(resolve(checkpoint))
+    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
+    calculator = Calculator(stored, decoder)
+    if port is None:
+        tools(calculator).run("stdio")
+    else:
+        serve_http(calculator, port)

@@ -1,0 +1,163 @@
+"""`calcgpt mcp`: the calculator as tools of the Model Context Protocol, for assistants.
+
+An assistant starts it as a process and talks to it over stdin and stdout, or connects to it over
+HTTP on this machine.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from calcgpt import __version__
+from calcgpt.errors import UserError
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.results import Calculation, Confidence
+from datagen import steps, work_errors
+from datagen.arithmetic import MAX_PLACES, answer
+from datagen.notation import answer_text, parse_prompt
+
+try:
+    from mcp.server.mcpserver import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp_types import ToolAnnotations
+except ImportError:
+    raise UserError("`calcgpt mcp` needs mcp: pip install 'calcgpt[mcp]'") from None
+
+MAX_LINE = 20_000  # characters of a line to check
+MAX_CONNECTIONS = 64
+INSTRUCTIONS = (
+    "A calculator whose answers come from a small GPT, each checked by exact arithmetic. Trust "
+    "`result` only if `verified` is true; `exact` is always right."
+)
+READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+
+
+class Answer(BaseModel):
+    """The model's answer to an expression, and its evidence."""
+
+    expression: str = Field(description="the expression as it was understood")
+    result: str | None = Field(description="the model's answer; null if it is not a number")
+    exact: str = Field(description="the answer by exact arithmetic")
+    verified: bool = Field(description="whether the model is right at every operation")
+    confidence: Confidence
+    work: list[str] = Field(
+        description="what the model read and wrote, one line for each operation; `check_work` "
+        "checks such a line"
+    )
+    notes: list[str] = Field(description="what is rounded, what is wrong and where")
+
+    @classmethod
+    def of(cls, calculation: Calculation) -> Answer:
+        """Returns the part of a calculation that an assistant needs."""
+        return cls(
+            expression=calculation.expression,
+            result=calculation.result,
+            exact=calculation.exact,
+            verified=calculation.verified,
+            confidence=calculation.confidence,
+            work=[f"{node.prompt}{node.output}" for node in calculation.nodes if node.prompt],
+            notes=[*calculation.notes, *calculation.errors],
+        )
+
+
+class Check(BaseModel):
+    """Whether every character of a worked line follows from those before it."""
+
+    right: bool
+    exact: str = Field(description="the answer to the line's problem by exact arithmetic")
+    position: int | None = Field(description="index of the first wrong character in the line")
+    step: str | None = Field(description="what that character is for, such as `sum` or `rounding`")
+    expected: str | None = Field(description="the right character; empty if there is one too many")
+    found: str | None = Field(description="the wrong character; empty if the line ends too early")
+
+
+def check(line: str, digits: int | None = None) -> Check:
+    """Returns whether a line `$8(A+B)=WORK=ANSWER$` is right, and if not, where it goes wrong.
+
+    `digits` is the width of a notation of fixed width. Raises UserError if the line does not begin
+    with a question.
+    """
+    question, equals, completion = line.strip().partition("=")
+    prompt = question + equals
+    problem = parse_prompt(prompt)
+    if digits is None:
+        wrong = work_errors.first_error_of_completion(prompt, completion)
+    else:
+        wrong = steps.first_error_of_completion(problem, completion, digits)
+    return Check(
+        right=wrong is None,
+        exact=answer_text(answer(problem)),
+        position=wrong and len(prompt) + wrong.position,
+        step=wrong and wrong.kind.value,
+        expected=wrong and wrong.expected,
+        found=wrong and wrong.actual,
+    )
+
+
+def tools(calculator: Calculator) -> MCPServer[None]:
+    """Returns a server with the tools `calculate` and `check_work`."""
+    recipe = calculator.checkpoint.recipe
+    server: MCPServer[None] = MCPServer(
+        "calcgpt",
+        title="CalcGPT",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        log_level="ERROR",
+    )
+    one_at_a_time = threading.Lock()  # tools run in threads; two would compete for the CPU
+
+    @server.tool(title="Calculate", annotations=READ_ONLY)
+    def calculate(
+        expression: Annotated[
+            str, Field(description="numbers, + - * / and parentheses, such as (12.5+3)*2")
+        ],
+        places: Annotated[
+            int | None,
+            Field(ge=1, le=MAX_PLACES, description="decimal places that results are rounded to"),
+        ] = None,
+    ) -> Answer:
+        """Calculate an expression with a small GPT, and check the answer by exact arithmetic."""
+        try:
+            with one_at_a_time:
+                return Answer.of(calculator.calculate(expression, places))
+        except UserError as error:
+            raise ToolError(str(error)) from None
+
+    @server.tool(title="Check worked steps", annotations=READ_ONLY)
+    def check_work(
+        line: Annotated[
+            str,
+            Field(max_length=MAX_LINE, description="one line of `work`, as `calculate` returns it"),
+        ],
+    ) -> Check:
+        """Check a line of worked steps character by character, and name the first wrong one."""
+        if not recipe.any_width and recipe.work_digits is None:
+            raise ToolError(f"{calculator.checkpoint.name} writes no worked steps")
+        try:
+            return check(line, recipe.work_digits)
+        except UserError as error:
+            raise ToolError(str(error)) from None
+
+    return server
+
+
+def serve_http(calculator: Calculator, port: int) -> None:
+    """Serves the tools under /mcp on 127.0.0.1 until SIGINT or SIGTERM. Port 0 takes a free one.
+
+    Only this machine can connect, and no page of another origin (`Host` and `Origin` are checked).
+    """
+    import uvicorn  # here: over stdin and stdout, answering begins seconds earlier without them
+
+    from api.server import listen, url_of
+
+    app = tools(calculator).streamable_http_app(stateless_http=True, json_response=True)
+    listener = listen("127.0.0.1", port)
+    print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
+    config = uvicorn.Config(
+        app, log_level="error", ws="none", server_header=False, limit_concurrency=MAX_CONNECTIONS
+    )
+    uvicorn.Server(config).run(sockets=[listener])
