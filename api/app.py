@@ -23,7 +23,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
-from api import calculate, completions, health, problems
+from api import calculate, chat, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES
@@ -121,6 +121,7 @@ def create_app(
         return Response(status_code=499)  # only for the log
 
     app.include_router(calculate.router(service))
+    app.include_router(chat.router(service))
     app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
     app.include_router(health.routes(service))

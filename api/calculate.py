@@ -7,8 +7,9 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from functools import partial
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
@@ -19,6 +20,7 @@ from api.schemas.calculator import (
     BatchItem,
     BatchRequest,
     BatchResponse,
+    CalculateQuery,
     CalculateRequest,
     CalculateResponse,
     Demands,
@@ -72,8 +74,23 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression."""
-        calculator, computation = await _begin(service, body, request, stack)
+        calculator, computation = await begin(service, body.expression, body, request, stack)
         work = answer(service, calculator, computation, body)
+        return await service.while_connected(request, work)
+
+    @routes.get("", response_model=CalculateResponse)
+    async def calculate_by_address(
+        query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
+    ) -> Calculation:
+        """Calculate an expression that stands in the address, where `+` is written as `%2B`."""
+        try:
+            calculator, computation = await begin(service, query.expression, query, request, stack)
+        except ExpressionError as error:
+            problem = of_expression(error)
+            if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
+                problem.detail += "; in an address, + means a space: write it as %2B"
+            raise problem from None
+        work = answer(service, calculator, computation, query)
         return await service.while_connected(request, work)
 
     @routes.post("/batch")
@@ -102,19 +119,19 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        calculator, computation = await _begin(service, body, request, stack)
+        calculator, computation = await begin(service, body.expression, body, request, stack)
         return EventStream(_stream(service, calculator, computation, body))
 
     return routes
 
 
-async def _begin(
-    service: Service, body: CalculateRequest, request: Request, stack: ExitStack
+async def begin(
+    service: Service, expression: str, demands: Demands, request: Request, stack: ExitStack
 ) -> tuple[Calculator, Computation]:
     """Returns the admitted computation of a request, and who computes it."""
-    calculator = service.calculator(body.model)
+    calculator = service.calculator(demands.model)
     service.admission.require_room()
-    computation = await _parsed(calculator, body.expression, body)
+    computation = await _parsed(calculator, expression, demands)
     await service.admit(request, stack, max(1, len(computation.outline)))
     return calculator, computation
 

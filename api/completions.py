@@ -320,15 +320,19 @@ async def _stream(service: Service, run: CompletionRun, with_usage: bool) -> Asy
     async with aclosing(service.follow(run.run)) as parts:
         async for part in parts:
             if isinstance(part, ProblemError):
-                # OpenAI's clients look for `error` and show its `message`.
-                document = {"message": part.detail, **part.document()}
-                yield format_sse_event(data_str=json.dumps({"error": document}))
+                yield error_event(part)
                 return
             if part:  # the result is None
                 yield _event(run.response([part]))
     if with_usage:
         yield _event(run.response([], run.usage))
     yield format_sse_event(data_str="[DONE]")
+
+
+def error_event(error: ProblemError, name: str | None = None) -> bytes:
+    """Returns the event in which OpenAI's clients look for `error` and show its `message`."""
+    document = {"message": error.detail, **error.document()}
+    return format_sse_event(event=name, data_str=json.dumps({"error": document}))
 
 
 def _event(response: CompletionResponse) -> bytes:

@@ -86,7 +86,12 @@ def install(app: FastAPI) -> None:
     async def http_error(request: Request, error: HTTPException) -> JSONResponse:
         if isinstance(error.__cause__, ProblemError):  # FastAPI wraps what reading a body raises
             return error.__cause__.response()
-        return ProblemError(error.status_code, error.detail, headers=error.headers).response()
+        headers = dict(error.headers or {})
+        if error.status_code == 405:  # Starlette names the methods of only one route of the path
+            path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+            methods = app.openapi()["paths"].get(path, {})
+            headers |= {"Allow": ", ".join(sorted(map(str.upper, methods)))} if methods else {}
+        return ProblemError(error.status_code, error.detail, headers=headers).response()
 
 
 DESCRIPTIONS = {

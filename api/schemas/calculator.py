@@ -82,6 +82,12 @@ class CalculateRequest(Demands):
     )
 
 
+class CalculateQuery(CalculateRequest):
+    """The same in an address, where every value is a text."""
+
+    model_config = ConfigDict(strict=False)
+
+
 class CalculateResponse(Calculation):
     """The model's answer and its evidence. The exact value never replaces the answer."""
 

@@ -9,6 +9,7 @@ import pytest
 from forks import PATIENCE
 from serving import server, wait_for
 
+from api.schemas.chat import CHAT_REQUEST, REASONING, RESPONSES_REQUEST
 from api.schemas.completions import CHOICE, COMPLETION, REQUEST, USAGE
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
@@ -82,3 +83,55 @@ def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:
         client.completions.create(model="gpt-5", prompt="$")
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="wrong").completions.create(model="steps", prompt="$")
+
+
+def test_a_chat_answers_with_the_result(client: openai.OpenAI) -> None:
+    answer = client.chat.completions.create(**CHAT_REQUEST, extra_body={"places": 2})
+    openai.types.chat.ChatCompletion.model_validate(answer.model_dump())
+    message = answer.choices[0].message
+    assert message.content == "15.5"
+    assert message.model_extra == {"reasoning_content": REASONING}
+    assert answer.model_extra
+    assert answer.model_extra["calculation"]["verified"] is True
+    assert answer.usage
+    assert answer.usage.completion_tokens == USAGE["completion_tokens"]
+
+
+def test_a_chat_is_streamed(client: openai.OpenAI) -> None:
+    options = {"stream_options": {"include_usage": True}}
+    chunks = list(client.chat.completions.create(**CHAT_REQUEST, stream=True, **options))
+    for chunk in chunks:
+        openai.types.chat.ChatCompletionChunk.model_validate(chunk.model_dump())
+    thoughts = [
+        choice.delta.model_extra["reasoning_content"]
+        for chunk in chunks
+        for choice in chunk.choices
+        if choice.delta.model_extra
+    ]
+    assert "".join(thoughts) == REASONING
+    assert len(thoughts) > USAGE["completion_tokens"]  # character by character
+    assert chunks[-1].usage
+    with client.chat.completions.stream(**CHAT_REQUEST) as stream:
+        message = stream.get_final_completion().choices[0].message
+    assert message.content == "15.5"
+
+
+def test_a_response_answers_with_the_result(client: openai.OpenAI) -> None:
+    answer = client.responses.create(**RESPONSES_REQUEST)
+    openai.types.responses.Response.model_validate(answer.model_dump())
+    assert answer.output_text == "15.5"
+    with client.responses.stream(**RESPONSES_REQUEST) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert final.output_text == "15.5"
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+    assert deltas == ["15.5"]
+    assert final.usage == answer.usage
+
+
+def test_an_expression_that_is_none_is_an_error_of_the_client(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.UnprocessableEntityError) as refused:
+        client.responses.create(model="steps", input="What is 12.5+3?")
+    assert refused.value.type == "urn:calcgpt:problem:syntax"
+    with pytest.raises(openai.AuthenticationError):
+        client.with_options(api_key="wrong").chat.completions.create(**CHAT_REQUEST)

@@ -399,7 +399,11 @@ def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
-    [("GET", "/v1/calculate", "POST"), ("POST", "/healthz", "GET"), ("DELETE", "/readyz", "GET")],
+    [
+        ("PUT", "/v1/calculate", "GET, POST"),
+        ("POST", "/healthz", "GET"),
+        ("DELETE", "/readyz", "GET"),
+    ],
 )
 def test_a_wrong_method_is_405_and_names_the_right_one(
     client: TestClient, method: str, path: str, allowed: str
