@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calcgpt.cli.options import PATH, data_option, device_option, quiet_option, set_option
+from calcgpt.cli.options import PATH, SEED, data_option, device_option, quiet_option, set_option
 
 if TYPE_CHECKING:
     from calcgpt.training.trackers import TrackerFactory
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @data_option
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")
 @set_option("Override a field of the recipe: model.n_layer=4.")
+@click.option("--seed", type=SEED, help="Seed of every random draw, the same as train.seed.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @click.option("--force", is_flag=True, help="Replace a run in --out.")
 @device_option
@@ -53,6 +54,7 @@ def train(
     data: Path | None,
     out: Path,
     overrides: tuple[str, ...],
+    seed: int | None,
     resume: bool,
     force: bool,
     device: str,
@@ -77,6 +79,8 @@ def train(
     main = launched_rank() == 0
     if threads:
         torch.set_num_threads(threads)
+    if seed is not None:
+        overrides = (*overrides, f"train.seed={seed}")
     try:
         loaded = load_recipe(recipe, overrides)
         options: dict[str, Any] = {

@@ -32,8 +32,9 @@ N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
 TRAINING = "training.safetensors"
 
-# Fields that may differ on resume: the description, the length of a run, its reports, and the
-# hardware it runs on. The tokenizer of a run is saved, so `vocab_size` has no effect.
+# Fields that may differ on resume: the description, the length of a run (unless its schedule
+# depends on it), its reports, and the hardware it runs on. The tokenizer of a run is saved, so
+# `vocab_size` has no effect.
 MAY_CHANGE = {
     "description",
     "vocab_size",
@@ -82,6 +83,13 @@ class SavedState:
     def check_same_run(self, recipe: Recipe, fingerprint: str) -> None:
         """Raises ConfigError if the recipe or the data differ from those of the run."""
         changed = differences(recipe.model_dump(), self.checkpoint.recipe.model_dump())
+        schedule = recipe.train.schedule
+        if "train.steps" in changed and schedule != "constant":
+            new, old = changed["train.steps"]
+            raise ConfigError(
+                f"cannot resume: train.steps is {new:,}, the run was begun with {old:,}; that would "
+                f"change the learning rates of its schedule, {schedule!r}"
+            )
         for field, (new, old) in changed.items():
             if field not in MAY_CHANGE and not field.startswith("data."):  # see the fingerprint
                 raise ConfigError(

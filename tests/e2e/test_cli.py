@@ -43,8 +43,9 @@ def test_the_whole_path_from_data_to_an_answer(
 
     steps = ["--set", "train.steps=20", "--set", "train.checkpoint_interval=10"]
     train = ["train", "--recipe", "nano", "--data", "data", "--out", "run", "--quiet"]
-    assert "step-00000020" in calcgpt(*train, *steps)
-    assert load_metrics(tmp_path / "run" / "step-00000020")["validation"]["n"] == 100
+    assert "step-00000020" in calcgpt(*train, *steps, "--seed", 7)
+    trained = load_metrics(tmp_path / "run" / "step-00000020")
+    assert (trained["validation"]["n"], trained["trained"]["seed"]) == (100, 7)
 
     evaluate = ["eval", "run", "--data", "data/test.txt", "--quiet"]
     output = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3)

@@ -239,7 +239,8 @@ def test_resume_skips_a_damaged_checkpoint(
 def test_a_resumed_run_loads_each_file_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(data, tmp_path)
+    constant = "train.schedule=constant"  # so that the run can be made longer
+    run(data, tmp_path, constant)
     loaded: list[Path] = []
 
     def load(path: Path) -> dict[str, torch.Tensor]:
@@ -247,7 +248,7 @@ def test_a_resumed_run_loads_each_file_once(
         return load_file(path)
 
     monkeypatch.setattr("safetensors.torch.load_file", load)
-    run(data, tmp_path, "train.steps=25", resume=True)
+    run(data, tmp_path, constant, "train.steps=25", resume=True)
     assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
 
 
@@ -277,6 +278,8 @@ def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "run", "train.lr=0.5", resume=True)
     with pytest.raises(ConfigError, match=r"model\.position is 'none'"):
         run(data, tmp_path / "run", "model.position=none", resume=True)
+    with pytest.raises(ConfigError, match=r"train.steps is 25, .* of its schedule, 'linear'"):
+        run(data, tmp_path / "run", "train.steps=25", resume=True)
     generate(tmp_path / "data", DatasetPlan(500, 50, 50, seed=2), progress=False)
     with pytest.raises(ConfigError, match="other data"):
         run(tmp_path / "data", tmp_path / "run", resume=True)
