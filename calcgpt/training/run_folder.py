@@ -87,8 +87,8 @@ class SavedState:
         if "train.steps" in changed and schedule != "constant":
             new, old = changed["train.steps"]
             raise ConfigError(
-                f"cannot resume: train.steps is {new:,}, the run was begun with {old:,}; that would "
-                f"change the learning rates of its schedule, {schedule!r}"
+                f"cannot resume: train.steps is {new:,}, the run was begun with {old:,}; that "
+                f"would change the learning rates of its schedule, {schedule!r}"
             )
         for field, (new, old) in changed.items():
             if field not in MAY_CHANGE and not field.startswith("data."):  # see the fingerprint
