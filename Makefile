@@ -3,11 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
+WEB ?= web
 
-.PHONY: serve test lint mutants openapi constraints clean
+.PHONY: serve web test lint mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
+
+# The page without a service, for any static host: `make web WEB=FOLDER`.
+web: .venv/serve.stamp
+	$(BIN)/calcgpt export scratchpad $(WEB) --to web --force --also steps --also direct --also blog
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal  # neighbours share a worker, and so its fixtures

@@ -7,6 +7,7 @@ and browsers: models, health, metrics, the page and the documentation.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import resource
 import sys
@@ -26,12 +27,14 @@ from starlette.requests import ClientDisconnect
 from api import calculate, chat, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
-from api.problems import API_RESPONSES
+from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import ModelList
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
+from calcgpt.errors import UserError
+from calcgpt.inference.browser import weights_file
 from datagen.files import write_json
 
 log = logging.getLogger(__name__)
@@ -45,7 +48,7 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
 `out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
-`invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`,
+`invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `no-weights`,
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
@@ -54,6 +57,17 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 # more requests per second and a lower latency (docs/LOG.md).
 SWITCH_SECONDS = 0.001
 
+WEIGHTS = (
+    "safetensors with numbers of 16 bits. Its metadata `manifest` is JSON: what else the engine "
+    "needs to know of the model"
+)
+WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": WEIGHTS,
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    304: {"description": "They are those of `If-None-Match`"},
+}
 STATIC = Path(__file__).parent / "static"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
 
@@ -131,14 +145,35 @@ def create_app(
 
 
 def _model_routes(service: Service) -> APIRouter:
-    """Returns the route of /v1/models."""
+    """Returns the routes under /v1/models."""
     routes = APIRouter()
+    files: dict[str, bytes] = {}  # by model, once they are asked for
 
     @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
     async def models() -> ModelList:
         """List the models: their names, the problems they can be given, and their scores."""
         default = service.models.default
         return ModelList(data=[model.describe(model is default) for model in service.models])
+
+    @routes.get(
+        "/v1/models/{model}/weights",
+        tags=["models"],
+        response_class=Response,
+        responses={**responses(401, 404, 422, 429, 503), **WEIGHTS_RESPONSES},
+    )
+    async def weights(model: str, request: Request) -> Response:
+        """Get the weights of a model that calculates, for the engine in the browser."""
+        checkpoint = service.calculator(model).checkpoint
+        if model not in files:
+            try:
+                files[model] = await asyncio.to_thread(weights_file, checkpoint)
+            except UserError as error:  # for example positions that the engine does not know
+                raise ProblemError(404, str(error), kind="no-weights") from None
+        tag = f'"{hashlib.sha256(files[model]).hexdigest()}"'
+        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+        if request.headers.get("If-None-Match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(files[model], media_type="application/octet-stream", headers=headers)
 
     return routes
 

@@ -61,9 +61,10 @@ def new_folder(path: Path) -> Iterator[Path]:
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield staging
-        for file in staging.iterdir():
-            with file.open("rb") as opened:
-                os.fsync(opened.fileno())
+        for file in staging.rglob("*"):
+            if file.is_file():
+                with file.open("rb") as opened:
+                    os.fsync(opened.fileno())
         staging.chmod(0o755)
         _swap_in(staging, path)
     except BaseException:

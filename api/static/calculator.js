@@ -1,6 +1,7 @@
 // The page: connects its controls to the service and shows what comes back.
 
-import { calculate, useKey } from "./client.js";
+import { calculate, prepare } from "./backend.js";
+import { useKey } from "./client.js";
 import { Field } from "./field.js";
 import { History } from "./history.js";
 import { Models } from "./models.js";
@@ -230,3 +231,4 @@ function showHistory() {
 $("scale").append(...legend());
 showHistory();
 models.load();
+prepare();

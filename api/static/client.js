@@ -83,6 +83,16 @@ export async function* calculate(expression, { model, places, unproven }, signal
   throw new ServiceError("The connection ended before the answer was complete.");
 }
 
+/** Returns the file with the weights of a model. Throws ServiceError. */
+export async function weights(path) {
+  const response = await request(path);
+  try {
+    return await response.arrayBuffer();
+  } catch {
+    throw new ServiceError("The weights of this checkpoint could not be loaded.");
+  }
+}
+
 async function request(path, options = {}) {
   const key = storedKey.get();
   const headers = { ...options.headers, ...(key && { Authorization: `Bearer ${key}` }) };

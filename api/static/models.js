@@ -1,6 +1,6 @@
 // The selection of a checkpoint, and of the decimal places of its answers.
 
-import { listModels } from "./client.js";
+import { listModels } from "./backend.js";
 import { count, share } from "./format.js";
 
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure

@@ -168,21 +168,37 @@ def publish(
 @click.command()
 @click.argument("checkpoint")
 @click.argument("out", type=PATH)
-@click.option("--to", "target", required=True, help="The format: hf (transformers) or onnx.")
+@click.option("--to", "target", required=True, help="The format: hf (transformers), onnx or web.")
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="CHECKPOINT",
+    help="Another checkpoint for the same page. Repeatable; for `--to web`.",
+)
 @click.option("--force", is_flag=True, help="Replace an earlier export at OUT.")
-def export(checkpoint: str, out: Path, target: str, force: bool) -> None:
-    """Write CHECKPOINT to the folder OUT in the format of another library.
+def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force: bool) -> None:
+    """Write CHECKPOINT to the folder OUT in the format of another library, or as a page.
 
     The command loads the export with that library and compares it with CHECKPOINT. OUT appears only
-    if the two are equal.
+    if the two are equal. With `--to web`, OUT is the calculator's page for any static host: the
+    model runs in the browser.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.errors import look_up
     from calcgpt.export import EXPORTERS
+    from calcgpt.export.web import export_page
 
     write = look_up(EXPORTERS, target, "export target")
+    if also and target != "web":
+        raise UserError("--also is for --to web")
     loaded = Checkpoint.load(resolve(checkpoint))
-    click.echo(f"{out}: {loaded.name} as {write(loaded, out, force)}")
+    others = [Checkpoint.load(resolve(other)) for other in also]
+    if target == "web":
+        written = export_page([loaded, *others], out, force)
+    else:
+        written = write(loaded, out, force)
+    names = ", ".join(model.name for model in (loaded, *others))
+    click.echo(f"{out}: {names} as {written}")
 
 
 @click.command()

@@ -12,6 +12,7 @@ from typing import Protocol
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.hf import export_hf
 from calcgpt.export.onnx import export_onnx
+from calcgpt.export.web import export_web
 
 
 class Exporter(Protocol):
@@ -28,4 +29,4 @@ class Exporter(Protocol):
         """
 
 
-EXPORTERS: dict[str, Exporter] = {"hf": export_hf, "onnx": export_onnx}
+EXPORTERS: dict[str, Exporter] = {"hf": export_hf, "onnx": export_onnx, "web": export_web}

@@ -1,0 +1,74 @@
+// Who calculates: the service or, where the page is served without one, the engine in this browser.
+// The host of the page says which (backend.json).
+
+import * as service from "./client.js";
+import { Engine } from "./engine/engine.js";
+import { limitsOf } from "./engine/limits.js";
+
+/** @typedef {{service: boolean, models: Record<string, any>[]}} Host models: only without a service */
+
+/** @type {Promise<Host> | undefined} */
+let host;
+
+/** Returns what the host of the page says. @returns {Promise<Host>} */
+function theHost() {
+  host ??= fetch("static/backend.json")
+    .then((response) => (response.ok ? response.json() : { service: true }))
+    .catch(() => ({ service: true })); // whose client says that it cannot be reached
+  return host;
+}
+
+const engine = new Engine(async (model) => {
+  const { service: isServed, models } = await theHost();
+  if (isServed) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
+  const known = models.find(({ id }) => id === model);
+  if (!known) throw new service.ServiceError(`There is no checkpoint ${model}.`);
+  return service.weights(known.file);
+});
+
+/** Prepares the page for a host without a service: it will work without a connection. */
+export async function prepare() {
+  if ((await theHost()).service) return;
+  for (const shown of document.querySelectorAll(".of-service")) shown.hidden = true;
+  await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
+}
+
+/** Returns the models that calculate. Throws ServiceError. */
+export async function listModels() {
+  const { service: isServed, models } = await theHost();
+  if (isServed) return service.listModels();
+  return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
+}
+
+/** Yields the events of a calculation; see `calculate` of client.js. */
+export async function* calculate(expression, options, signal) {
+  const { service: isServed, models } = await theHost();
+  if (isServed) yield* service.calculate(expression, options, signal);
+  else {
+    const model = options.model || models.find((known) => known.default).id;
+    yield* engine.run("calculate", { ...options, model, expression }, signal);
+  }
+}
+
+/**
+ * Yields the characters that a model writes after a text, `{text, probability}`.
+ * @param {string} model
+ * @param {string} text
+ * @param {import("./engine/generate.js").Sampling} sampling
+ * @param {AbortSignal} [signal]
+ */
+export async function* write(model, text, sampling, signal) {
+  for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
+}
+
+/**
+ * Returns what a model looked at and considered when it wrote text[position].
+ * @param {string} model
+ * @param {string} text
+ * @param {number} position
+ * @param {AbortSignal} [signal]
+ * @returns {Promise<import("./engine/generate.js").Look>}
+ */
+export async function look(model, text, position, signal) {
+  for await (const { data } of engine.run("look", { model, text, position }, signal)) return data;
+}

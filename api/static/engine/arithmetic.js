@@ -1,0 +1,121 @@
+// Exact decimal arithmetic and the notation of problems, in whole numbers (datagen/arithmetic.py and
+// datagen/notation.py).
+
+export const MAX_PLACES = 9; // of a number, and of an answer
+export const USUAL_PLACES = 2; // of an answer, where a question does not say
+export const WIDTH = 10; // the least number of characters of an operand or an answer
+export const MAX_WIDTH = 100; // the largest number of characters of an operand
+
+const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,8}[1-9]))?$/;
+
+/**
+ * The exact decimal `units / 10 ** places`. Without places it is whole and has no point; otherwise
+ * it has one, and no trailing zero beyond the first place.
+ * @typedef {{units: bigint, places: number}} Decimal
+ */
+
+/** @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
+
+/**
+ * @param {number} exponent
+ * @returns {bigint}
+ */
+const tenTo = (exponent) => 10n ** BigInt(exponent);
+
+/**
+ * Returns `units / 10 ** places`, written with a point or without one.
+ * @param {bigint} units
+ * @param {number} places
+ * @param {boolean} point
+ * @returns {Decimal}
+ */
+export function decimal(units, places, point) {
+  if (!point) return { units: units / tenTo(places), places: 0 };
+  if (places === 0) return { units: 10n * units, places: 1 };
+  while (places > 1 && units % 10n === 0n) [units, places] = [units / 10n, places - 1];
+  return { units, places };
+}
+
+/**
+ * Returns the exact answer rounded to the problem's places, ties to even, and whether rounding
+ * changed the value. The answer is null for a division by zero.
+ * @param {Problem} problem
+ * @returns {{value: Decimal | null, isRounded: boolean}}
+ */
+export function answer({ a, op, b, places }) {
+  const common = Math.max(a.places, b.places);
+  const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
+  let [numerator, denominator] = [0n, tenTo(common)];
+  if (op === "+") numerator = left + right;
+  else if (op === "-") numerator = left - right;
+  else if (op === "*") [numerator, denominator] = [a.units * b.units, tenTo(a.places + b.places)];
+  else [numerator, denominator] = [left, right];
+  if (denominator === 0n) return { value: null, isRounded: false };
+  if (op !== "/" && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
+  const scaled = numerator * tenTo(places);
+  const units = divideHalfEven(scaled, denominator);
+  return { value: decimal(units, places, true), isRounded: units * denominator !== scaled };
+}
+
+/**
+ * @param {bigint} numerator
+ * @param {bigint} denominator
+ * @returns {bigint} the quotient rounded to an integer, ties to even
+ */
+function divideHalfEven(numerator, denominator) {
+  if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
+  let quotient = numerator / denominator;
+  let remainder = numerator % denominator;
+  if (remainder < 0n) [quotient, remainder] = [quotient - 1n, remainder + denominator];
+  const excess = 2n * remainder - denominator;
+  return quotient + (excess > 0n || (excess === 0n && (quotient & 1n) === 1n) ? 1n : 0n);
+}
+
+/**
+ * Returns a number as people write it: `-3`, `12.5`, `0.0`.
+ * @param {Decimal} number
+ */
+export function numberText({ units, places }) {
+  if (!places) return String(units);
+  const digits = String(units < 0n ? -units : units).padStart(places + 1, "0");
+  return `${units < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`;
+}
+
+/**
+ * Returns an answer as people write it; null is `nan`.
+ * @param {Decimal | null} value
+ */
+export function answerText(value) {
+  return value ? numberText(value) : "nan";
+}
+
+/**
+ * Returns what the model reads: `$(A op B)=`, or `$P(A op B)=` for P places other than two.
+ * @param {Problem} problem
+ */
+export function renderPrompt({ a, op, b, places }) {
+  const [left, right] = [a, b].map((number) => numberText(number).padStart(WIDTH, "0"));
+  return `$${places === USUAL_PLACES ? "" : places}(${left}${op}${right})=`;
+}
+
+/**
+ * Reads the answer of a completed problem: what follows the last `=`, backwards, up to a closing
+ * `$`.
+ * @param {string} text
+ * @param {number} places the most that an answer may have
+ * @returns {{text: string | null, value: Decimal | null}} nulls if it is no answer; the value is
+ *   also null for `nan`
+ */
+export function readAnswer(text, places) {
+  const nothing = { text: null, value: null };
+  const field = text.slice(text.lastIndexOf("=") + 1);
+  if (!field.endsWith("$")) return nothing;
+  const padded = [...field.slice(0, -1)].reverse().join("");
+  if (padded === "nan".padStart(WIDTH, "0")) return { text: "nan", value: null };
+  const bare = padded.replace(/^0+/, "");
+  const number = [bare, `0${bare}`].find((candidate) => NUMBER.test(candidate));
+  if (number === undefined || number.padStart(WIDTH, "0") !== padded) return nothing;
+  const [whole, fraction = ""] = number.split(".");
+  if (fraction.length > places) return nothing;
+  return { text: number, value: { units: BigInt(whole + fraction), places: fraction.length } };
+}

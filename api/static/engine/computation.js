@@ -1,0 +1,239 @@
+// From an expression to questions to a model, and from its answers to the result, with the evidence
+// (calcgpt/inference/calculator.py and results.py).
+
+import { MAX_PLACES, answer, answerText, decimal, numberText, readAnswer, renderPrompt } from "./arithmetic.js";
+import { ExpressionError, parse, show } from "./expression.js";
+import { KIND, Layout, shapeOf } from "./layout.js";
+
+/** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
+
+/**
+ * A number that was typed or, if `node` is not null, the result of an operation.
+ * @typedef {{exact: import("./arithmetic.js").Decimal, node: number | null}} Operand
+ */
+
+/** An expression, its questions to the model, and the answers so far. */
+export class Computation {
+  #text;
+  #model;
+  #limits;
+  #allowsUnproven;
+  #isProven = true;
+  /** @type {{a: Operand, op: string, b: Operand}[]} */
+  #operations = [];
+  #result;
+  #asked;
+  #nodes = []; // by operation, like the next one
+  #values = []; // null if the answer is not a number
+  /** The operations, operands first.
+   * @type {{expression: string, position: number, end: number}[]} */
+  outline = [];
+
+  /**
+   * @param {string} text
+   * @param {{model: string, limits: any, places?: number, unproven?: boolean}} options
+   * @throws {ExpressionError} if the text is no expression, or outside the model's limits
+   */
+  constructor(text, { model, limits, places, unproven = false }) {
+    const tree = parse(text);
+    this.expression = show(tree);
+    this.#text = text;
+    this.#model = model;
+    this.#limits = limits;
+    this.#allowsUnproven = unproven;
+    this.places = Math.min(MAX_PLACES, places || limits.defaultPlaces);
+    this.#refuse(limits.refusePlaces(this.places), (reason) => [reason, 0, [...text].length]);
+    this.#result = this.#plan(tree);
+  }
+
+  /** Throws a refusal, unless the user allows what is refused. */
+  #refuse(refusal, place) {
+    if (this.#isAllowed(refusal)) return;
+    throw new ExpressionError(refusal.kind, ...place(refusal.reason));
+  }
+
+  #isAllowed(refusal) {
+    if (refusal?.kind !== "unproven" || !this.#allowsUnproven) return !refusal;
+    this.#isProven = false;
+    return true;
+  }
+
+  /** Plans the operations of an expression. Returns its value by exact arithmetic, each operation
+   * rounded to the places of answers.
+   * @returns {Operand} */
+  #plan(expression, isOperand = false) {
+    if (expression.number) {
+      const refusal = isOperand ? this.#limits.refuseOperand(expression.number) : null;
+      this.#refuse(refusal, (reason) => [reason, ...this.#placeOf(expression, refusal)]);
+      return { exact: expression.number, node: null };
+    }
+    if (expression.op) {
+      const a = this.#plan(expression.left, true);
+      const b = this.#plan(expression.right, true);
+      return this.#add({ a, op: expression.op, b }, expression, isOperand);
+    }
+    const { exponent } = expression;
+    const base = this.#plan(expression.base, true);
+    if (exponent === 0) return { exact: decimal(1n, 0, base.exact.places > 0), node: null };
+    let power = base;
+    for (let n = 2; n <= exponent; n += 1) {
+      const part = { ...expression, exponent: n };
+      power = this.#add({ a: power, op: "*", b: base }, part, isOperand || n < exponent);
+    }
+    return power;
+  }
+
+  /** Adds the operation of a part of the expression to the plan. Returns its result. */
+  #add(operation, source, isOperand) {
+    const [span, { start, end }] = [show(source), source];
+    const problem = { a: operation.a.exact, op: operation.op, b: operation.b.exact, places: this.places };
+    const { value } = answer(problem);
+    if (value === null) {
+      throw new ExpressionError("division-by-zero", "division by zero", source.right.start, source.right.end);
+    }
+    this.#refuse(this.#limits.refuseProblem(problem), (reason) => [`${span}: ${reason}`, start, end]);
+    if (isOperand) {
+      const is = `${span} is ${shortened(value)}`;
+      this.#refuse(this.#limits.refuseOperand(value), (reason) => [`${is}: ${reason}`, start, end]);
+    }
+    this.outline.push({ expression: span, position: start, end });
+    this.#operations.push(operation);
+    return { exact: value, node: this.outline.length - 1 };
+  }
+
+  /** Where a number is wrong: all of it, or the places that are too many. */
+  #placeOf({ start, end }, refusal) {
+    if (refusal.kind !== "too-many-places") return [start, end];
+    const characters = [...this.#text];
+    const first = characters.indexOf(".", start) + 1 + this.#limits.defaultPlaces;
+    const typed = /^[0-9]*/.exec(characters.slice(first).join(""))[0];
+    return [first + typed.length - typed.replace(/^0+/, "").length, first + typed.length];
+  }
+
+  /**
+   * Yields each question whose operands are known, operands first. Give the answer to one before you
+   * take the next.
+   * @returns {Generator<{node: number, problem: string, prompt: string}>}
+   */
+  *questions() {
+    const valueOf = ({ exact, node }) => (node === null ? exact : this.#values[node]);
+    for (const [node, { a, op, b }] of this.#operations.entries()) {
+      const problem = { a: valueOf(a), op, b: valueOf(b), places: this.places };
+      if (!this.#canBeAsked(problem)) {
+        this.#nodes[node] = notAsked(this.outline[node]);
+        this.#values[node] = null;
+        continue;
+      }
+      this.#asked = problem;
+      const text = `${numberText(problem.a)}${op}${numberText(problem.b)}`;
+      yield { node, problem: text, prompt: renderPrompt(problem) };
+    }
+  }
+
+  #canBeAsked(problem) {
+    const { a, b } = problem;
+    if (!a || !b) return false;
+    if (![a, b].every((number) => this.#isAllowed(this.#limits.refuseOperand(number)))) return false;
+    return this.#isAllowed(this.#limits.refuseProblem(problem));
+  }
+
+  /**
+   * Takes what the model wrote after the prompt of a question. Returns the node.
+   * @param {{node: number, problem: string, prompt: string}} question the last one
+   * @param {string} output
+   * @param {number[]} probabilities of each character
+   */
+  answer({ node, problem, prompt }, output, probabilities) {
+    const { text, value } = readAnswer(prompt + output, this.places);
+    const exact = answer(this.#asked);
+    this.#values[node] = value;
+    this.#nodes[node] = {
+      ...this.outline[node],
+      problem,
+      prompt,
+      work: output.includes("=") ? output.slice(0, output.lastIndexOf("=")) : null,
+      output,
+      result: text,
+      exact: answerText(exact.value),
+      agrees: text === answerText(exact.value),
+      rounded: exact.isRounded,
+      confidence: confidence(prompt, output, probabilities),
+    };
+    return this.#nodes[node];
+  }
+
+  /** Returns the result of a complete computation. */
+  calculation() {
+    const nodes = this.#nodes;
+    const confidences = nodes.map((node) => node.confidence ?? NOT_CONFIDENT);
+    const { exact, node: last } = this.#result;
+    return {
+      expression: this.expression,
+      result: last === null ? answerText(exact) : nodes[last].result,
+      exact: answerText(exact),
+      places: this.places,
+      rounded: nodes.some((node) => node.rounded),
+      verified: nodes.every((node) => node.agrees),
+      proven: this.#isProven,
+      confidence: {
+        answer: product(confidences.map((c) => c.answer)),
+        weakest_step: Math.min(1, ...confidences.map((c) => c.weakest_step)),
+        whole: product(confidences.map((c) => c.whole)),
+      },
+      nodes,
+      model: this.#model,
+    };
+  }
+}
+
+/** @type {Confidence} */
+const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
+
+/**
+ * Returns the confidence in what was written after a prompt. Digits of a quotient are left out,
+ * because several are correct there.
+ * @returns {Confidence}
+ */
+function confidence(prompt, output, probabilities) {
+  if (!output.endsWith("$")) return NOT_CONFIDENT;
+  const start = output.lastIndexOf("=") + 1;
+  const choices = quotientDigits(prompt, output.slice(0, start));
+  const steps = probabilities.slice(0, start).filter((_, index) => !choices.has(index));
+  const last = product(probabilities.slice(start));
+  return { answer: last, weakest_step: Math.min(1, ...steps), whole: product(steps) * last };
+}
+
+/** Returns the positions of the quotient digits in a work of either notation. */
+function quotientDigits(prompt, work) {
+  if (!/^[-+]/.test(work)) {
+    const rows = work.startsWith("y") ? work.matchAll(/[a-l][+-][0-9]/g) : [];
+    return new Set([...rows].map((row) => row.index + 2));
+  }
+  const shape = shapeOf(prompt);
+  if (shape?.op !== "/") return new Set();
+  const { slots, promptLength } = new Layout(shape);
+  const positions = slots.flatMap(([kind], at) => (kind === KIND.QUOTIENT_DIGIT ? [at] : []));
+  return new Set(positions.map((position) => position - promptLength));
+}
+
+function notAsked(span) {
+  const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];
+  const empty = Object.fromEntries(fields.map((name) => [name, null]));
+  return { ...span, ...empty, agrees: false, rounded: false };
+}
+
+/** Returns all operations: operands before the operation that uses them, left before right. */
+function inOrder(tree) {
+  const operands = [tree.left, tree.right].filter((e) => e.depth > 0);
+  return [...operands.flatMap(inOrder), tree];
+}
+
+/** @param {number[]} numbers */
+function product(numbers) {
+  return numbers.reduce((result, number) => result * number, 1);
+}
+
+function shortened(number) {
+  const text = numberText(number);
+  return text.length <= 40 ? text : `${text.slice(0, 40)}...`;
+}

@@ -1,0 +1,105 @@
+// What a decoder writes after a text, one character at a time, and what it considered.
+
+import { softmax } from "./products.js";
+
+/**
+ * How the next character is chosen. At temperature 0, decoding is greedy.
+ * @typedef {{temperature?: number, topK?: number, seed?: number}} Sampling
+ */
+
+/**
+ * Returns the tokens of a text.
+ * @param {string} vocabulary a character for each token
+ * @param {string} text
+ * @throws {RangeError} if a character has no token
+ */
+export function encode(vocabulary, text) {
+  return Array.from(text, (character) => {
+    const token = vocabulary.indexOf(character);
+    if (token < 0) throw new RangeError(`${character} is not a character of this model`);
+    return token;
+  });
+}
+
+/**
+ * Yields each character that a model writes after a text, and its probability at temperature 1, up
+ * to and including `$`, or to the end of the context.
+ * @param {import("./decoder.js").Decoder} decoder
+ * @param {string} vocabulary
+ * @param {string} text
+ * @param {Sampling} [sampling]
+ * @returns {Generator<{text: string, probability: number}>}
+ */
+export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0 } = {}) {
+  const tokens = encode(vocabulary, text);
+  const draw = random(seed);
+  while (tokens.length <= decoder.config.block_size) {
+    const logits = decoder.read(tokens).logits.at(-1);
+    const token = temperature ? sample(logits, temperature, topK, draw()) : largest(logits);
+    softmax(logits);
+    tokens.push(token);
+    const character = vocabulary[token];
+    yield { text: character, probability: logits[token] };
+    if (character === "$") return;
+  }
+}
+
+/** Returns the index of the largest value, the first of equals. */
+function largest(values) {
+  let best = 0;
+  for (let i = 1; i < values.length; i += 1) if (values[i] > values[best]) best = i;
+  return best;
+}
+
+/** Draws a token from the `topK` most probable ones, by a number from 0 to 1. */
+function sample(logits, temperature, topK, drawn) {
+  const weights = logits.map((logit) => logit / temperature);
+  const least = topK ? [...weights].sort((a, b) => b - a)[Math.min(topK, weights.length) - 1] : -Infinity;
+  for (let i = 0; i < weights.length; i += 1) if (weights[i] < least) weights[i] = -Infinity;
+  softmax(weights);
+  let rest = drawn;
+  for (let i = 0; i < weights.length; i += 1) {
+    rest -= weights[i];
+    if (rest < 0) return i;
+  }
+  return largest(weights);
+}
+
+/** Returns a source of numbers from 0 to 1 that a seed determines (mulberry32). */
+function random(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/**
+ * What a model looked at and considered when it wrote a character.
+ * @typedef {{layers: number, heads: number, attention: Float32Array,
+ *   candidates: {text: string, probability: number}[], lens: {text: string, probability: number}[]}} Look
+ *   attention (layers, heads, position): the weights of each earlier character;
+ *   candidates: the most probable characters; lens: what the embedding and each layer would write
+ */
+
+/**
+ * Returns what the model looked at and considered when it wrote text[position].
+ * @param {import("./decoder.js").Decoder} decoder
+ * @param {string} vocabulary
+ * @param {string} text
+ * @param {number} position at least 1
+ * @param {number} n the number of candidates
+ * @returns {Look}
+ */
+export function look(decoder, vocabulary, text, position, n = 5) {
+  const { attention, logits } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
+  const ranked = logits.map((values) => {
+    softmax(values);
+    const tokens = Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b);
+    return tokens.slice(0, n).map((token) => ({ text: vocabulary[token], probability: values[token] }));
+  });
+  const { n_layer: layers, n_head: heads } = decoder.config;
+  return { layers, heads, attention, candidates: ranked.at(-1), lens: ranked.map(([first]) => first) };
+}

@@ -1,0 +1,336 @@
+// The layout of worked steps of any width: what stands where (datagen/layout.py, datagen/slots.py).
+// The question decides all of it but the answer's, which also depends on the result row.
+
+import { USUAL_PLACES, WIDTH } from "./arithmetic.js";
+
+const MIN_DIVISOR = 3; // digits of a divisor; a quotient digit is chosen by that many leading digits
+export const LOWEST = 2; // column of a row's lowest digit
+const NOWHERE = -1;
+
+// The order is part of a checkpoint: it knows kinds by their numbers.
+const NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN_OF_SUM B_DIGIT B_ZERO
+  ADD_OR_SUBTRACT SUM_LOWEST SUM_DIGIT ROW_MARK MULTIPLIER FIRST_DIGIT FIRST_CARRY PRODUCT_DIGIT
+  PRODUCT_CARRY REMAINDER_MARK REMAINDER_COPY REMAINDER_ZERO BROUGHT_DOWN BROUGHT_ZERO DIVIDEND_SIGN
+  QUOTIENT_DIGIT REMAINDER_DIGIT REMAINDER_CARRY QUOTIENT_ROUNDING EXACT_MARK SUM_BELOW SUM_HALF
+  SUM_KEPT PRODUCT_BELOW PRODUCT_HALF PRODUCT_KEPT ROUNDING RESULT_MARK SUM_RESULT PRODUCT_RESULT
+  ROUNDED_RESULT ROUNDED_TOP QUOTIENT_RESULT QUOTIENT_TOP SUM_SIGN SIGN NAN EQUALS ANSWER_DIGIT
+  ANSWER_ZERO ANSWER_POINT ANSWER_MINUS ANSWER_N ANSWER_A END`.split(/\s+/);
+
+/** What a place is for, by name. */
+export const KIND = Object.fromEntries(NAMES.map((name, index) => [name, index]));
+
+/**
+ * What decides the layout of a question (datagen.slots.Shape).
+ * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,
+ *   places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape
+ */
+
+/**
+ * The place of a character: its kind, its row and column, and those of what its rule needs.
+ * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot
+ */
+
+const PROMPT = /^\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
+
+/**
+ * Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
+ * @param {string} prompt
+ * @returns {Shape | null}
+ */
+export function shapeOf(prompt) {
+  const match = PROMPT.exec(prompt);
+  if (!match) return null;
+  const [, places, a, op, b] = match;
+  const [left, right] = [a, b].map(digitsAndPlaces);
+  return {
+    op,
+    aDigits: left.digits,
+    aPlaces: left.places,
+    bDigits: right.digits,
+    bPlaces: right.places,
+    places: Number(places || USUAL_PLACES),
+    aWidth: a.length,
+    bWidth: b.length,
+    byZero: right.isZero && op === "/",
+  };
+}
+
+/** @param {string} field */
+function digitsAndPlaces(field) {
+  const point = field.indexOf(".");
+  const [whole, places] = point < 0 ? [field, ""] : [field.slice(0, point), field.slice(point + 1)];
+  const digits = (whole + places).replaceAll("-", "0").replace(/^0+/, "");
+  return { digits: Math.max(1, digits.length), places: places.length, isZero: !digits };
+}
+
+/** The slots of a question and its work, in order. */
+export class Layout {
+  /** @type {Slot[]} */
+  slots = [];
+  /** @type {number[]} positions of the result's digits, lowest first */
+  result = [];
+  resultPlaces = 0;
+  sign = NOWHERE; // position of the result's sign
+  promptLength = 0;
+
+  /** @param {Shape} shape */
+  constructor(shape) {
+    if (shape.op === "*") this.#product(shape);
+    else if (shape.op === "/") this.#quotient(shape);
+    else this.#sum(shape);
+    this.#put(KIND.EQUALS);
+  }
+
+  /** Adds a slot and returns its position. */
+  #put(kind, row = 0, column = 0, queryRow = 0, queryColumn = 0) {
+    this.slots.push([kind, row, column, queryRow, queryColumn]);
+    return this.slots.length - 1;
+  }
+
+  /** Puts the question. Returns the column of each operand's digits by power of ten. */
+  #question(shape) {
+    for (const _ of shape.places === USUAL_PLACES ? "$(" : "$P(") this.#put(KIND.QUESTION);
+    const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces);
+    this.#put(KIND.QUESTION);
+    const b = this.#operand(KIND.B_FIELD, shape.bWidth, shape.bPlaces);
+    for (const _ of ")=") this.#put(KIND.QUESTION);
+    this.promptLength = this.slots.length;
+    return { a, b };
+  }
+
+  #operand(kind, width, places) {
+    const columns = Array.from({ length: width }, (_, index) => LOWEST + index);
+    for (const column of columns) this.#put(kind, 0, column);
+    columns.reverse(); // the last one first
+    if (places) columns.splice(places, 1); // the point
+    return new Map(columns.map((column, index) => [index - places, column]));
+  }
+
+  /** Puts a row of copies of an operand's digits, from an exponent on. Those that the question does
+   * not write, or pads above `largest`, are zeros. Returns their number. */
+  #copy(columns, first, n, largest, digit, zero) {
+    for (let index = 0; index < n; index += 1) {
+      const exponent = first + index;
+      const from = exponent <= largest ? columns.get(exponent) : undefined;
+      if (from === undefined) this.#put(zero, 0, LOWEST + index);
+      else this.#put(digit, 0, LOWEST + index, 0, from);
+    }
+    return n;
+  }
+
+  #copyA(columns, first, n, largest) {
+    return this.#copy(columns, first, n, largest, KIND.A_DIGIT, KIND.A_ZERO);
+  }
+
+  #copyB(columns, first, n, largest) {
+    return this.#copy(columns, first, n, largest, KIND.B_DIGIT, KIND.B_ZERO);
+  }
+
+  #sum(shape) {
+    const d = Math.max(shape.aPlaces, shape.bPlaces);
+    const drop = Math.max(0, d - shape.places);
+    const n = Math.max(shape.aDigits + d - shape.aPlaces, shape.bDigits + d - shape.bPlaces, drop);
+    const { a, b } = this.#question(shape);
+    this.#put(KIND.A_SIGN);
+    this.#copyA(a, -d, n + 1, shape.aDigits - shape.aPlaces - 1);
+    this.#put(KIND.B_SIGN_OF_SUM);
+    this.#copyB(b, -d, n + 1, shape.bDigits - shape.bPlaces - 1);
+    this.#put(KIND.ADD_OR_SUBTRACT);
+    for (let j = 0; j <= n; j += 1) this.#digit(j ? KIND.SUM_DIGIT : KIND.SUM_LOWEST, j);
+    const kinds = [KIND.SUM_KEPT, KIND.SUM_HALF, KIND.SUM_BELOW];
+    this.#put(drop ? KIND.EXACT_MARK : KIND.RESULT_MARK);
+    const magnitude = [];
+    for (let j = 0; j <= n; j += 1) {
+      magnitude.push(this.#digit(drop ? kindOf(kinds, j, drop) : KIND.SUM_RESULT, j));
+    }
+    this.result = drop ? this.#rounded(n + 1, drop) : magnitude;
+    this.resultPlaces = Math.min(d, shape.places);
+    this.sign = this.#put(KIND.SUM_SIGN, 0, 0, 0, n + LOWEST);
+  }
+
+  /** Puts digit j of a row outside of products and quotients. */
+  #digit(kind, j) {
+    return this.#put(kind, 0, j + LOWEST, 0, j + LOWEST);
+  }
+
+  /** Puts the rounding of an exact row of n digits and the rounded digits. */
+  #rounded(n, drop, extra = 0) {
+    this.#put(KIND.ROUNDING, 0, 0, 0, drop - 1 + LOWEST);
+    this.#put(KIND.RESULT_MARK);
+    const result = [];
+    for (let j = drop; j < n + extra; j += 1) {
+      result.push(this.#digit(j < n ? KIND.ROUNDED_RESULT : KIND.ROUNDED_TOP, j));
+    }
+    return result;
+  }
+
+  #product(shape) {
+    const { aDigits: nA, bDigits: nB } = shape;
+    const { a, b } = this.#question(shape);
+    this.#put(KIND.A_SIGN);
+    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1);
+    this.#put(KIND.B_SIGN);
+    this.#copyB(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1);
+    const digits = []; // coordinates
+    for (let k = 1; k <= nB; k += 1) {
+      this.#put(KIND.ROW_MARK, k);
+      this.#put(KIND.MULTIPLIER, k, 0, 0, k - 1 + LOWEST);
+      for (let j = 0; j < nA; j += 1) {
+        const [digit, carry] =
+          k > 1 ? [KIND.PRODUCT_DIGIT, KIND.PRODUCT_CARRY] : [KIND.FIRST_DIGIT, KIND.FIRST_CARRY];
+        this.#put(digit, k, j + LOWEST, k, j + LOWEST);
+        this.#put(carry, k, j + 1 + LOWEST, k, j + LOWEST);
+      }
+      digits.push([k, LOWEST]);
+    }
+    for (let j = 1; j <= nA; j += 1) digits.push([nB, j + LOWEST]);
+    const places = shape.aPlaces + shape.bPlaces;
+    const drop = Math.max(0, places - shape.places);
+    this.resultPlaces = Math.min(places, shape.places);
+    if (drop > digits.length) this.#put(KIND.RESULT_MARK); // less than half of the last place
+    else {
+      const kinds = [KIND.PRODUCT_KEPT, KIND.PRODUCT_HALF, KIND.PRODUCT_BELOW];
+      this.#put(drop ? KIND.EXACT_MARK : KIND.RESULT_MARK);
+      const magnitude = digits.map(([row, column], m) =>
+        this.#put(drop ? kindOf(kinds, m, drop) : KIND.PRODUCT_RESULT, 0, m + LOWEST, row, column),
+      );
+      this.result = drop ? this.#rounded(digits.length, drop, 1) : magnitude;
+    }
+    this.sign = this.#put(KIND.SIGN);
+  }
+
+  #quotient(shape) {
+    const { aDigits: nA, bDigits: nB } = shape;
+    const width = Math.max(nB, MIN_DIVISOR);
+    const { a, b } = this.#question(shape);
+    this.resultPlaces = shape.places;
+    this.#put(KIND.A_SIGN);
+    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1);
+    this.#put(KIND.B_SIGN);
+    const lowest = -shape.bPlaces - (width - nB);
+    this.#copyB(b, lowest, width + 1, nB - shape.bPlaces - 1);
+    if (shape.byZero) {
+      this.#put(KIND.RESULT_MARK);
+      this.#put(KIND.NAN);
+      return;
+    }
+    const nRow = quotientRows(shape);
+    if (nRow <= 0) {
+      this.#put(KIND.RESULT_MARK); // less than half of the last place
+      this.sign = this.#put(KIND.SIGN);
+      return;
+    }
+    this.#firstRemainder(nA, width);
+    for (let k = 1; k <= nRow; k += 1) {
+      const next = nA - (width - 1) - k;
+      if (next >= 0) this.#put(KIND.BROUGHT_DOWN, k, LOWEST - 1, 0, next + LOWEST);
+      else this.#put(KIND.BROUGHT_ZERO, k, LOWEST - 1);
+      this.#divisionRow(k, width);
+    }
+    this.#put(KIND.QUOTIENT_ROUNDING, 0, 0, nRow + 1, width + LOWEST);
+    this.#put(KIND.RESULT_MARK);
+    for (let m = 0; m < nRow; m += 1) {
+      const kind = m < nRow - 1 ? KIND.QUOTIENT_RESULT : KIND.QUOTIENT_TOP;
+      this.result.push(this.#put(kind, 0, m + LOWEST, nRow - m, 0));
+    }
+    this.sign = this.#put(KIND.SIGN);
+  }
+
+  #firstRemainder(nA, width) {
+    this.#put(KIND.REMAINDER_MARK, 1);
+    for (let j = 0; j <= width; j += 1) {
+      const source = nA - (width - 1) + j;
+      if (j < width - 1 && source >= 0) {
+        this.#put(KIND.REMAINDER_COPY, 1, j + LOWEST, 0, source + LOWEST);
+      } else this.#put(KIND.REMAINDER_ZERO, 1, j + LOWEST);
+    }
+  }
+
+  #divisionRow(k, width) {
+    this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, k, width + LOWEST);
+    this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
+    for (let j = 0; j <= width; j += 1) {
+      const place = [k + 1, j + LOWEST];
+      if (j) this.#put(KIND.REMAINDER_CARRY, ...place, ...place);
+      this.#put(KIND.REMAINDER_DIGIT, ...place, ...place);
+    }
+  }
+
+  /**
+   * Returns the slots of the answer that the result row of a line stands for. The row may hold any
+   * characters, as a model wrote them.
+   * @param {string} line
+   * @returns {Slot[]}
+   */
+  answerSlots(line) {
+    const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
+    if (this.sign === NOWHERE) {
+      slots.push(plain(KIND.ANSWER_N), plain(KIND.ANSWER_A), plain(KIND.ANSWER_N));
+    } else if (line[this.sign] === "-") slots.push(plain(KIND.ANSWER_MINUS));
+    while (slots.length < WIDTH) slots.push(plain(KIND.ANSWER_ZERO));
+    return [...slots, plain(KIND.END)];
+  }
+
+  #answerDigits(line) {
+    const places = this.resultPlaces;
+    const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
+    const lastPlace = Math.min(nonzero[0] ?? places, Math.max(places - 1, 0));
+    const slots = [];
+    for (let index = lastPlace; index <= Math.max(nonzero.at(-1) ?? 0, places); index += 1) {
+      if (index >= this.result.length) slots.push(plain(KIND.ANSWER_ZERO));
+      else {
+        const column = this.slots[this.result[index]][2];
+        slots.push([KIND.ANSWER_DIGIT, 0, column, 0, column]);
+      }
+    }
+    if (places) slots.splice(places - lastPlace, 0, plain(KIND.ANSWER_POINT));
+    return slots;
+  }
+}
+
+/** @returns {Slot} a slot without coordinates */
+function plain(kind) {
+  return [kind, 0, 0, 0, 0];
+}
+
+/** The kind of digit j of an exact row: kept, deciding about the rounding, or below that. */
+function kindOf([kept, half, below], j, drop) {
+  if (j >= drop) return kept;
+  return j === drop - 1 ? half : below;
+}
+
+/** @param {Shape} shape */
+function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
+  return aDigits - bDigits + bPlaces - aPlaces + places + 2;
+}
+
+/**
+ * Returns the number of slots of a layout, question included, without making it: a product of two
+ * operands of 100 digits has some 20,000.
+ * @param {Shape} shape
+ */
+export function workLength(shape) {
+  const { op, aDigits: nA, bDigits: nB, aPlaces, bPlaces, places } = shape;
+  const question = (places === USUAL_PLACES ? 5 : 6) + shape.aWidth + shape.bWidth;
+  if (op === "*") {
+    const drop = Math.max(0, aPlaces + bPlaces - places);
+    const rows = 2 + nA + nB + 2 * nB * (1 + nA);
+    return question + rows + (drop > nA + nB ? 1 : resultLength(nA + nB, drop, 1)) + 2;
+  }
+  if (op === "/") {
+    const width = Math.max(nB, MIN_DIVISOR);
+    const nRow = quotientRows(shape);
+    const operands = 3 + nA + width;
+    if (shape.byZero) return question + operands + 3;
+    if (nRow <= 0) return question + operands + 3;
+    return question + operands + 4 + width + nRow * (2 * width + 5) + 2;
+  }
+  const d = Math.max(aPlaces, bPlaces);
+  const drop = Math.max(0, d - places);
+  const n = Math.max(nA + d - aPlaces, nB + d - bPlaces, drop);
+  return question + 3 + 3 * (n + 1) + resultLength(n + 1, drop) + 2;
+}
+
+function resultLength(digits, drop, extra = 0) {
+  return 1 + digits + (drop ? 2 + digits + extra - drop : 0);
+}

@@ -1,0 +1,169 @@
+// Which problems a model is asked about, and why it is not asked about others
+// (calcgpt/inference/limits.py).
+
+import { MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
+import { shapeOf, workLength } from "./layout.js";
+
+const DEFAULT_PLACES = 8; // of an answer, if the model was measured for as many
+const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
+
+/**
+ * Why a model is not asked. If the kind is `unproven`, it could be.
+ * @typedef {{kind: string, reason: string}} Refusal
+ */
+
+/** @typedef {import("./arithmetic.js").Decimal} Decimal */
+
+/**
+ * Returns the limits of a model.
+ * @param {Record<string, any>} manifest
+ * @returns {FixedWidth | AnyWidth}
+ */
+export function limitsOf({ any_width: anyWidth, work_digits: digits, domain, model }) {
+  return anyWidth ? new AnyWidth(domain, model.block_size) : new FixedWidth(digits);
+}
+
+/** Limits of a notation with two places and operands of at most WIDTH characters and, unless
+ * `digits` is null, at most that many digits in hundredths. */
+class FixedWidth {
+  defaultPlaces = USUAL_PLACES;
+  #digits;
+
+  constructor(digits) {
+    this.#digits = digits;
+  }
+
+  /** The domain as the service's list of models has it. */
+  get domain() {
+    return {
+      decimal_places: USUAL_PLACES,
+      default_places: USUAL_PLACES,
+      digits: null,
+      divisor_digits: null,
+      max_characters: WIDTH,
+      below: this.#below,
+      works_in_steps: this.#below !== null,
+    };
+  }
+
+  get #below() {
+    return this.#digits === null ? null : 10 ** this.#digits / 100;
+  }
+
+  /** @returns {Refusal | null} */
+  refusePlaces(places) {
+    if (places === USUAL_PLACES) return null;
+    const reason = `answers of this model have ${USUAL_PLACES} places, not ${places}`;
+    return { kind: "too-many-places", reason };
+  }
+
+  /**
+   * @param {Decimal} number
+   * @returns {Refusal | null}
+   */
+  refuseOperand(number) {
+    const kind = "out-of-range";
+    if (number.places > USUAL_PLACES) {
+      return { kind: "too-many-places", reason: "more than two decimal places" };
+    }
+    if (numberText(number).length > WIDTH) {
+      return { kind, reason: `a number of more than ${WIDTH} characters` };
+    }
+    if (this.#digits === null) return null;
+    const hundredths = magnitude(number) * 10n ** BigInt(USUAL_PLACES - number.places);
+    if (hundredths < 10n ** BigInt(this.#digits)) return null;
+    return { kind, reason: `this model calculates with numbers below ${grouped(this.#below)}` };
+  }
+
+  /** @returns {Refusal | null} */
+  refuseProblem() {
+    return null;
+  }
+}
+
+/** Limits of a notation whose work is as wide as the problem: what the model was measured for, and
+ * what its context can hold. */
+class AnyWidth {
+  #measured;
+  #blockSize;
+
+  constructor(measured, blockSize) {
+    this.#measured = measured;
+    this.#blockSize = blockSize;
+  }
+
+  get #most() {
+    return this.#measured ?? NOT_MEASURED;
+  }
+
+  get defaultPlaces() {
+    return Math.min(DEFAULT_PLACES, this.#most.places);
+  }
+
+  /** The domain as the service's list of models has it. */
+  get domain() {
+    return {
+      decimal_places: this.#most.places,
+      default_places: this.defaultPlaces,
+      digits: this.#most.digits,
+      divisor_digits: this.#most.divisor_digits,
+      max_characters: MAX_WIDTH,
+      below: null,
+      works_in_steps: true,
+    };
+  }
+
+  /** @returns {Refusal | null} */
+  refusePlaces(places) {
+    return places <= this.#most.places ? null : this.#unproven(`an answer to ${places} places`);
+  }
+
+  /**
+   * @param {Decimal} number
+   * @returns {Refusal | null}
+   */
+  refuseOperand(number) {
+    if (numberText(number).length > MAX_WIDTH) {
+      return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
+    }
+    const digits = String(magnitude(number)).length;
+    if (digits > this.#most.digits) return this.#unproven(`a number of ${digits} digits`);
+    if (number.places <= this.#most.places) return null;
+    return this.#unproven(`a number with ${number.places} places`);
+  }
+
+  /**
+   * @param {import("./arithmetic.js").Problem} problem
+   * @returns {Refusal | null}
+   */
+  refuseProblem(problem) {
+    const digits = String(magnitude(problem.b)).length;
+    if (problem.op === "/" && digits > (this.#most.divisor_digits ?? digits)) {
+      return this.#unproven(`a divisor of ${digits} digits`);
+    }
+    const field = Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
+    const length = workLength(shapeOf(renderPrompt(problem))) + field;
+    if (length <= this.#blockSize + 1) return null; // the last character is never read
+    const context = grouped(this.#blockSize);
+    const reason = `its work has ${grouped(length)} characters; this model's context holds ${context}`;
+    return { kind: "out-of-range", reason };
+  }
+
+  #unproven(what) {
+    const { digits, places, divisor_digits: divisor } = this.#most;
+    const divisors = divisor ? ` (divisors ${divisor})` : "";
+    const source = this.#measured ? "was measured for" : "was never measured, so it takes";
+    const most = `numbers of at most ${digits} digits${divisors}, ${places} places`;
+    return { kind: "unproven", reason: `${what}; this model ${source} ${most}` };
+  }
+}
+
+/** @param {Decimal} number */
+function magnitude({ units }) {
+  return units < 0n ? -units : units;
+}
+
+/** 10000 -> `10,000` */
+function grouped(number) {
+  return number.toLocaleString("en");
+}

@@ -1,0 +1,144 @@
+"""Export to a page that calculates by itself: a folder for any static host.
+
+index.html, static/       the page of the service, and the engine that runs the model in the browser
+static/backend.json       says that there is no service, and lists the models
+models/NAME.safetensors   the weights
+sw.js                     keeps all this in the browser, so that the page works without a connection
+
+The page is the same file for file. The weights have 16 bits if the model then solves the same
+problems as with 32.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from calcgpt.checkpoint import Checkpoint, check_replaceable
+from calcgpt.errors import ConfigError
+from calcgpt.inference.browser import manifest_of, rounded, weights_file
+from calcgpt.inference.calculator import limits_of
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import generate
+from datagen.arithmetic import Problem, answer
+from datagen.distributions import distribution
+from datagen.files import new_folder, sha256, write_bytes, write_json, write_text
+from datagen.notation import render_answer, render_prompt
+
+PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
+BACKEND = Path("static") / "backend.json"
+MARKER = "sw.js"
+OF_SERVICE = ("docs.html", "docs.js")
+CHECKED, SEED = 50, 0  # problems of each distribution
+
+
+def export_web(checkpoint: Checkpoint, out: Path, force: bool) -> str:
+    """Writes a page with one model; see `calcgpt.export.Exporter`."""
+    return export_page([checkpoint], out, force)
+
+
+def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> str:
+    """Writes a page with some models, the first of which is the default; see
+    `calcgpt.export.Exporter`."""
+    if not (PAGE / "index.html").is_file():
+        raise ConfigError(f"the files of the page are missing: {PAGE}")
+    check_replaceable(out, MARKER, force)
+    if len({checkpoint.name for checkpoint in checkpoints}) < len(checkpoints):
+        raise ConfigError("two of the checkpoints have the same name")
+    manifests = [manifest_of(checkpoint) for checkpoint in checkpoints]  # before any work
+    models: list[dict[str, Any]] = []
+    remarks = []
+    with new_folder(out) as staging:
+        shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*OF_SERVICE))
+        for name in ("index.html", MARKER):
+            (staging / "static" / name).replace(staging / name)
+        (staging / "models").mkdir()
+        for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
+            half, remark = _fits_half(checkpoint)
+            file = f"models/{checkpoint.name}.safetensors"
+            write_bytes(staging / file, weights_file(checkpoint, half))
+            entry = {"id": checkpoint.name, "default": not models, "file": file}
+            models.append({**manifest, **entry})
+            remarks.append(f"{checkpoint.name}: {remark}")
+        write_json(staging / BACKEND, {"service": False, "models": models})
+        _name_files(staging, models[0]["file"])
+    return f"a page that calculates by itself ({'; '.join(remarks)})"
+
+
+def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
+    """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
+    problems = list(_problems(checkpoint))
+    with_half = copy.deepcopy(checkpoint.model)
+    tensors = {
+        name: torch.from_numpy(array.astype(np.float32))
+        for name, array in rounded(checkpoint, half=True).items()
+    }
+    with_half.load_state_dict(tensors, strict=False)  # a tied head is not among them
+    before = _outputs(checkpoint, problems)
+    after = _outputs(replace(checkpoint, model=with_half), problems)
+    right = [f"{render_answer(answer(problem))}$" for problem in problems]
+    solved = [
+        [output.rpartition("=")[2] == field for output, field in zip(outputs, right, strict=True)]
+        for outputs in (before, after)
+    ]
+    n_same = sum(a == b for a, b in zip(before, after, strict=True))
+    if solved[0] != solved[1]:
+        return False, "32-bit weights, because rounded ones change what it solves"
+    same = f"{n_same} of {len(problems)} test problems written exactly as by 32-bit ones"
+    return True, f"16-bit weights, {same}"
+
+
+def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
+    """Yields problems that the model can be given."""
+    limits = limits_of(checkpoint, checkpoint.model.config.block_size)
+    for name in ("blog", "everyday"):
+        [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
+        allowed = [
+            problem
+            for problem in drawn.to_problems()
+            if not limits.refuse_places(problem.places)
+            and not any(limits.refuse_operand(number) for number in (problem.a, problem.b))
+            and not limits.refuse_problem(problem)
+        ]
+        yield from allowed[:CHECKED]
+
+
+def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
+    """Returns what the model writes for each problem."""
+    tokenizer = checkpoint.tokenizer
+    _, decoder = load_decoder(checkpoint, among=("native", "torch"))
+    stop = int(tokenizer.encode("$")[0])
+    prompts = sorted({render_prompt(problem) for problem in problems}, key=len)
+    outputs: dict[str, str] = {}
+    for _, alike in groupby(prompts, key=len):
+        batch = list(alike)
+        tokens = np.array([tokenizer.encode(prompt).tolist() for prompt in batch])
+        for prompt, completion in zip(batch, generate(decoder, tokens, stop), strict=True):
+            outputs[prompt] = tokenizer.decode(completion.ids)
+    return [outputs[render_prompt(problem)] for problem in problems]
+
+
+def _name_files(folder: Path, default: str) -> None:
+    """Tells the service worker which files to keep from the start: all but the weights of models
+    other than the default. Their version is a hash of all files."""
+    files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
+    names = [file.relative_to(folder).as_posix() for file in files]
+    kept = [n for n in names if not n.startswith("models/") or n == default]
+    text = (folder / MARKER).read_text("utf-8")
+    values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}
+    for name, value in values.items():
+        text = text.replace(f"self.{name}", json.dumps(value))
+    write_text(folder / MARKER, text)

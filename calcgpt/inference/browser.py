@@ -1,0 +1,86 @@
+"""A checkpoint as one file for the engine in the browser (`api/static/engine`).
+
+The file has the format of safetensors. Its metadata hold a manifest in JSON: what the engine needs
+to know of the model besides its weights.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.config import ModelConfig
+from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.errors import ConfigError
+from calcgpt.inference.native.positions import ROTATION_OF
+from calcgpt.inference.native.weights import ACTIVATIONS
+from calcgpt.model.frequencies import spread_frequencies
+
+SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
+
+
+def check_covered(config: ModelConfig) -> None:
+    """Raises ConfigError if the engine in the browser cannot run the model. It covers what the
+    native engine does."""
+    covered = {
+        "architecture": ("gpt",),
+        "position": tuple(ROTATION_OF),
+        "attention": ("full",),
+        "feedforward": tuple(ACTIVATIONS),
+        "norm_position": ("pre",),
+    }
+    for name, values in covered.items():
+        if (value := getattr(config, name)) not in values:
+            raise ConfigError(f"the engine in the browser does not cover {name} {value!r}")
+
+
+def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
+    """Returns what the engine needs to know of a model besides its weights, as JSON values.
+
+    Raises ConfigError if the engine cannot run it, and DataError if its tokenizer lacks characters
+    of the notation.
+    """
+    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
+    check_covered(config)
+    tokenizer.require_characters()
+    if not isinstance(tokenizer, CharTokenizer):
+        raise ConfigError("the engine in the browser needs one token per character")
+    model = config.model_dump() | {
+        "n_kv_head": config.kv_heads,
+        "head_dim": config.head_dim,
+        "gated": config.gated,
+    }
+    frequencies = spread_frequencies(max(1, 3 * (config.head_dim // 2) // 8)).tolist()
+    scores = checkpoint.metrics.get("test")
+    return {
+        "name": checkpoint.name,
+        "description": checkpoint.recipe.description,
+        "parameters": sum(array.size for array in checkpoint.arrays.values()),
+        "metrics": {name: scores[name] for name in SCORES if name in scores} if scores else None,
+        "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
+        "any_width": checkpoint.recipe.any_width,
+        "work_digits": checkpoint.recipe.work_digits,
+        "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
+        "model": model,
+        "frequencies": frequencies if config.position == "coordinates" else [],
+    }
+
+
+def weights_file(checkpoint: AnyCheckpoint, half: bool = True) -> bytes:
+    """Returns the file, with numbers of 16 bits or, unless `half` is set, of 32.
+
+    Raises what `manifest_of` raises.
+    """
+    manifest = json.dumps(manifest_of(checkpoint), ensure_ascii=False)
+    return save(rounded(checkpoint, half), {"manifest": manifest})
+
+
+def rounded(checkpoint: AnyCheckpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
+    """Returns the weights by name, with numbers of 16 or 32 bits."""
+    kind = np.float16 if half else np.float32
+    return {name: array.astype(kind) for name, array in checkpoint.arrays.items()}

@@ -1,0 +1,218 @@
+"""The page without a service: an exported folder on a static host, the model run by Chromium."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+from browser import answered, calculate
+
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.errors import ExpressionError
+from calcgpt.export import web
+from calcgpt.inference.browser import rounded
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import generate
+from datagen.arithmetic import Problem
+from datagen.distributions import distribution
+from datagen.notation import number_text, render_prompt
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MODELS = ("scratchpad", "steps", "direct", "blog")
+OpenPage = Callable[..., "Page"]
+
+# The engine in the page itself, without its worker: what it writes, and its logits.
+LOAD = """async name => {
+    const { readWeights } = await import("./static/engine/weights.js");
+    const { Decoder } = await import("./static/engine/decoder.js");
+    window.engine = await import("./static/engine/generate.js");
+    const response = await fetch(`models/${name}.safetensors`);
+    const weights = readWeights(await response.arrayBuffer());
+    window.vocabulary = weights.manifest.vocabulary;
+    window.decoder = new Decoder(weights);
+}"""
+WRITE = """prompts => prompts.map(prompt =>
+    [...engine.generate(decoder, vocabulary, prompt)].map(({ text }) => text).join(""))"""
+LOGITS = """text => Array.from(text, (_, index) => {
+    const tokens = engine.encode(vocabulary, text.slice(0, index + 1));
+    return Array.from(decoder.read(tokens).logits.at(-1));
+})"""
+LOOK = """([text, position]) => {
+    const seen = engine.look(decoder, vocabulary, text, position);
+    return { ...seen, attention: Array.from(seen.attention) };
+}"""
+
+
+@pytest.fixture(scope="module")
+def checkpoints() -> dict[str, Checkpoint]:
+    return {name: Checkpoint.load(resolve(name)) for name in MODELS}
+
+
+@pytest.fixture(scope="module")
+def folder(checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The exported page with all shipped models."""
+    out = tmp_path_factory.mktemp("web") / "page"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(web, "CHECKED", 2)
+        web.export_page(list(checkpoints.values()), out, force=False)
+    return out
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def static_host(folder: Path) -> Iterator[http.server.ThreadingHTTPServer]:
+    """A static host."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        yield host
+        host.shutdown()
+
+
+@pytest.fixture
+def exported(open_page: OpenPage, static_host: http.server.ThreadingHTTPServer) -> Page:
+    return open_page(f"http://127.0.0.1:{static_host.server_address[1]}")
+
+
+def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
+    """Problems of a distribution that the model can be given, those with short numbers first."""
+    limits = Calculator(checkpoint).limits
+    [drawn] = distribution(name)(np.random.PCG64(7), 40 * n)
+    allowed = [
+        problem
+        for problem in drawn.to_problems()
+        if not limits.refuse_places(problem.places)
+        and not any(limits.refuse_operand(number) for number in (problem.a, problem.b))
+        and not limits.refuse_problem(problem)
+    ]
+    by_length = sorted(allowed, key=lambda p: len(number_text(p.a)) + len(number_text(p.b)))
+    return by_length[: 20 * n : 20]
+
+
+def test_it_calculates_without_a_service_and_then_without_a_host(
+    exported: Page, folder: Path
+) -> None:
+    """Tests the size, too."""
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 8_000_000
+    calculate(exported, "(12.5+3)*2", "scratchpad")
+    answered(exported, "31.0")
+    exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
+    exported.context.set_offline(True)
+    exported.reload()
+    calculate(exported, "471/299", "scratchpad")
+    answered(exported, "1.57525084")
+    exported.context.set_offline(False)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_it_writes_what_python_writes(
+    exported: Page, checkpoints: dict[str, Checkpoint], name: str
+) -> None:
+    """Token for token as the checkpoint; logits as torch, with weights of 16 bits, to 1e-4."""
+    checkpoint = checkpoints[name]
+    exported.evaluate(LOAD, name)
+    tokenizer = checkpoint.tokenizer
+    _, decoder = load_decoder(checkpoint, among=("native", "torch"))
+    stop = int(tokenizer.encode("$")[0])
+    prompts, expected = [], []
+    for data in ("blog", "everyday", "edge"):
+        for problem in problems(checkpoint, data, 3):
+            prompts.append(render_prompt(problem))
+            tokens = np.array([tokenizer.encode(prompts[-1]).tolist()])
+            expected.append(tokenizer.decode(generate(decoder, tokens, stop)[0].ids))
+    assert exported.evaluate(WRITE, prompts) == expected
+
+    text = prompts[0] + expected[0][:-1]
+    halves = rounded(checkpoint, half=True).items()
+    tensors = {n: torch.from_numpy(array.astype(np.float32)) for n, array in halves}
+    model = type(checkpoint.model)(checkpoint.model.config, len(tokenizer)).eval()
+    model.load_state_dict(tensors)
+    with torch.inference_mode():
+        logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
+    np.testing.assert_allclose(exported.evaluate(LOGITS, text), logits, rtol=0, atol=1e-4)
+
+
+EXPRESSIONS = [
+    "(1+2)*3-4/5",
+    "-(2.5+3)*20%",
+    "1.05^3",
+    "7",
+    "2^0",
+    "1,000 × 3 ÷ 7=",
+    "313.46*217+1",
+    "99999.99*99999.99*2",
+    "0.1234+1",
+    "123456789012",
+    "123456789012+1",
+    "1/(2-2)",
+    "1+",
+    "1**2",
+    "(1+2",
+    "1+2)",
+    "2(3)",
+    "20%3",
+    "12,5+1",
+    "1+2=3",
+    "1 x 2",
+    "0.1234567891+1",
+    "2^-1",
+    "2^41",
+    "",
+    "1" + "+1" * 200,
+    "(" * 45 + "1" + "+1)" * 45,
+]
+CALCULATE = """async expressions => {
+    const { calculate } = await import("./static/backend.js");
+    const results = [];
+    for (const expression of expressions) {
+        try {
+            for await (const { name, data } of calculate(expression, { model: "direct" })) {
+                if (name === "result") results.push(data);
+            }
+        } catch ({ message, type, position, end }) {
+            results.push({ message, type, position, end });
+        }
+    }
+    return results;
+}"""
+
+
+def test_expressions_are_understood_and_refused_as_in_python(
+    exported: Page, checkpoints: dict[str, Checkpoint]
+) -> None:
+    calculator = Calculator(checkpoints["direct"])
+    expected = []
+    for expression in EXPRESSIONS:
+        try:
+            expected.append(calculator.calculate(expression).model_dump(mode="json"))
+        except ExpressionError as error:
+            start, end = error.position, error.end
+            reason = str(error).removesuffix(f" (position {start})")
+            expected.append(
+                {
+                    "message": reason,
+                    "type": f"urn:calcgpt:problem:{error.kind}",
+                    "position": start,
+                    "end": end,
+                }
+            )
+    assert sum("message" in result for result in expected) > 10
+    found = exported.evaluate(CALCULATE, EXPRESSIONS)
+    for result in (*found, *expected):
+        for part in (result, *result.get("nodes", ())):
+            part.pop("confidence", None)
+    assert found == expected

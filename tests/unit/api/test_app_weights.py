@@ -1,0 +1,49 @@
+"""The weights that the engine in the browser loads."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from safetensors.numpy import load
+from serving import client_of, problem
+
+from api.service import load_model
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.tokenizer import arithmetic_tokenizer
+from calcgpt.model.gpt import build_model
+
+
+def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> None:
+    with client_of(load_model(tiny)) as client:
+        response = client.get("/v1/models/tiny/weights")
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/octet-stream"
+        tensors = load(response.content)
+        assert {name: tensor.shape for name, tensor in tensors.items()} == {
+            name: array.shape for name, array in tiny.arrays.items()
+        }
+        for name, tensor in tensors.items():
+            assert tensor.dtype == np.float16
+            np.testing.assert_allclose(tensor, tiny.arrays[name], rtol=1e-3, atol=1e-6)
+        size = int.from_bytes(response.content[:8], "little")
+        manifest = json.loads(
+            json.loads(response.content[8 : 8 + size])["__metadata__"]["manifest"]
+        )
+        assert manifest["vocabulary"] == "$()*+-./0123456789=an"
+        assert manifest["model"]["head_dim"] == 8
+
+        known = {"If-None-Match": response.headers["etag"]}
+        again = client.get("/v1/models/tiny/weights", headers=known)
+        assert (again.status_code, again.content) == (304, b"")
+        problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
+
+
+def test_a_model_that_the_browser_cannot_run_has_no_weights_for_it() -> None:
+    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, position="alibi"))
+    tokenizer = arithmetic_tokenizer()
+    model = build_model(recipe.model, len(tokenizer)).eval()
+    with client_of(load_model(Checkpoint("other", recipe, tokenizer, model, {}))) as client:
+        refused = problem(client.get("/v1/models/other/weights"), 404, "no-weights")
+        assert refused["detail"] == "the engine in the browser does not cover position 'alibi'"
