@@ -153,6 +153,12 @@ class StoredCheckpoint:
 AnyCheckpoint: TypeAlias = Checkpoint | StoredCheckpoint
 
 
+def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpoint:
+    """Loads the checkpoint of that name, or in that folder; see `resolve`. Raises CheckpointError
+    if there is none, or if it is damaged."""
+    return Checkpoint.load(resolve(reference), device)
+
+
 def load_tensors(
     folder: Path, name: str, hashes: dict[str, str] | None = None
 ) -> dict[str, torch.Tensor]:

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.random import BitGenerator
 
 from datagen import corner_problems, edge_problems, everyday_problems
-from datagen.arithmetic import MAX_PLACES, ProblemArray
+from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
 from datagen.decimals import Decimals, any_places, problem_array
-from datagen.drawing import Flags, Integers, Sampler, Words, mixture
+from datagen.drawing import Flags, Integers, Sampler, Words, bit_generator, mixture
 from datagen.errors import DataError
 
 BLOG_WORDS = 3
@@ -154,6 +154,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, longest=16)),
 }
+
+
+def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
+    """Returns `count` problems of a distribution, as columns; `answers` of datagen.arithmetic
+    solves them. Raises DataError if there is no such distribution, or no problem is wanted."""
+    if count < 1:
+        raise DataError(f"count must be at least 1, not {count}")
+    return concatenate(list(distribution(name)(bit_generator(seed, 0, 0), count)))
 
 
 def distribution(name: str) -> Distribution:

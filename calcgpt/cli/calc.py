@@ -81,16 +81,11 @@ def calc(
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
     expression cannot be understood.
     """
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.inference.calculator import Calculator
-    from calcgpt.inference.engines import load_decoder
 
     texts = as_expressions(expressions)
-    stored = StoredCheckpoint.read(resolve(checkpoint))
-    # A graph for onnxruntime takes longer to make than an answer by torch.
-    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
     answering = Answering(
-        Calculator(stored, decoder),
+        Calculator.load(checkpoint, engine),
         places,
         unproven,
         require_verified,

@@ -112,5 +112,8 @@ def training_data(recipe: Recipe, folder: Path | None) -> TrainingData:
     if folder is not None:
         return DataFolder.load(folder)
     if recipe.data is None:
-        raise ConfigError("the recipe has no [data] section: --data names a folder to train on")
+        raise ConfigError(
+            "the recipe has no [data] section: --data names a folder to train on, "
+            "such as data/blog after `calcgpt datagen data/blog`"
+        )
     return FreshData(recipe.data, recipe.train.seed)

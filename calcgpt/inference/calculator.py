@@ -15,8 +15,9 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, resolve
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
+from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.limits import AnyWidth, FixedWidth, Limits, Refusal
@@ -232,6 +233,19 @@ class Calculator:
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
         # Encodes all characters, so that it raises DataError if one is missing.
         self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])
+
+    @classmethod
+    def load(cls, reference: str = "best", engine: str = "auto") -> Calculator:
+        """Returns the calculator of a checkpoint: its name, its folder, or `best`.
+
+        `engine` runs the model: `native`, `onnxruntime`, `torch` or `auto`, which is native if that
+        covers the model. Only torch needs torch. Raises CheckpointError if there is no such
+        checkpoint, and UserError if the engine cannot run it.
+        """
+        stored = StoredCheckpoint.read(resolve(reference))
+        # A graph for onnxruntime takes longer to make than an answer by torch.
+        _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
+        return cls(stored, decoder)
 
     def begin(
         self, expression: str, places: int | None = None, unproven: bool = False

@@ -8,7 +8,7 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -21,6 +21,9 @@ from calcgpt.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import torch
 
+    from calcgpt.checkpoint import AnyCheckpoint
+
+NO_TOKEN = -1  # the stop token where no token ends a text
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
@@ -229,6 +232,33 @@ def generate(
     return outputs
 
 
+def sample(
+    checkpoint: AnyCheckpoint,
+    prompt: str,
+    max_new_tokens: int = 200,
+    sampling: Sampling | None = None,
+) -> Iterator[str]:
+    """Continues a text, and yields what the model writes, in parts.
+
+    Ends after `max_new_tokens`, when the model's context is full or, for a model of problems, after
+    `$`. Raises DataError if the prompt is empty, longer than the context, or has characters that
+    the model does not know.
+    """
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    prompt_P, limit = tokenizer.encode(prompt), model.config.block_size
+    if not 1 <= len(prompt_P) <= limit:
+        raise DataError(f"the prompt has {len(prompt_P)} tokens; it must have 1 to {limit}")
+    stop = NO_TOKEN
+    if checkpoint.recipe.train.batches == "problems":
+        stop = tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
+    generation = Generation(model, prompt_P[None].astype(np.int64), stop, max_new_tokens, sampling)
+    decode = tokenizer.incremental_decoder()
+    while generation.rows:
+        ids = generation.step().ids
+        if text := decode(ids, not generation.rows):
+            yield text
+
+
 def _shared_prefix(prompts_BP: Ints) -> int:
     """Returns the number of leading tokens that all prompts share, at most P - 1."""
     equal_P = (prompts_BP == prompts_BP[0]).all(axis=0)
@@ -247,8 +277,9 @@ def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) ->
         raise DataError("the model's logits are not finite: its weights are damaged")
     logits_BV = logits_BV.float() / sampling.temperature
     if sampling.top_k is not None and sampling.top_k < logits_BV.size(-1):
-        threshold = logits_BV.topk(sampling.top_k, dim=-1).values[:, -1:]
-        logits_BV = logits_BV.masked_fill(logits_BV < threshold, float("-inf"))
+        kept = logits_BV.topk(sampling.top_k, dim=-1)  # so many, also where some are equal
+        nothing = torch.full_like(logits_BV, float("-inf"))
+        logits_BV = nothing.scatter_(-1, kept.indices, kept.values)
     probs_BV = logits_BV.softmax(dim=-1)
     if sampling.top_p < 1:
         # Nucleus sampling (Holtzman et al. 2020): a token stays if those more probable than it

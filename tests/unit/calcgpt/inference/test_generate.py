@@ -156,6 +156,12 @@ def test_tokens_are_drawn_with_their_probabilities(
     assert [f > 0 for f in actual.tolist()] == [e > 0 for e in expected]
 
 
+def test_so_many_tokens_remain_also_where_some_are_equal() -> None:
+    logits = torch.zeros(1000, 8)
+    drawn = choose(logits, Sampling(1.0, top_k=3), torch.Generator().manual_seed(0))
+    assert len(drawn.unique()) == 3
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -1,0 +1,48 @@
+"""`from calcgpt import ...`: the names, their types, and the examples of docs/PYTHON.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import calcgpt
+from datagen.dataset import DatasetPlan, generate
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "PYTHON.md").read_text("utf-8")
+
+
+def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    generate(Path("data/nano"), DatasetPlan(10, 10, 20, seed=0), progress=False)
+    names: dict[str, Any] = {}
+    examples = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    assert len(examples) == 6
+    for example in examples:
+        exec(example, names)  # one after the other, as a reader would
+    assert names["evaluation"].scores.n == 20
+
+
+def test_the_names_are_typed_documented_and_few() -> None:
+    stub = ast.parse(Path(calcgpt.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imported = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    modules = {alias.name: node.module for node in imported for alias in node.names}
+    assert modules == calcgpt._MODULES
+    assert set(calcgpt.__all__) == {"__version__", *modules}
+    for name in modules:
+        assert getattr(calcgpt, name).__doc__, name
+        assert f"`{name}`" in PAGE
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        calcgpt.nosuch  # noqa: B018
+
+
+def test_the_import_is_light() -> None:
+    program = "import calcgpt, sys; print(len([m for m in ('torch', 'numpy') if m in sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
