@@ -133,7 +133,7 @@ def _runs(sampler: Sampler, longest: int) -> Integers:
     return np.where(numbers == 0, 9, numbers)
 
 
-def _sum_ties(sampler: Sampler, places: Integers) -> Drawn:
+def sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference exactly halfway between two answers, or beside it: 1.0625 + 3.0525."""
     more = np.minimum(places + 1, MAX_PLACES)
     a, b = (sampler.of_length(_length(sampler, LONGEST), LONGEST) for _ in range(2))
@@ -221,7 +221,7 @@ KINDS: dict[str, Kind] = {
     "beside powers of ten": _beside_powers,
     "run sums": _run_sums,
     "run products": _run_products,
-    "sum ties": _sum_ties,
+    "sum ties": sum_ties,
     "one digit": _one_digit,
     "long quotients": _long_quotients,
     "negative": _negative,

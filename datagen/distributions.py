@@ -5,6 +5,7 @@
     edge         problems that arithmetic often gets wrong (see `edge_problems`)
     corner       those, with up to 12 digits and nine places, and more (see `corner_problems`)
     everyday     what people type, to any number of places (see `everyday_problems`)
+    hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
@@ -20,7 +21,7 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import corner_problems, edge_problems, everyday_problems
+from datagen import corner_problems, edge_problems, everyday_problems, hard_problems
 from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
 from datagen.decimals import Decimals, any_places, problem_array
 from datagen.drawing import Flags, Integers, Sampler, Words, bit_generator, mixture
@@ -150,6 +151,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
     "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
+    "hard": Distribution(hard_problems.WORDS, hard_problems.hard),
     "wide": Distribution(wide_words(20), partial(wide, longest=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, longest=16)),

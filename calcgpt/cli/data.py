@@ -50,7 +50,7 @@ def datagen() -> None:
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, corner, edge, everyday, wide, wide-12 or wide-16.",
+    help="blog, calculator, corner, edge, everyday, hard, wide, wide-12 or wide-16.",
 )
 @click.option(
     "--format",

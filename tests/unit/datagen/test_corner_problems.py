@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
-from datagen.corner_problems import KIND_WORDS, KINDS, LONGEST, WORDS, _moved, corner, of_kind
+from datagen.corner_problems import (
+    KIND_WORDS,
+    KINDS,
+    LONGEST,
+    WORDS,
+    _moved,
+    corner,
+    of_kind,
+)
 from datagen.decimals import problem_array
 from datagen.drawing import Integers, Sampler, Words, bit_generator
 from datagen.edge_problems import KINDS as EDGE_KINDS

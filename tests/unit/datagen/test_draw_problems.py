@@ -24,6 +24,7 @@ N = 200_000
 HUNDREDTHS = ("blog", "calculator", "edge")
 LONGEST = {
     "corner": 12,
+    "hard": 12,
     "wide": 20,
     "wide-12": 12,
     "wide-16": 16,
@@ -136,6 +137,7 @@ PINNED = {
     "corner": "02ecec9dd8f3c629",
     "edge": "1423f3f91d0842ea",
     "everyday": "cb54569b031f9222",
+    "hard": "37bd5014848b63bb",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",

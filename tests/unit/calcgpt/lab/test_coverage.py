@@ -183,7 +183,7 @@ def is_impossible(operation: str, label: str) -> bool:
 def test_no_class_of_up_to_seven_digits_is_rare() -> None:
     data = load_recipe("scratchpad").data
     assert data
-    coverage = measure("scratchpad", data, 60_000, 0, most_digits=7)
+    coverage = measure("scratchpad", data, 120_000, 0, most_digits=7)
     rare = [
         f"{name}: {operation} {label}"
         for name, shapes in USUAL.items()
