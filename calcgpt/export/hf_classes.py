@@ -10,13 +10,17 @@ Shapes: C n_embd, V vocabulary.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+import datagen
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.model.gpt import GPT, LanguageModel
+from calcgpt.model.positions import coordinate_frequencies
+from datagen.slots import Kind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,6 +33,7 @@ class HFClass(ABC):
     """A causal language model of `transformers`: which configs it can express, and how."""
 
     model_type: str  # of its config in `transformers`
+    code: tuple[Path, ...] = ()  # the files of a class that is not in `transformers`
 
     @classmethod
     def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
@@ -60,14 +65,25 @@ class HFClass(ABC):
         `tokens` are the ids of special tokens, such as `eos_token_id`. Tokens that are not passed
         have the defaults of `transformers`.
         """
-        from transformers import AutoConfig, AutoModelForCausalLM
-
         assert isinstance(model, GPT)
         settings = cls.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
-        config = AutoConfig.for_model(cls.model_type, **settings)
-        hf_model = AutoModelForCausalLM.from_config(config).to(model.head.weight.dtype)
+        hf_model = cls._new(settings).to(model.head.weight.dtype)
         hf_model.load_state_dict(cls.weights(model))
         return hf_model.eval()
+
+    @classmethod
+    def auto_class(cls) -> Any:
+        """Returns the class whose `from_pretrained` loads such a model."""
+        from transformers import AutoModelForCausalLM
+
+        return AutoModelForCausalLM
+
+    @classmethod
+    def _new(cls, settings: dict[str, Any]) -> PreTrainedModel:
+        """Returns a model with random weights."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        return AutoModelForCausalLM.from_config(AutoConfig.for_model(cls.model_type, **settings))
 
 
 def hf_class_of(config: ModelConfig) -> tuple[str, type[HFClass]]:
@@ -302,6 +318,52 @@ class Qwen3(Llama):
         return super().supported(config) | {"qk_norm": (True,), "ff_bias": (False,)}
 
 
+class Coordinates(Qwen3):
+    """Qwen3 with positions from the text; see `calcgpt.export.hf_coordinates`."""
+
+    code = (
+        Path(__file__).with_name("hf_coordinates.py"),
+        *(
+            Path(datagen.__file__).with_name(f"{name}.py")
+            for name in ("arithmetic", "coordinates", "layout", "slots")
+        ),
+    )
+
+    @classmethod
+    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+        return super().supported(config) | {"position": ("coordinates",)}
+
+    @classmethod
+    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+        module = cls.code[0].stem
+        auto = {"AutoConfig": "CalcGPTConfig", "AutoModelForCausalLM": "CalcGPTForCausalLM"}
+        return super().settings(config) | {
+            "characters": config.characters,
+            "frequencies": coordinate_frequencies(config).tolist(),
+            "n_kind": len(Kind),
+            "auto_map": {name: f"{module}.{of}" for name, of in auto.items()},
+        }
+
+    @classmethod
+    def weights(cls, model: GPT) -> Weights:
+        state = model.state_dict()
+        names = ("kinds", "next_kinds")
+        kinds = {f"{name}.weight": state[f"positions.{name}.weight"] for name in names}
+        return super().weights(model) | kinds
+
+    @classmethod
+    def auto_class(cls) -> Any:
+        from calcgpt.export.hf_coordinates import CalcGPTForCausalLM
+
+        return CalcGPTForCausalLM
+
+    @classmethod
+    def _new(cls, settings: dict[str, Any]) -> PreTrainedModel:
+        from calcgpt.export.hf_coordinates import CalcGPTConfig, CalcGPTForCausalLM
+
+        return CalcGPTForCausalLM(CalcGPTConfig(**settings))
+
+
 class MPT(HFClass):
     """MPT. Its feed-forward network always has a width of 4 C."""
 
@@ -360,4 +422,5 @@ HF_CLASSES: dict[str, type[HFClass]] = {
     "MistralForCausalLM": Mistral,
     "MptForCausalLM": MPT,
     "Qwen3ForCausalLM": Qwen3,
+    "CalcGPTForCausalLM": Coordinates,
 }

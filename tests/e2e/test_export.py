@@ -19,6 +19,7 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
 
 REPOSITORY = Path(__file__).parents[2]
@@ -36,14 +37,16 @@ SMALL = ["block_size=64", "n_layer=2", "n_embd=32", "n_head=4", "init=torch"]
 TRAIN = ["steps=60", "eval_interval=60", "checkpoint_interval=60", "eval_problems=10"]
 
 
-def answers(folder: Path, prompts: list[str]) -> list[str]:
-    """The answers of `transformers` with an export."""
+def answers(
+    folder: Path, prompts: list[str], home: str = "transformers.", **options: bool
+) -> list[str]:
+    """The answers of `transformers` with an export. `home` is the package of the model's class."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder)
-    for part in (tokenizer, model):
-        assert type(part).__module__.startswith("transformers.")
+    tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+    model = AutoModelForCausalLM.from_pretrained(folder, **options)
+    assert type(tokenizer).__module__.startswith("transformers.")
+    assert type(model).__module__.startswith(home)
     tokens = tokenizer(prompts, return_tensors="pt", padding=True)
     written = model.generate(**tokens)[:, tokens["input_ids"].shape[1] :]
     # A text that has ended is filled up with more `$` until the last of the batch has.
@@ -89,6 +92,26 @@ def test_transformers_alone_gives_the_same_answers(
         monkeypatch.setitem(sys.modules, name, None)  # importing it raises
     for folder, outputs in expected.items():
         assert answers(folder, [line.prompt for line in lines]) == outputs
+
+
+def test_the_calculator_answers_by_the_code_of_its_folder(
+    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = ["7+5", "2.5-13", "12*11", "22/7", "123456789012+1"]
+    calculator = Calculator(Checkpoint.load(resolve("scratchpad")))
+    nodes = [calculator.calculate(problem, places=2).nodes[0] for problem in problems]
+    out = tmp_path / "calculator"
+    exported = run_cli("export", "scratchpad", "--to", "hf", out)
+    assert (exported.code, exported.err) == (0, "")
+    assert exported.out == f"{out}: scratchpad as a CalcGPTForCausalLM of transformers\n"
+
+    modules = str(tmp_path / "modules")  # where transformers copies the code of folders
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
+    monkeypatch.syspath_prepend(modules)
+    for name in imported({"calcgpt", "datagen"}):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it raises
+    prompts, outputs = [node.prompt for node in nodes], [node.output for node in nodes]
+    assert answers(out, prompts, "transformers_modules.", trust_remote_code=True) == outputs
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders
 
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import (
     CharTokenizer,
@@ -26,7 +27,8 @@ from calcgpt.data.tokenizer import (
 )
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf
-from calcgpt.export.hf import EXAMPLE_PROMPT, hf_tokenizer, stop_id
+from calcgpt.export.hf import hf_tokenizer, stop_id
+from calcgpt.export.hf_card import EXAMPLE_PROMPT, hf_card
 from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
@@ -211,12 +213,22 @@ class TestTheFolder:
     def test_its_card_shows_how_to_use_it(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         card = (tmp_path / "out" / "README.md").read_text("utf-8")
-        assert card.startswith("---\nlibrary_name: transformers\n")
+        assert card.startswith("---\nlicense:")
         assert "\n# out\n" in card
         assert repr(EXAMPLE_PROMPT) in card
         assert "beside this file" not in card
         code = card.partition("```python\n")[2].partition("```")[0]
         compile(code, "README.md", "exec")
+
+    def test_a_hub_reads_scores_from_its_card(self, tmp_path: Path) -> None:
+        shipped = Checkpoint.load(resolve("blog"))
+        data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM", True, False)).data
+        assert (data.license, data.library_name) == ("mit", "transformers")
+        assert data.pipeline_tag == "text-generation"
+        scores = {(of.dataset_split, of.metric_type): of.metric_value for of in data.eval_results}
+        for split in ("validation", "test"):
+            for name in ("exact_match", "char_accuracy"):
+                assert scores[split, name] == shipped.metrics[split][name]
 
     def test_the_card_of_a_model_of_text_has_no_problem_in_it(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(text_tokenizer(TEXT)), tmp_path / "out", False)
