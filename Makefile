@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 PORT ?= 8000
 WEB ?= web
 
-.PHONY: serve web test lint mutants openapi constraints clean
+.PHONY: serve web test lint audit sbom lock soak mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -21,6 +21,30 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen
+
+# The service under mixed traffic for half an hour, while workers are killed and checkpoints replaced:
+# ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`.
+soak: .venv/dev.stamp
+	$(BIN)/python -m benchmarks.soak --json docs/results/soak.json $(SOAK)
+
+# Known weaknesses of the versions of deploy/requirements.lock, by the Python Packaging Advisory Database.
+audit: .venv/audit.stamp
+	$(BIN)/pip-audit --require-hashes --disable-pip --requirement deploy/requirements.lock
+
+# What is installed here, as CycloneDX: packages, versions, licences.
+sbom: .venv/serve.stamp .venv/audit.stamp
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file sbom.json $(BIN)/python
+
+# What the image installs, with hashes. torch is not in it: each index has builds of its own, for this
+# or that processor, with hashes of their own. Its dependencies are.
+lock: .venv/audit.stamp
+	echo torch > .venv/not-locked
+	printf '%s\n' fsspec jinja2 networkx 'setuptools; python_version >= "3.12"' \
+		| $(BIN)/uv pip compile pyproject.toml - --extra native --extra onnx --constraint constraints.txt \
+		--excludes .venv/not-locked --generate-hashes --universal --python-version 3.11 \
+		--no-header --no-annotate --quiet --output-file deploy/requirements.lock
 
 # Measures the tests: the share of small changes to the code that they catch. Takes about an hour of
 # one core; `make mutants MUTANTS=--resume` continues after an interruption.
@@ -37,6 +61,10 @@ mutants: .venv/mutants.stamp
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[dev,lab]'
 	touch $@ .venv/serve.stamp
+
+.venv/audit.stamp: .venv/bin/python pyproject.toml
+	$(PIP) cyclonedx-bom==7.5.0 pip-audit==2.10.1 uv==0.13.9
+	touch $@
 
 .venv/mutants.stamp: .venv/dev.stamp
 	$(PIP) --editable '.[dev,lab,mutants]'

@@ -135,7 +135,7 @@ def draw(by_subject: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, li
     """At least `n` in all, and at least one of each subject."""
     total = sum(map(len, by_subject.values()))
     return {
-        subject: random.Random(seed).sample(mutants, -(-len(mutants) * min(n, total) // total))
+        subject: random.Random(seed).sample(mutants, -(-len(mutants) * min(n, total) // total))  # nosec B311  # no secret
         for subject, mutants in by_subject.items()
     }
 
@@ -144,7 +144,7 @@ def run(mutants: list[Mutant], processes: int) -> None:
     names = [mutant.name for mutant in mutants]
     command = [str(MUTMUT), "run", "--max-children", str(processes), *names]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}  # before it forks
-    subprocess.run(command, env=environment, check=True, stdout=sys.stderr)
+    subprocess.run(command, env=environment, check=True, stdout=sys.stderr)  # nosec B603  # a program of ours
 
 
 def summary(sample: list[Mutant]) -> dict[str, int]:

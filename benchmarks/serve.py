@@ -95,7 +95,7 @@ def running(
     """
     with (
         NamedTemporaryFile() as log,
-        subprocess.Popen(
+        subprocess.Popen(  # nosec B603  # this Python
             [sys.executable, *map(str, command)], stderr=log, env={**os.environ, **environment}
         ) as process,
     ):

@@ -110,7 +110,7 @@ def _watched() -> Iterator[None]:
     Ray's core calls `_exit(1)` without a word when it cannot reach the object store of its node.
     Nothing in the same process could explain that.
     """
-    with subprocess.Popen(
+    with subprocess.Popen(  # nosec B603  # this Python, code of ours
         [sys.executable, "-I", "-S", "-c", _WATCHER],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

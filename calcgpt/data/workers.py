@@ -100,7 +100,7 @@ class _Worker:
     """One process."""
 
     def __init__(self, first_line: dict[str, object]) -> None:
-        self.process = subprocess.Popen(
+        self.process = subprocess.Popen(  # nosec B603  # this Python, a module of ours
             [sys.executable, "-P", "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -145,7 +145,7 @@ def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -
     """
     from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` would ask for trust in code
 
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
     text = checkpoint.tokenizer.decode(range(len(checkpoint.tokenizer)))
     ids = checkpoint.tokenizer.encode(text).tolist()
     if (len(tokenizer), tokenizer(text)["input_ids"]) != (len(checkpoint.tokenizer), ids):

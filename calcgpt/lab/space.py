@@ -298,7 +298,7 @@ class Space(Section):
         if math.prod(map(len, examples.values())) <= MAX_COMBINATIONS:
             rows = list(itertools.product(*examples.values()))
         else:
-            shuffle = random.Random(0)
+            shuffle = random.Random(0)  # nosec B311  # no secret
             columns = []
             for values in examples.values():
                 repeats = math.ceil(MAX_COMBINATIONS / len(values))

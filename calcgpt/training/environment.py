@@ -169,7 +169,7 @@ def _git(folder: Path, *args: str) -> str | None:
     ignored."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
     try:
-        result = subprocess.run(
+        result = subprocess.run(  # nosec B603, B607  # the user's git, without a shell
             ["git", "--no-optional-locks", "-C", str(folder), *args],
             env=environment,
             capture_output=True,

@@ -200,3 +200,31 @@ def test_without_ray_its_application_names_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "api.ray_app", raising=False)
     with pytest.raises(UserError, match=r"calcgpt\[ray\]"):
         importlib.import_module("api.ray_app")
+
+
+def locked() -> dict[str, list[str]]:
+    """The packages of deploy/requirements.lock, `name==version`, and the hashes of each."""
+    text = (DEPLOY / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+    lines = [line.partition(" --hash=") for line in text.splitlines()]
+    return {pin.partition(";")[0].strip(): hashes.split() for pin, _, hashes in lines}
+
+
+def test_the_lock_has_the_tested_versions_and_a_hash_of_each() -> None:
+    pins = locked()
+    assert all(hashes for hashes in pins.values())
+    tested = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    )
+    versions = {re.sub(r"[-_.]+", "-", name).lower(): v for name, v in tested.items()}
+    chosen = dict(pin.split("==") for pin in pins)
+    assert {name: versions.get(name, version) for name, version in chosen.items()} == chosen
+
+
+def test_the_lock_has_all_that_the_image_installs_but_torch() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    needed = {
+        re.split(r"[^\w-]", requirement)[0].replace("_", "-").lower()
+        for requirement in [*project["dependencies"], *extras["native"], *extras["onnx"]]
+    }
+    assert needed - {"torch"} <= {pin.split("==")[0] for pin in locked()}

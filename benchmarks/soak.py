@@ -1,0 +1,376 @@
+"""A long run of the service under mixed traffic, while things go wrong.
+
+    python -m benchmarks.soak --minutes 30 --json docs/results/soak.json
+
+Clients calculate, stream, send batches, complete texts, send nonsense, and hang up. Meanwhile the
+checkpoint on disk is replaced, and workers are killed. What is measured, once a minute: answers and
+their latency, memory and open files of all processes of the service. An answer is lost if a request
+gets no response although neither its client hung up nor a worker was killed while it waited. The
+command ends with exit code 1 if an answer is lost or wrong, or if something grows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import psutil
+import torch
+
+from benchmarks.measure import environment
+from calcgpt.checkpoint import resolve
+from datagen.files import write_json
+
+CLIENTS = 8
+WORKERS = 2
+PATIENCE = 60.0  # seconds for a response
+START_SECONDS = 300.0  # for machine code that has to be compiled
+DISTURBANCE_SECONDS = 45.0  # between two
+GRACE = 10.0  # seconds around the death of a worker in which its connections may break
+GROWTH = 1.25  # more than that, from the second quarter to the last, is growth
+EXPECTED = {"calculate": 200, "batch": 200, "stream": 200, "complete": 200, "nonsense": 422}
+
+
+@dataclass
+class Minute:
+    """What happened in one minute."""
+
+    requests: int
+    p50_ms: float
+    p99_ms: float
+    memory_mib: float
+    open_files: int
+    processes: int
+
+
+@dataclass
+class Tally:
+    """What happened so far. Shared by the clients."""
+
+    started: float
+    answers: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)  # by status: 503 under too much load
+    wrong: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    broken_by_kill: int = 0
+    cut: int = 0  # connections that a client closed before the response
+    kills: list[float] = field(default_factory=list)
+    replaced: int = 0
+    latencies: list[float] = field(default_factory=list)  # of this minute
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def was_killed(self, since: float) -> bool:
+        return any(since - GRACE <= kill <= time.monotonic() + 0.1 for kill in self.kills)
+
+
+class Client:
+    """Sends requests, one after the other, until told to end."""
+
+    def __init__(self, port: int, seed: int, tally: Tally, ended: threading.Event) -> None:
+        self._port, self._tally, self._ended = port, tally, ended
+        self._rng = random.Random(seed)  # nosec B311  # no secret
+        self._connection: HTTPConnection | None = None
+
+    def run(self) -> None:
+        kinds: list[Callable[[], tuple[str, str, dict[str, Any], Callable[[bytes], bool]]]] = [
+            self._calculate,
+            self._batch,
+            self._stream,
+            self._complete,
+            self._nonsense,
+        ]
+        while not self._ended.is_set():
+            if self._rng.random() < 0.03:
+                self._hang_up()
+            else:
+                self._ask(*self._rng.choices(kinds, weights=[70, 8, 8, 8, 6])[0]())
+
+    def _problem(self) -> tuple[str, int]:
+        a, b = self._rng.randrange(1, 1000), self._rng.randrange(1, 1000)
+        sign, value = self._rng.choice([("+", a + b), ("-", a - b), ("*", a * b)])
+        return f"{a}{sign}{b}", value
+
+    def _calculate(self) -> Any:
+        text, value = self._problem()
+        return "calculate", "/v1/calculate", {"expression": text}, _has_result(value)
+
+    def _batch(self) -> Any:
+        problems = [self._problem() for _ in range(8)]
+        values = [value for _, value in problems]
+        return (
+            "batch",
+            "/v1/calculate/batch",
+            {"expressions": [text for text, _ in problems]},
+            lambda body: (
+                [i["calculation"]["exact"] for i in json.loads(body)["items"]]
+                == [str(value) for value in values]
+            ),
+        )
+
+    def _stream(self) -> Any:
+        text, value = self._problem()
+        ends = f'"exact":"{value}"'.encode()
+        return (
+            "stream",
+            "/v1/calculate/stream",
+            {"expression": text},
+            lambda body: b"event: result" in body and ends in body,
+        )
+
+    def _complete(self) -> Any:
+        body = {"prompt": f"$({self._rng.randrange(1000):010d}+", "max_tokens": 12, "n": 2}
+        return (
+            "complete",
+            "/v1/completions",
+            body,
+            lambda body: len(json.loads(body)["choices"]) == 2,
+        )
+
+    def _nonsense(self) -> Any:
+        text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5+2"])
+        return (
+            "nonsense",
+            "/v1/calculate",
+            {"expression": text},
+            lambda body: b"urn:calcgpt" in body,
+        )
+
+    def _hang_up(self) -> None:
+        """Sends a request and closes the connection before the response."""
+        body = json.dumps({"expression": self._problem()[0]}).encode()
+        head = f"POST /v1/calculate HTTP/1.1\r\nHost: soak\r\nContent-Length: {len(body)}\r\n\r\n"
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE) as connection,
+        ):
+            cut = self._rng.randrange(len(head) + len(body) + 1)
+            connection.sendall((head.encode() + body)[:cut])
+        with self._tally.lock:
+            self._tally.cut += 1
+
+    def _ask(
+        self, kind: str, path: str, body: dict[str, Any], is_right: Callable[[bytes], bool]
+    ) -> None:
+        tally, began = self._tally, time.monotonic()
+        try:
+            if self._connection is None:
+                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+            headers = {"Content-Type": "application/json"}
+            self._connection.request("POST", path, json.dumps(body), headers)
+            response = self._connection.getresponse()
+            status, content = response.status, response.read()
+        except (OSError, HTTPException) as error:
+            if self._connection:
+                self._connection.close()
+            self._connection = None
+            with tally.lock:
+                if tally.was_killed(began):
+                    tally.broken_by_kill += 1
+                else:
+                    tally.lost.append(f"{kind}: {error!r}")
+            return
+        with tally.lock:
+            if status in (429, 503):
+                tally.refused[str(status)] += 1
+            elif status != EXPECTED[kind] or not is_right(content):
+                tally.wrong.append(f"{kind} {json.dumps(body)}: {status} {content[:300]!r}")
+            else:
+                tally.answers[kind] += 1
+                tally.latencies.append(time.monotonic() - began)
+
+
+def _has_result(value: int) -> Callable[[bytes], bool]:
+    """Whether this is the answer to the question: its exact value is. A model may be wrong."""
+    return lambda body: bool(json.loads(body)["exact"] == str(value))
+
+
+@contextmanager
+def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
+    """The port of a service with several workers, and its first process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "calcgpt", "serve", "--port", str(port), "--no-others"]
+    command += ["--workers", str(WORKERS), "--checkpoint", str(checkpoint), "--log-level", "error"]
+    with subprocess.Popen(command) as process:  # nosec B603  # this Python
+        try:
+            _wait_until_ready(port, process)
+            yield port, psutil.Process(process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(PATIENCE)
+
+
+def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        with suppress(OSError, HTTPException):
+            connection.request("GET", "/readyz")
+            if connection.getresponse().status == 200:
+                return
+        connection.close()
+        time.sleep(0.2)
+    raise click.ClickException("the service did not start")
+
+
+def _workers(parent: psutil.Process) -> list[psutil.Process]:
+    """Returns the worker processes: those whose command line is that of multiprocessing's spawn."""
+    return [p for p in parent.children() if any("spawn_main" in word for word in p.cmdline())]
+
+
+def disturb(parent: psutil.Process, folder: Path, source: Path, tally: Tally, n: int) -> None:
+    """Kills a worker, or replaces the checkpoint under the service, in turns."""
+    if n % 2:
+        spare = folder.with_name("spare")
+        shutil.copytree(source, spare)
+        old = folder.with_name("old")
+        folder.rename(old)
+        spare.rename(folder)
+        shutil.rmtree(old)
+        tally.replaced += 1
+        return
+    workers = _workers(parent)
+    if len(workers) == WORKERS:
+        victim = workers[n // 2 % WORKERS]
+        with tally.lock:
+            tally.kills.append(time.monotonic())
+        victim.kill()
+
+
+def measure(parent: psutil.Process, tally: Tally) -> Minute:
+    """Returns the figures of the minute that ends, and begins the next one."""
+    processes = [parent, *parent.children(recursive=True)]
+    memory = files = 0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            memory += process.memory_info().rss
+            files += process.num_fds()
+    with tally.lock:
+        latencies, tally.latencies = tally.latencies, []
+    p50, p99 = np.percentile(latencies, [50, 99]) * 1000 if latencies else (0.0, 0.0)
+    return Minute(
+        requests=len(latencies),
+        p50_ms=round(float(p50), 1),
+        p99_ms=round(float(p99), 1),
+        memory_mib=round(memory / 2**20, 1),
+        open_files=files,
+        processes=len(processes),
+    )
+
+
+def growth(minutes: list[Minute]) -> dict[str, float]:
+    """Returns the median of the last quarter as a ratio to that of the second quarter, in which
+    all caches are full."""
+    n = max(1, len(minutes) // 4)
+    early, late = minutes[n : 2 * n], minutes[-n:]
+    names = ("memory_mib", "open_files", "p99_ms")
+    medians = {
+        name: [float(np.median([getattr(m, name) for m in part])) for part in (early, late)]
+        for name in names
+    }
+    return {name: round(late / early, 3) for name, (early, late) in medians.items()}
+
+
+def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, Any]:
+    """Runs it and returns the report. `interval` is that of the measurements, in seconds."""
+    source = resolve(checkpoint)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / source.name
+        shutil.copytree(source, folder)
+        began = time.monotonic()
+        with serving(folder) as (port, parent):
+            start_seconds = time.monotonic() - began
+            tally, ended = Tally(time.monotonic()), threading.Event()
+            clients = [Client(port, seed, tally, ended) for seed in range(CLIENTS)]
+            threads = [threading.Thread(target=client.run) for client in clients]
+            for thread in threads:
+                thread.start()
+            try:
+                minutes = _watch(parent, folder, source, tally, seconds, interval)
+            finally:
+                ended.set()
+                for thread in threads:
+                    thread.join()
+    return {
+        "seconds": round(seconds),
+        "clients": CLIENTS,
+        "workers": WORKERS,
+        "checkpoint": source.name,
+        "start_seconds": round(start_seconds, 1),
+        "answers": dict(tally.answers),
+        "refused": dict(tally.refused),
+        "cut_by_clients": tally.cut,
+        "workers_killed": len(tally.kills),
+        "broken_by_kill": tally.broken_by_kill,
+        "checkpoints_replaced": tally.replaced,
+        "lost": tally.lost,
+        "wrong": tally.wrong,
+        "growth": growth(minutes),
+        "minutes": [asdict(minute) for minute in minutes],
+    }
+
+
+def _watch(
+    parent: psutil.Process,
+    folder: Path,
+    source: Path,
+    tally: Tally,
+    seconds: float,
+    interval: float,
+) -> list[Minute]:
+    """Disturbs and measures until the time is over."""
+    minutes: list[Minute] = []
+    n_disturbed = 0
+    while (passed := time.monotonic() - tally.started) < seconds:
+        if passed >= (n_disturbed + 1) * min(DISTURBANCE_SECONDS, interval):
+            disturb(parent, folder, source, tally, n_disturbed)
+            n_disturbed += 1
+        if passed >= (len(minutes) + 1) * interval:
+            minutes.append(measure(parent, tally))
+            click.echo(f"{passed / 60:5.1f} min  {minutes[-1]}", err=True)
+        time.sleep(0.2)
+    minutes.append(measure(parent, tally))
+    return minutes
+
+
+@click.command()
+@click.option("--minutes", default=30.0, help="How long the traffic lasts.")
+@click.option("--checkpoint", default="best", help="The checkpoint to serve.")
+@click.option("--json", "out", type=click.Path(path_type=Path), help="Where the report goes.")
+def main(minutes: float, checkpoint: str, out: Path | None) -> None:
+    """Put mixed traffic on the service for a long time, and watch what it needs."""
+    load = os.getloadavg()
+    report = {
+        **soak(minutes * 60, checkpoint),
+        **environment(torch.device("cpu"), "uvicorn", "fastapi"),
+    }
+    report["load_average"] = {"before": list(load), "after": list(os.getloadavg())}
+    if out:
+        write_json(out, report)
+    summary = {key: value for key, value in report.items() if key != "minutes"}
+    click.echo(json.dumps(summary, indent=1))
+    grown = {n: r for n, r in report["growth"].items() if n != "p99_ms" and r > GROWTH}
+    if report["lost"] or report["wrong"] or grown:
+        raise click.ClickException(f"lost, wrong or grown: {grown or 'see above'}")
+
+
+if __name__ == "__main__":
+    main()
