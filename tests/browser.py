@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from forks import PATIENCE
@@ -54,3 +54,10 @@ def answered(page: Page, value: str) -> None:
     """Waits until the page shows this answer and nothing runs."""
     page.locator("#answer .value").get_by_text(value, exact=True).wait_for()
     page.locator("#running").wait_for(state="hidden")
+
+
+def violations(page: Page, **options: Any) -> list[Any]:
+    """Returns what axe finds wrong."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found: list[Any] = axe.run(page, options=options).response["violations"]
+    return found

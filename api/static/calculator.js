@@ -4,6 +4,7 @@ import { calculate, prepare } from "./backend.js";
 import { useKey } from "./client.js";
 import { Field } from "./field.js";
 import { History } from "./history.js";
+import { Inside } from "./inside.js";
 import { Models } from "./models.js";
 import { answer, failure } from "./outcome.js";
 import { Playback } from "./playback.js";
@@ -29,6 +30,8 @@ const models = new Models($("model"), $("places"), $("model-facts"), {
     askForKey();
   },
 });
+
+const inside = new Inside();
 
 let run = null; // the current calculation
 let recalled = -1; // index of the history's entry that ArrowUp has recalled
@@ -72,7 +75,9 @@ function begin() {
 }
 
 const HANDLERS = {
-  start({ nodes }, steps, typed) {
+  start(data, steps, typed) {
+    const { nodes } = data;
+    inside.begin(data);
     const characters = [...typed];
     nodes.forEach((node, index) => steps.push(new Step(node, index + 1, nodes.length, characters)));
     $("nodes").append(...steps.map((step) => step.element));
@@ -80,7 +85,10 @@ const HANDLERS = {
   },
   node: (data, steps) => steps[data.node].begin(data),
   token: (data, steps) => steps[data.node].write(data),
-  answer: (data, steps) => steps[data.node].end(data),
+  answer(data, steps) {
+    steps[data.node].end(data);
+    inside.offer(steps[data.node].element, data);
+  },
   result(calculation, steps, typed) {
     calculation.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
     $("answer").replaceChildren(answer(calculation));

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx2 as httpx
 import matplotlib.image
 import pytest
-from browser import answered, calculate
+from browser import answered, calculate, violations
 from forks import PATIENCE
 
 from datagen.steps import MARKS
@@ -33,13 +33,6 @@ def press(page: Page, *names: str) -> None:
 
 def rows(page: Page) -> list[str]:
     return page.locator("#nodes .characters").all_inner_texts()
-
-
-def violations(page: Page, **options: Any) -> list[Any]:
-    """Returns what axe finds wrong."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found: list[Any] = axe.run(page, options=options).response["violations"]
-    return found
 
 
 # axe passes over what is a single character long.

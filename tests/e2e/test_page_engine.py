@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from browser import answered, calculate
+from browser import answered, calculate, violations
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.errors import ExpressionError
@@ -27,6 +28,8 @@ from datagen.notation import number_text, render_prompt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
 MODELS = ("scratchpad", "steps", "direct", "blog")
 OpenPage = Callable[..., "Page"]
@@ -144,6 +147,65 @@ def test_it_writes_what_python_writes(
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
     np.testing.assert_allclose(exported.evaluate(LOGITS, text), logits, rtol=0, atol=1e-4)
+
+    position = len(text) - 3
+    plain, attention = model.with_plain_attention(), []
+    weigh = plain.scheme.weights
+
+    def record(scores_BHTS: torch.Tensor) -> torch.Tensor:
+        attention.append(weigh(scores_BHTS))
+        return attention[-1]
+
+    plain.scheme.weights = record
+    with torch.inference_mode():
+        logits = plain(torch.tensor([tokenizer.encode(text[:position]).tolist()]))[0, -1]
+    seen = exported.evaluate(LOOK, [text, position])
+    expected_attention = torch.stack([weights[0, :, -1] for weights in attention]).flatten()
+    np.testing.assert_allclose(seen["attention"], expected_attention.numpy(), atol=1e-4)
+    shares, tokens = logits.softmax(dim=0).topk(5)
+    assert [c["text"] for c in seen["candidates"]] == list(tokenizer.decode(tokens.tolist()))
+    found = [c["probability"] for c in seen["candidates"]]
+    np.testing.assert_allclose(found, shares.numpy(), atol=1e-4)
+    assert len(seen["lens"]) == model.config.n_layer + 1
+    assert seen["lens"][-1] == seen["candidates"][0]
+
+
+def test_a_look_inside(exported: Page) -> None:
+    """Where it looked, what it considered, and what follows from another character."""
+    calculate(exported, "471/299", "scratchpad")
+    answered(exported, "1.57525084")
+    exported.get_by_role("button", name="Look inside the model").press("Enter")
+    words, slider = exported.locator(".looked-at"), exported.get_by_role("slider", name="Character")
+    expect(words).to_have_text(re.compile(r"^It wrote \+ as character 1\. It looked most at \S "))
+    slider.press("End")
+    expect(words).to_contain_text("It wrote $ as character 139.")
+    slider.press("ArrowLeft")
+    expect(words).to_contain_text("It wrote 1 as character 138.")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^It wrote 1 as character 138"))
+    expect(exported.locator(".candidate")).to_have_count(5)
+    expect(exported.locator(".lens li")).to_have_count(5)
+
+    before = exported.locator(".arcs path").evaluate_all("all => all.map(e => e.outerHTML)")
+    assert before
+    exported.get_by_label("Layer").select_option("2")
+    exported.get_by_label("Head").select_option("1")
+    assert before != exported.locator(".arcs path").evaluate_all("all => all.map(e => e.outerHTML)")
+
+    exported.locator(".rows .characters span", has_text=";").click()  # of the model's rows
+    expect(words).to_contain_text("It wrote ; as character 10.")
+    exported.locator(".rows .line", has_text="row by row").locator("span").filter(
+        has_text=re.compile("^2$")
+    ).first.click()
+    exported.locator(".candidate:enabled").first.click()  # another digit of the quotient will do
+    expect(exported.locator(".what-if")).to_contain_text("It recovers: that is exact.")
+
+    for width, scheme in ((320, "light"), (1280, "dark")):
+        exported.set_viewport_size({"width": width, "height": 900})
+        assert exported.evaluate("() => document.documentElement.scrollWidth") <= width
+        exported.emulate_media(color_scheme=scheme)
+        assert violations(exported) == []
+    exported.get_by_role("button", name="Close", exact=True).click()
+    expect(words).to_have_count(0)
 
 
 EXPRESSIONS = [
