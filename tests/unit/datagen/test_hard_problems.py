@@ -1,0 +1,72 @@
+"""Each kind of hard problem has the steps that its name says."""
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datagen.arithmetic import Number, Operation, Problem
+from datagen.corner_problems import KIND_WORDS, of_kind
+from datagen.drawing import bit_generator
+from datagen.hard_problems import KINDS, WORDS, hard
+
+N = 3_000
+
+
+def value(number: Number) -> Fraction:
+    return Fraction(number.units, 10**number.places)
+
+
+def exact(problem: Problem) -> Fraction:
+    a, b = value(problem.a), value(problem.b)
+    match problem.op:
+        case Operation.ADD:
+            return a + b
+        case Operation.SUB:
+            return a - b
+        case Operation.MUL:
+            return a * b
+    return a / b
+
+
+def from_tie(problem: Problem) -> Fraction:
+    """The distance of the exact value from the middle between two answers, in units of the last."""
+    return abs(abs(exact(problem)) * 10**problem.places % 1 - Fraction(1, 2))
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, list[Problem]]:
+    words = bit_generator(6, 0, 0).random_raw(KIND_WORDS * N).reshape(KIND_WORDS, N)
+    return {name: of_kind(kind, words).to_problems() for name, kind in KINDS.items()}
+
+
+@pytest.mark.parametrize("name", ["sum ties", "product ties", "quotient ties"])
+def test_ties_and_their_neighbours(name: str, samples: dict[str, list[Problem]]) -> None:
+    distances = [from_tie(p) for p in samples[name] if p.places < 9]
+    is_tie = [distance == 0 for distance in distances]
+    assert 0.1 < np.mean(is_tie) < 0.8
+    assert np.mean([distance < Fraction(1, 5) for distance in distances]) > 0.75
+
+
+def test_first_digits_of_quotients(samples: dict[str, list[Problem]]) -> None:
+    firsts: Counter[str] = Counter()
+    for problem in samples["large quotient digits"]:
+        assert problem.op == Operation.DIV
+        firsts[f"{float(abs(exact(problem))):e}"[0]] += 1
+    assert set(firsts) <= set("56789")
+    assert min(firsts[digit] for digit in "6789") > N / 10
+    assert len(set(samples["large quotient digits"])) > N / 2
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_any_words_give_a_problem(data: st.DataObject) -> None:
+    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+    halves = data.draw(st.lists(half, min_size=2 * WORDS, max_size=2 * WORDS))
+    high, low = np.array(halves, np.uint64).reshape(WORDS, 2, 1).swapaxes(0, 1)
+    (problem,) = hard(high << np.uint64(32) | low).to_problems()
+    assert max(abs(problem.a.units), abs(problem.b.units)) < 10**12
+    assert max(problem.a.places, problem.b.places) <= 9
