@@ -5,9 +5,10 @@
 
 Clients in this process send requests over loopback; each sends its next problem when it has the
 answer to its last. The servers are `calcgpt serve`, the same without batching, and, if transformers
-has a class for the checkpoint, a plain FastAPI endpoint that calls its `generate`
-(benchmarks/serve_peer.py). Each is a process of its own. They take turns, with all clients and then
-with one client, and the medians of the rounds are compared. The servers share the CPU with the
+has a class for the checkpoint, two FastAPI endpoints that call its `generate`
+(benchmarks/serve_peer.py): one for batches, one for each request. Both have their best settings,
+found in short trials. Each server is a process of its own. They take turns, with all clients and
+then with one client, and the medians of the rounds are compared. The servers share the CPU with the
 clients, so the most that the clients can send is measured on a server that returns a constant.
 """
 
@@ -46,10 +47,14 @@ from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.notation import number_text
 
-FOLDER = Path(__file__).parent
-ON, OFF, PEER = "batching on", "batching off", "transformers"
+ON, OFF = "batching on", "batching off"
 PROBLEMS = 4_096
-PEER_OPTIONS = ((1, 1), (2, 1), (1, 2))  # torch's threads, concurrent calls of `generate`
+BATCHES = ((32, 2), (64, 2), (64, 10))
+# Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
+PEERS: dict[str, list[tuple[int, int, int, int]]] = {
+    "transformers, batching": [(t, 1, rows, wait) for t in (1, 2) for rows, wait in BATCHES],
+    "transformers": [(1, 1, 1, 0), (2, 1, 1, 0), (1, 2, 1, 0)],
+}
 START_SECONDS = 120.0  # time for a process to load its model
 WARM_UP_SECONDS = 2.0
 TRIAL_SECONDS = 4.0
@@ -68,6 +73,7 @@ COLUMNS = {
 }
 
 Figures = dict[str, Any]
+PeerOptions = tuple[int, int, int, int]  # as in PEERS
 Samples = dict[tuple[str, float], float]  # name and upper bound (0 if it has none) -> value
 
 
@@ -232,23 +238,30 @@ def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]
     return ["-m", "calcgpt", "serve"], settings.environment(), ready, settings.workers
 
 
-def peer(folder: Path, threads: int, at_once: int) -> tuple[list[object], dict[str, str], str]:
+def peer(folder: Path, options: PeerOptions) -> tuple[list[object], dict[str, str], str]:
     """Returns the arguments of `running` for the peer."""
-    script = FOLDER / "serve_peer.py"
-    return [script, folder, "--threads", threads, "--at-once", at_once], {}, "running on "
+    names = ("--threads", "--at-once", "--batch", "--wait")
+    given = [item for pair in zip(names, options, strict=True) for item in pair]
+    return ["-m", "benchmarks.serve_peer", folder, *given], {}, "running on "
 
 
-def best_peer(folder: Path, requests: Sequence[bytes], clients: int) -> Figures:
-    """Returns the fastest options of the peer in short trials, and the rates of all."""
+def best_peer(
+    folder: Path, choices: Sequence[PeerOptions], requests: Sequence[bytes], clients: int
+) -> tuple[PeerOptions, Figures]:
+    """Returns the fastest options of a peer in short trials, and the rates of all."""
     rates = {}
-    for threads, at_once in PEER_OPTIONS:
-        with running(*peer(folder, threads, at_once)) as port:
+    for options in choices:
+        with running(*peer(folder, options)) as port:
             put(port, requests, clients, WARM_UP_SECONDS)
             load = put(port, requests, clients, TRIAL_SECONDS)
-        rates[threads, at_once] = round(len(load.latencies) / load.seconds, 1)
-    threads, at_once = max(rates, key=lambda options: rates[options])
-    trials = {f"threads {t}, at once {n}": rate for (t, n), rate in rates.items()}
-    return {"threads": threads, "at_once": at_once, "trials_per_second": trials}
+        rates[options] = round(len(load.latencies) / load.seconds, 1)
+    best = max(rates, key=lambda options: rates[options])
+    names = ("threads", "at once", "rows", "ms to wait")
+    trials = {
+        ", ".join(f"{n} {name}" for n, name in zip(options, names, strict=True)): rate
+        for options, rate in rates.items()
+    }
+    return best, {**dict(zip(names, best, strict=True)), "trials_per_second": trials}
 
 
 def enter(
@@ -269,9 +282,10 @@ def enter(
         contestants[kind] = Contestant(port, about)
     with suppress(ConfigError):  # no peer if transformers has no class for the checkpoint
         hf_class_of(Checkpoint.load(folder).model.config)
-        about = best_peer(folder, requests, options.clients)
-        port = stack.enter_context(running(*peer(folder, about["threads"], about["at_once"])))
-        contestants[PEER] = Contestant(port, about, has_metrics=False)
+        for name, choices in PEERS.items():
+            best, about = best_peer(folder, choices, requests, options.clients)
+            port = stack.enter_context(running(*peer(folder, best)))
+            contestants[name] = Contestant(port, about, has_metrics=False)
     return contestants
 
 
@@ -292,7 +306,7 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figu
 
 def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
     """Measures the clients on a server that returns a constant."""
-    with running([FOLDER / "load.py"], {}, "answers on ") as port:
+    with running(["-m", "benchmarks.load"], {}, "answers on ") as port:
         load = put(port, requests, clients, WARM_UP_SECONDS)
     return {
         "requests_per_second": round(len(load.latencies) / load.seconds),

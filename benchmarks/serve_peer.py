@@ -1,18 +1,21 @@
 """The peer of the service in benchmarks/serve.py: a plain FastAPI endpoint that calls `generate` of
 transformers with the same weights.
 
-    python -m benchmarks.serve_peer CHECKPOINT [--threads N] [--at-once N]
+    python -m benchmarks.serve_peer CHECKPOINT [--threads N] [--at-once N] [--batch N] [--wait MS]
 
-It listens on a free port, which uvicorn logs. Each problem is one greedy call of `generate` with a
-key/value cache, in one of FastAPI's threads. At most `--at-once` calls run at a time, each on
-`--threads` threads of torch, because more calls would compete for the CPU.
+It listens on a free port, which uvicorn logs. Problems that arrive within `--wait` of each other
+are the rows of one greedy call of `generate` with a key/value cache, at most `--batch` of them. At
+most `--at-once` calls run at a time, each on `--threads` threads of torch, because more calls would
+compete for the CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import re
-from threading import Semaphore
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import torch
 import uvicorn
@@ -40,33 +43,83 @@ class Answer(BaseModel):
     result: str | None
 
 
-def create_app(checkpoint: Checkpoint, at_once: int) -> FastAPI:
-    """Returns an application with one endpoint, at the same path as the service's."""
+Waiting = tuple[str, "asyncio.Future[str]"]  # a prompt, and who waits for its text
+
+
+async def answer_batches(
+    queue: asyncio.Queue[Waiting],
+    generate: Callable[[list[str]], list[str]],
+    size: int,
+    wait: float,
+) -> None:
+    """Generates for what is in the queue, up to `size` prompts at a time, for ever. After the first
+    it waits for `wait` seconds, or until there are enough."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        batch = [await queue.get()]
+        deadline = clock() + wait
+        while len(batch) < size and (not queue.empty() or clock() < deadline):
+            with suppress(TimeoutError):
+                batch.append(await asyncio.wait_for(queue.get(), max(0.001, deadline - clock())))
+        for length in {len(prompt) for prompt, _ in batch}:
+            alike = [item for item in batch if len(item[0]) == length]
+            texts = await asyncio.to_thread(generate, [prompt for prompt, _ in alike])
+            for (_, future), text in zip(alike, texts, strict=True):
+                if not future.done():  # the client may be gone
+                    future.set_result(text)
+
+
+def generator(checkpoint: Checkpoint) -> Callable[[list[str]], list[str]]:
+    """Returns a function from prompts of one length to them with what transformers generates."""
     tokenizer = checkpoint.tokenizer
     stop = int(tokenizer.encode("$")[0])
     _, hf_class = hf_class_of(checkpoint.model.config)
     model = hf_class.build(
         checkpoint.model, bos_token_id=None, eos_token_id=stop, pad_token_id=stop
     )
-    slots = Semaphore(at_once)
-    app = FastAPI()
+
+    def generate(prompts: list[str]) -> list[str]:
+        rows = [torch.from_numpy(tokenizer.encode(prompt)).long() for prompt in prompts]
+        prompts_BP = torch.stack(rows)
+        with torch.inference_mode():
+            written_BT = model.generate(
+                prompts_BP,
+                attention_mask=torch.ones_like(prompts_BP),
+                max_new_tokens=checkpoint.model.config.block_size - prompts_BP.size(1),
+                do_sample=False,
+            )
+        return [tokenizer.decode(row) for row in written_BT.tolist()]
+
+    return generate
+
+
+def create_app(checkpoint: Checkpoint, at_once: int, size: int, wait: float) -> FastAPI:
+    """Returns an application with one endpoint, at the same path as the service's."""
+    generate = generator(checkpoint)
+    queue: asyncio.Queue[Waiting] = asyncio.Queue()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        tasks = [
+            asyncio.create_task(answer_batches(queue, generate, size, wait)) for _ in range(at_once)
+        ]
+        yield
+        for task in tasks:
+            task.cancel()
+
+    app = FastAPI(lifespan=lifespan)
 
     @app.post("/v1/calculate")
-    def calculate(question: Question) -> Answer:
+    async def calculate(question: Question) -> Answer:
         match = PROBLEM.fullmatch(question.expression)
         if not match:
             raise HTTPException(422)
         a, b = number_from_text(match[1]), number_from_text(match[3])
-        prompt = render_prompt(Problem(a, Operation(match[2]), b))
-        prompt_1P = torch.from_numpy(tokenizer.encode(prompt)).long()[None]
-        with slots, torch.inference_mode():
-            written_1T = model.generate(
-                prompt_1P,
-                attention_mask=torch.ones_like(prompt_1P),
-                max_new_tokens=checkpoint.model.config.block_size - len(prompt),
-                do_sample=False,
-            )
-        result, _ = read_answer(tokenizer.decode(written_1T[0].tolist()))
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        await queue.put((render_prompt(Problem(a, Operation(match[2]), b)), future))
+        text = await future
+        # Rows that end before the longest one are padded with the stop token.
+        result, _ = read_answer(text[0] + text[1:].split("$", 1)[0] + "$")
         return Answer(result=result)
 
     return app
@@ -78,9 +131,12 @@ def main() -> None:
     parser.add_argument("checkpoint")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--at-once", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=1, help="rows of a call at most")
+    parser.add_argument("--wait", type=float, default=2.0, help="ms, for more rows")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    app = create_app(Checkpoint.load(resolve(arguments.checkpoint)), arguments.at_once)
+    checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
+    app = create_app(checkpoint, arguments.at_once, arguments.batch, arguments.wait / 1000)
     uvicorn.run(app, host="127.0.0.1", port=0, access_log=False)
 
 
