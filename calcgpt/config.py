@@ -59,7 +59,7 @@ class ModelConfig(Section):
 
     architecture: Architecture = Field("gpt", description="kind of model")
     block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
-    n_layer: int = Field(8, ge=1, le=1_000)
+    n_layer: int = Field(8, ge=1, le=1_000, description="blocks")
     n_embd: int = Field(96, ge=1, le=100_000, description="width of the residual stream")
     n_head: int = Field(8, ge=1, description="query heads")
     n_kv_head: int | None = Field(
@@ -103,13 +103,13 @@ class ModelConfig(Section):
     norm_position: NormPosition = Field(
         "pre", description="normalise the input of a sub-layer, or its sum"
     )
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations left out")
     tie_embeddings: bool = Field(False, description="output head shares the token embedding")
-    qkv_bias: bool = False
-    attn_out_bias: bool = True
-    ff_bias: bool = False
+    qkv_bias: bool = Field(False, description="of queries, keys and values")
+    attn_out_bias: bool = Field(True, description="of the output of attention")
+    ff_bias: bool = Field(False, description="of the feed-forward network")
     norm_bias: bool = Field(True, description="of layernorm; rmsnorm has none")
-    head_bias: bool = True
+    head_bias: bool = Field(True, description="of the output head")
     init: Init = Field("torch", description="weight initialisation")
 
     @property
@@ -174,24 +174,24 @@ class TrainConfig(Section):
     join_lines: bool = Field(True, description="stream: remove newlines, as the blog does")
     batch_size: int = Field(16, ge=1, description="sequences per step")
     grad_accum: int = Field(1, ge=1, description="micro-batches per step; divides batch_size")
-    steps: int = Field(5_000, ge=1)
-    optimizer: Optimizer = "adamw"
+    steps: int = Field(5_000, ge=1, description="updates of the weights")
+    optimizer: Optimizer = Field("adamw", description="what updates the weights")
     lr: float = Field(3e-4, gt=0, description="peak learning rate")
     schedule: Schedule = Field("constant", description="course of the learning rate after warm-up")
-    warmup_steps: int = Field(0, ge=0)
+    warmup_steps: int = Field(0, ge=0, description="steps of a linear warm-up")
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
-    weight_decay: float = Field(0.01, ge=0)
+    weight_decay: float = Field(0.01, ge=0, description="decoupled, times the learning rate")
     decayed: Literal["all", "matrices"] = Field(
         "all", description="adamw: what decays; matrices: no gain, bias, embedding or tied head"
     )
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.999, ge=0, lt=1)
+    beta1: float = Field(0.9, ge=0, lt=1, description="adamw: decay of the mean of gradients")
+    beta2: float = Field(0.999, ge=0, lt=1, description="adamw: decay of the mean of squares")
     muon_lr: float = Field(3e-3, gt=0, description="muon: peak learning rate of hidden matrices")
     grad_clip: float = Field(0.0, ge=0, description="largest gradient norm; 0: no clipping")
     ema_decay: float = Field(
         0.0, ge=0, lt=1, description="decay of a moving average of the weights; 0: none"
     )
-    seed: int = Field(42, ge=0, lt=2**63)
+    seed: int = Field(42, ge=0, lt=2**63, description="of every random draw")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(False, description="compile the model with torch.compile")
     parallel: Parallel = Field("ddp", description="how several processes share the model")
@@ -199,7 +199,7 @@ class TrainConfig(Section):
     eval_interval: int = Field(500, ge=1, description="steps between validations")
     eval_batches: int = Field(20, ge=1, description="validation batches for the loss")
     eval_problems: int = Field(1_000, ge=0, description="validation problems answered greedily")
-    checkpoint_interval: int = Field(500, ge=1)
+    checkpoint_interval: int = Field(500, ge=1, description="steps between checkpoints")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -278,7 +278,7 @@ class Domain(Section):
 class Recipe(Section):
     """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
 
-    description: str = ""
+    description: str = Field("", description="what it is, in one line")
     tokenizer: TokenizerName = Field("arithmetic", description="how tokens are made from text")
     vocab_size: int = Field(
         VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer for a short text"

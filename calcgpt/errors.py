@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import TypeVar
 
@@ -61,9 +62,16 @@ def missing_extra(target: str, library: str) -> UserError:
     return UserError(f"export to {target} needs {library}: pip install 'calcgpt[{target}]'")
 
 
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """Returns a question that ends a message about an unknown name, or nothing if none is close."""
+    close = get_close_matches(name, list(valid), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:
     """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
     if name not in table:
         valid = ", ".join(sorted(table))
-        raise ConfigError(f"unknown {what} {name!r}; valid names: {valid}")
+        hint = did_you_mean(name, table)
+        raise ConfigError(f"unknown {what} {name!r}; valid names: {valid}{hint}")
     return table[name]

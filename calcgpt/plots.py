@@ -11,6 +11,7 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,16 +90,21 @@ def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]
     figures. Nothing is written unless all figures can be drawn. Raises UserError if matplotlib is
     not installed.
     """
-    try:
-        import matplotlib
-    except ImportError:
-        raise UserError("plots need matplotlib: pip install 'calcgpt[lab]'") from None
+    check_matplotlib()
+    import matplotlib
+
     with matplotlib.rc_context(RC_PARAMS):
         images = {out / f"{name}.png": _png(figure) for name, figure in figures}
     out.mkdir(parents=True, exist_ok=True)
     for path, content in images.items():
         write_bytes(path, content)
     return list(images)
+
+
+def check_matplotlib() -> None:
+    """Raises UserError if matplotlib is not installed."""
+    if find_spec("matplotlib") is None:
+        raise UserError("plots need matplotlib: pip install 'calcgpt[lab]'")
 
 
 def _png(figure: Figure) -> bytes:

@@ -5,6 +5,7 @@ A recipe is checked as a whole when it is built, so nothing runs with one that i
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.errors import ConfigError, UserError
+from calcgpt.errors import ConfigError, UserError, did_you_mean
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
@@ -113,7 +114,8 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
         except UnicodeDecodeError:
             raise ConfigError(f"{kind} {name} is not UTF-8 text") from None
     else:
-        raise ConfigError(f"unknown {kind} {name!r}; valid names: {', '.join(names)}")
+        hint = did_you_mean(name, names)
+        raise ConfigError(f"unknown {kind} {name!r}; valid names: {', '.join(names)}{hint}")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -149,6 +151,38 @@ def recipe_toml(recipe: Recipe) -> str:
     reads."""
     # TOML has no null. A field that may be null is null by default, so none is left.
     return tomli_w.dumps(recipe.model_dump(exclude_defaults=True))
+
+
+def commented_toml(recipe: Recipe) -> str:
+    """Returns every field of `recipe` as TOML that `load_recipe` reads, with its meaning. A field
+    that is null is a comment."""
+    return "\n".join(_commented_lines(recipe, "")).lstrip("\n") + "\n"
+
+
+def _commented_lines(section: BaseModel, name: str) -> Iterator[str]:
+    if name:
+        yield from ("", f"[{name}]")
+    inner: list[tuple[str, BaseModel]] = []
+    for field, info in type(section).model_fields.items():
+        value = getattr(section, field)
+        if isinstance(value, BaseModel):
+            inner.append((field, value))
+            continue
+        comment = f"  # {info.description}" if info.description else ""
+        if value is None:
+            yield f"# {field} = null{comment}"
+        else:
+            yield f"{field} = {_toml_value(value)}{comment}"
+    for field, value in inner:
+        yield from _commented_lines(value, f"{name}.{field}" if name else field)
+
+
+def _toml_value(value: Any) -> str:
+    """Returns a value as TOML in one line."""
+    if isinstance(value, dict):
+        pairs = (f"{_toml_value(key)} = {_toml_value(item)}" for key, item in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -189,10 +223,21 @@ def _reason(section: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "literal_error":
         return _unknown_name(error)
     if error["type"] == "extra_forbidden":
-        valid = ", ".join(_section_at(section, error["loc"][:-1]).model_fields)
-        return f"unknown field {field!r}; valid fields: {valid}"
+        here = _section_at(section, error["loc"][:-1])
+        valid, hint = ", ".join(here.model_fields), _field_hint(here, str(error["loc"][-1]))
+        return f"unknown field {field!r}; valid fields: {valid}{hint}"
     reason = error["msg"].removeprefix("Value error, ")
     return f"{field}: {reason}" if field else reason
+
+
+def _field_hint(section: type[BaseModel], name: str) -> str:
+    """Returns a question that names the field that may be meant: one of the section or, of exactly
+    that name, of a section within it."""
+    for outer, field in section.model_fields.items():
+        for inner in _sections_in(field.annotation):
+            if name in inner.model_fields:
+                return f"; did you mean '{outer}.{name}'?"
+    return did_you_mean(name, section.model_fields)
 
 
 def _section_at(section: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
@@ -218,5 +263,5 @@ def _unknown_name(error: ErrorDetails) -> str:
     field = str(path[-2] if "[key]" in error["loc"] else path[-1])
     kinds = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
     valid = re.findall(r"'([^']*)'", error["ctx"]["expected"])
-    kind = kinds.get(field, field)
-    return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}"
+    kind, hint = kinds.get(field, field), did_you_mean(str(error["input"]), valid)
+    return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}{hint}"

@@ -29,6 +29,7 @@ from datagen.manifest import (
     writing,
 )
 from datagen.plan import BLOCK, GENERATOR, DatasetPlan, Shard, held_out_shard, train_shard
+from datagen.progress import progress_bar
 from datagen.splits import Split
 from datagen.workers import Compute, make_engine
 
@@ -78,7 +79,7 @@ def _complete(journal: Journal, compute: Compute, shard_size: int, progress: boo
     plan, folder = journal.plan, journal.folder
     journal.save()
     total = sum(plan.counts.values())
-    with tqdm(total=total, unit=" problems", unit_scale=True, disable=not progress) as bar:
+    with progress_bar(total, progress, unit=" problems", unit_scale=True) as bar:
         for split in (Split.VAL, Split.TEST, Split.TRAIN):
             if final_path(folder, split).exists():
                 bar.update(plan.counts[split])

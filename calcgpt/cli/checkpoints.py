@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,10 +20,13 @@ from calcgpt.cli.options import (
 )
 from datagen.errors import UserError
 
+if TYPE_CHECKING:
+    from calcgpt.checkpoint import Checkpoint
+
 
 @click.command(name="eval")
 @click.argument("checkpoint")
-@click.option("--data", required=True, type=PATH, help="A file of problems.")
+@click.option("--data", required=True, type=PATH, help="A file of problems, or of plain text.")
 @click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
 @click.option(
     "--temperature",
@@ -87,12 +91,14 @@ def evaluate(
 ) -> None:
     """Score CHECKPOINT on a file of problems: character accuracy and exact match.
 
+    A model of plain text is scored on a text: loss, perplexity and bits per character.
+
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation import report
-    from calcgpt.evaluation.evaluate import checker_of
+    from calcgpt.evaluation.evaluate import checker_of, predicts_text
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
     from calcgpt.evaluation.shards import Scoring, as_lines, evaluate_in_shards, scored_answers
     from calcgpt.inference.engines import load_decoder
@@ -102,6 +108,11 @@ def evaluate(
 
     folder, chosen = resolve(checkpoint), pick_device(device)
     loaded = Checkpoint.load(folder, chosen)
+    if predicts_text(loaded):
+        if limit or temperature or workers or shards or scored or errors:
+            raise UserError(f"{loaded.name} predicts text: of the options, --json is for it")
+        _evaluate_text(loaded, data, json_file, quiet)
+        return
     sampling = Sampling(temperature, seed=seed)
     if temperature and (workers or shards):
         raise UserError("--workers and --shards are for greedy decoding, at temperature 0")
@@ -133,6 +144,72 @@ def evaluate(
         click.echo(report.first_error_table(record))
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
+
+
+def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+    from calcgpt.evaluation.evaluate import score_text
+    from datagen.files import read_text, sha256, write_json
+    from datagen.progress import progress_bar
+
+    text = read_text(data)
+    n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
+        scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
+    perplexity, bits = scores.perplexity, scores.bits_per_character
+    if json_file:
+        measured = {"perplexity": perplexity, "bits_per_character": bits}
+        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": sha256(data)}
+        write_json(json_file, {**scores._asdict(), **measured, **source})
+    click.echo(f"{loaded.name} on {data}: {scores.n_tokens:,} tokens")
+    click.echo(f"loss {scores.loss:.4f} nats per token, perplexity {perplexity:.3f}")
+    click.echo(f"{bits:.4f} bits per character")
+
+
+@click.command()
+@click.argument("checkpoint")
+@click.option("--prompt", default="\n", help="The text to continue.  [default: an empty line]")
+@click.option(
+    "--tokens", default=500, show_default=True, type=click.IntRange(min=1), help="At most so many."
+)
+@click.option(
+    "--temperature",
+    default=0.8,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="0 writes the most probable token.",
+)
+@click.option("--top-k", type=click.IntRange(min=1), help="Only the K most probable tokens.")
+@click.option(
+    "--top-p",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Only the most probable tokens that have this probability together.",
+)
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
+def generate(
+    checkpoint: str,
+    prompt: str,
+    tokens: int,
+    temperature: float,
+    top_k: int | None,
+    top_p: float,
+    seed: int,
+) -> None:
+    """Write a text with CHECKPOINT, as it comes: calcgpt generate runs/play --prompt "To be".
+
+    The text ends after --tokens, or when the model's context is full.
+    """
+    from calcgpt.checkpoint import load
+    from calcgpt.inference.generate import Sampling, sample
+
+    sampling = Sampling(temperature, top_k, top_p, seed)
+    parts = sample(load(checkpoint), prompt, tokens, sampling)
+    first = next(parts, "")  # raises for a bad prompt before anything is written
+    click.echo(f"{prompt.removeprefix(chr(10))}{first}", nl=False)
+    for part in parts:
+        click.echo(part, nl=False)
+    click.echo()
 
 
 @click.command()
@@ -269,8 +346,10 @@ def inspect_(
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.lab.inspection import choose, inspect
     from calcgpt.lab.inspection_plots import draw_inspection
+    from calcgpt.plots import check_matplotlib
     from datagen.files import write_json
 
+    check_matplotlib()
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
     layers, heads = choose(loaded.recipe.model, layer, head)
@@ -287,4 +366,4 @@ def inspect_(
         click.echo(error, err=True)
 
 
-COMMANDS = [evaluate, publish, export, report, plot, inspect_]
+COMMANDS = [evaluate, generate, publish, export, report, plot, inspect_]

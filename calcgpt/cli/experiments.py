@@ -86,8 +86,17 @@ def ablate(
         threads=threads,
         progress=not quiet,
     )
+    click.echo(tables_of(out / "report.md"))
     for file in files:
         click.echo(str(file))
+
+
+def tables_of(report: Path) -> str:
+    """Returns the tables of a report in Markdown, each with its heading."""
+    from datagen.files import read_text
+
+    parts = read_text(report).split("\n\n") if report.is_file() else []
+    return "\n\n".join(part.strip() for part in parts if part.startswith(("## ", "| ")))
 
 
 @click.command()
@@ -224,18 +233,20 @@ def coverage(
     A file of scored problems has a JSON object a line, with `prompt`, such as
     $(0000000012+0000000003)=, and `right`, true or false.
     """
-    from tqdm import tqdm
-
     from calcgpt.errors import ConfigError
     from calcgpt.lab.coverage import measure
     from calcgpt.lab.coverage_plots import draw_coverage
+    from calcgpt.plots import check_matplotlib
     from calcgpt.recipe import load_recipe
     from datagen.files import write_json
+    from datagen.progress import progress_bar
 
+    if out:
+        check_matplotlib()
     data = load_recipe(recipe, overrides).data
     if data is None:
         raise ConfigError(f"the recipe {recipe} has no [data] section: it draws no problems")
-    with tqdm(total=n, unit="problem", disable=quiet, leave=False) as bar:
+    with progress_bar(n, not quiet, unit="problem", leave=False) as bar:
         measured = measure(recipe, data, n, seed, digits, scored, bar.update)
     files = draw_coverage(out, measured) if out else []
     if json_file:

@@ -75,7 +75,7 @@ def set_option(help_text: str) -> Callable[[Command], Command]:
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
 )
-quiet_option = click.option("--quiet", is_flag=True, help="Show no progress bar.")
+quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
 data_option = click.option(
     "--data",
     type=PATH,

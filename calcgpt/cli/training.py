@@ -136,11 +136,11 @@ def _trainer(
 @click.command()
 @click.argument("name", required=False)
 def recipes(name: str | None) -> None:
-    """List the recipes, or show every field of the recipe NAME."""
-    from calcgpt.recipe import load_recipe, preset_names, recipe_names
+    """List the recipes, or show every field of the recipe NAME as TOML, with its meaning."""
+    from calcgpt.recipe import commented_toml, load_recipe, preset_names, recipe_names
 
     if name:
-        click.echo(load_recipe(name).model_dump_json(indent=2))
+        click.echo(commented_toml(load_recipe(name)), nl=False)
         return
     width = max(map(len, recipe_names()))
     for recipe in recipe_names():

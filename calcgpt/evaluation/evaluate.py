@@ -9,19 +9,22 @@ Shapes: B sequences, T tokens, V vocabulary.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.problems import Line
-from calcgpt.data.tokenizer import Tokenizer
+from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.evaluation.answers import BATCH_SIZE, answer
 from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.inference.results import Confidence, confidence
@@ -29,8 +32,8 @@ from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from calcgpt.model.gpt import LanguageModel
 from datagen import steps, work_errors
 from datagen.arithmetic import USUAL_PLACES
-from datagen.errors import NotationError
-from datagen.notation import parse_prompt
+from datagen.errors import DataError, NotationError
+from datagen.notation import ALPHABET, parse_prompt
 from datagen.steps import StepKind, WrongCharacter, n_digits
 
 BEYOND = "beyond the notation"  # the steps have too few digits for the operands
@@ -149,6 +152,15 @@ class FirstError:
 Checker = Callable[[str, str], WrongCharacter | None]
 
 
+def predicts_text(checkpoint: Checkpoint) -> bool:
+    """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
+    tokenizer = checkpoint.tokenizer
+    writes_problems = isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(
+        tokenizer.vocabulary
+    )
+    return checkpoint.recipe.train.batches == "stream" and not writes_problems
+
+
 def checker_of(recipe: Recipe) -> Checker | None:
     """Returns the checker of the worked steps that a recipe teaches, or None without steps."""
     if recipe.any_width:
@@ -207,6 +219,58 @@ def loss_sum(forward: Forward, batch: Batch, device: torch.device) -> torch.Tens
     inputs, targets = (tensor.to(device, non_blocking=True) for tensor in batch)
     logits_BTV = forward(inputs)
     return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+
+
+class TextScores(NamedTuple):
+    """How well a model predicts a text."""
+
+    loss: float  # nats per token
+    n_tokens: int
+    n_characters: int
+
+    @property
+    def perplexity(self) -> float:
+        """exp(loss): the number of equally likely tokens that would be as hard to predict."""
+        return math.exp(self.loss)
+
+    @property
+    def bits_per_character(self) -> float:
+        """The loss of all tokens in bits, per character, which tokenizers do not change."""
+        return self.loss * self.n_tokens / math.log(2) / self.n_characters
+
+
+@torch.no_grad()
+def score_text(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    text: str,
+    progress: Callable[[int], Any] = lambda n: None,
+    batch_size: int = 16,
+) -> TextScores:
+    """Scores the prediction of every token of a text but the first.
+
+    The text is cut into blocks of the model's context, so that a token is predicted from those
+    before it in its block. Raises DataError if the text has fewer than two tokens, or a character
+    that the tokenizer does not know.
+    """
+    ids = torch.from_numpy(tokenizer.encode(text).astype(np.int64))
+    n_targets, block = len(ids) - 1, model.config.block_size
+    if n_targets < 1:
+        raise DataError("the text is too short: it needs two tokens")
+    cut = n_targets - n_targets % block
+    inputs, targets = ids[:cut].view(-1, block), ids[1 : cut + 1].view(-1, block)
+    parts = [
+        (inputs[row : row + batch_size], targets[row : row + batch_size])
+        for row in range(0, len(inputs), batch_size)
+    ]
+    if cut < n_targets:
+        parts.append((ids[None, cut:-1], ids[None, cut + 1 :]))
+    device, total = next(model.parameters()).device, 0.0
+    model.eval()
+    for part in parts:
+        total += float(loss_sum(model, part, device))
+        progress(part[1].numel())
+    return TextScores(total / n_targets, n_targets, len(text))
 
 
 @torch.no_grad()

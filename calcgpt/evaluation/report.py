@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from tqdm import tqdm
-
 from calcgpt.checkpoint import (
     ALSO,
     CONFIG,
@@ -37,6 +35,7 @@ from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Accuracy, Scores, read_scores
 from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
+from datagen.progress import progress_bar
 
 # Not in metrics.json: it names the checkpoint and its parameters already, the speed is that of a
 # machine, and the tables by length are long.
@@ -70,7 +69,7 @@ def evaluation_record(
         evaluate_lines = partial(
             evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling
         )
-    with tqdm(total=len(lines), unit="problem", disable=not progress, leave=False) as bar:
+    with progress_bar(len(lines), progress, unit="problem", leave=False) as bar:
         evaluation = evaluate_lines(lines, progress=bar.update)
     manifest = data.parent / "manifest.json"
     check = checker_of(checkpoint.recipe)

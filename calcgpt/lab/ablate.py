@@ -27,6 +27,7 @@ from calcgpt.errors import ConfigError, TrainingError, UserError, look_up
 from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
+from calcgpt.plots import check_matplotlib
 from calcgpt.training.distributed import Interrupted
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.train import pick_device
@@ -61,9 +62,11 @@ def ablate(
     `data` maps tasks to folders that replace their own data. `only` selects tasks or TASK/VARIANT
     pairs. `overrides` change every run. `n_process` jobs run at a time; the default is one for each
     GPU or, on the CPU, one for each `threads` cores.
-    Raises ConfigError if `out` holds runs with other settings, and TrainingError if jobs failed;
+    Raises UserError if matplotlib is not installed, before any work; ConfigError if `out` holds
+    runs with other settings; and TrainingError if jobs failed;
     the others are trained and reported first.
     """
+    check_matplotlib()
     folders = dict(data or {})
     for name in folders:
         look_up(suite.tasks, name, "task")

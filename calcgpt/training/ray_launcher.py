@@ -16,13 +16,12 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from tqdm import tqdm
-
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import RowCall, TrackerFactory
+from datagen.progress import progress_bar
 from datagen.ray_cluster import connected, prepare
 
 log = logging.getLogger(__name__)
@@ -135,7 +134,7 @@ def _progress_bar(steps: int, progress: bool) -> Iterator[Any]:
     from ray.util.queue import Queue
 
     rows = Queue(actor_options={"num_cpus": 0})
-    bar = tqdm(total=steps, unit="step", disable=not progress)
+    bar = progress_bar(steps, progress, unit="step")
 
     def show() -> None:
         while row := rows.get():

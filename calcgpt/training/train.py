@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
@@ -51,6 +50,7 @@ from calcgpt.training.optim import (
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
 from calcgpt.training.speed import Clock
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
+from datagen.progress import progress_bar
 from datagen.splits import Split
 
 # Names in training.safetensors: states of random generators, and weights beside an average.
@@ -178,11 +178,8 @@ class Trainer:
             )
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             bar = stack.enter_context(
-                tqdm(
-                    total=steps,
-                    initial=counters.step,
-                    unit="step",
-                    disable=not (progress and self.group.is_main),
+                progress_bar(
+                    steps, progress and self.group.is_main, initial=counters.step, unit="step"
                 )
             )
             signum = self._loop(log, request, bar)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,9 @@ def test_help_names_every_command(run_cli: Callable[..., Any]) -> None:
 
 def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
     assert "\nblog-rope " in run_cli("recipes").out
-    assert json.loads(run_cli("recipes", "blog").out)["model"]["n_embd"] == 96
+    shown = run_cli("recipes", "blog").out
+    assert "n_embd = 96  # width of the residual stream\n" in shown
+    assert tomllib.loads(shown)["model"]["n_embd"] == 96
 
 
 def test_the_command_is_installed() -> None:

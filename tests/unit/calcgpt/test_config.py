@@ -18,7 +18,7 @@ from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, INITS, MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import load_recipe
+from calcgpt.recipe import commented_toml, load_recipe, recipe_names
 from calcgpt.training.distributed import PARALLEL
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats, steps
@@ -131,7 +131,8 @@ def test_an_unknown_name_is_refused_with_the_valid_ones(field: str) -> None:
     overrides = [f"{field}=nope", *([DATA] if field.startswith("data.") else [])]
     kind = "distribution" if field == "data.validation" else field.rpartition(".")[2]
     valid = ", ".join(sorted(TABLES[field][1]))
-    assert refusal(*overrides).endswith(f"unknown {kind} 'nope'; valid names: {valid}")
+    message = refusal(*overrides).partition("; did you mean ")[0]
+    assert message.endswith(f"unknown {kind} 'nope'; valid names: {valid}")
 
 
 @pytest.mark.parametrize("words", REFUSED)
@@ -253,3 +254,26 @@ def test_default_digits_are_those_of_datagen() -> None:
 def test_a_recipe_with_data_survives_json() -> None:
     recipe = load_recipe("nano", (DATA, "data.operations.*=3"))
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_recipe_shown_with_its_comments_is_that_recipe(name: str, tmp_path: Path) -> None:
+    shown, file = load_recipe(name), tmp_path / "shown.toml"
+    file.write_text(commented_toml(shown), "utf-8")
+    assert load_recipe(str(file)) == shown
+    lines = [line for line in file.read_text("utf-8").splitlines() if " = " in line]
+    assert all("  # " in line for line in lines)  # every field has its meaning
+
+
+@pytest.mark.parametrize(
+    ("override", "meant"),
+    [
+        ("train.warmup=3", "warmup_steps"),
+        ("n_layer=3", "model.n_layer"),
+        ("model.lr=1", None),
+        ("model.norm=rmsnorn", "rmsnorm"),
+    ],
+)
+def test_a_message_asks_whether_a_close_name_is_meant(override: str, meant: str | None) -> None:
+    message = refusal(override)
+    assert message.endswith(f"; did you mean {meant!r}?") if meant else "mean" not in message

@@ -1,0 +1,32 @@
+"""Progress: whole lines where there is no terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from datagen import progress
+
+
+def test_a_file_gets_whole_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.progress_bar(100, unit="step") as bar:
+        for _ in range(100):
+            bar.update()
+            bar.set_postfix_str("loss 0.5")  # a bar would be drawn again
+    (line,) = capsys.readouterr().err.splitlines()  # 30 seconds have not passed: the last one
+    assert line.startswith("100% 100/100 [")
+    assert line.endswith("loss 0.5]")
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with progress.progress_bar(3, unit="step", leave=False) as bar:
+        for _ in range(3):
+            bar.update()
+            bar.refresh()
+    error = capsys.readouterr().err
+    assert "\r" not in error
+    counts = [line.split()[1] for line in error.splitlines()]
+    assert counts == sorted(counts)
+    assert {"1/3", "2/3", "3/3"} <= set(counts)
+    with progress.progress_bar(3, show=False) as bar:
+        bar.update()
+    assert capsys.readouterr().err == ""
