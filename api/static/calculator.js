@@ -1,7 +1,8 @@
 // The page: connects its controls to the service and shows what comes back.
 
+import * as address from "./address.js";
 import { calculate, prepare } from "./backend.js";
-import { useKey } from "./client.js";
+import { ServiceError, useKey } from "./client.js";
 import { Field } from "./field.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
@@ -9,11 +10,14 @@ import { Models } from "./models.js";
 import { answer, failure } from "./outcome.js";
 import { Playback } from "./playback.js";
 import { Step, legend } from "./steps.js";
+import { Tour } from "./tour.js";
 import { count } from "./format.js";
 
 const $ = (id) => document.getElementById(id);
 const KEYS = { "*": "×", "/": "÷", "-": "−" }; // the keypad's signs
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that use the keys themselves
+const EXAMPLE = "471×29.9"; // plays when the page opens
+const VIEWS = ["paper", "both", "model"];
 const PRINTED = /^[0-9.+()×÷−^%]$/;
 
 const field = new Field($("expression"));
@@ -29,23 +33,49 @@ const models = new Models($("model"), $("places"), $("model-facts"), {
     $("error").replaceChildren(failure(error, ""));
     askForKey();
   },
+  onReady(isComplete) {
+    const model = address.read(location.hash)?.model;
+    if (model && !models.has(model) && !isComplete) return false; // it is perhaps still loaded
+    open();
+    return true;
+  },
 });
+const tour = new Tour($("tour"), $("tour-offer"), {
+  ask: (expression) => ask(expression, models.choice.model),
+  askWithoutWork: (expression) => ask(expression, models.withoutWork),
+  view: showView,
+  restore() {
+    if (beforeTour) models.choose(beforeTour);
+    beforeTour = null;
+  },
+});
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 const inside = new Inside();
 
 let run = null; // the current calculation
+let shown = null; // the question that is shown, and the character that is pointed at
+let beforeTour = null; // the choice of a model before the tour
+let shownSteps = [];
 let recalled = -1; // index of the history's entry that ArrowUp has recalled
 
-/** `unproven` asks the model about numbers for which it was not measured. */
-async function start(unproven = false) {
+/** `unproven` asks the model about numbers for which it was not measured; `isExample`: nobody asked;
+ * `place`: the step and character that the address names. */
+async function start({ unproven = false, isExample = false, place = {} } = {}) {
   stop();
   const typed = field.text;
-  if (!typed.trim()) return;
+  if (!typed.trim()) {
+    $("error").replaceChildren(failure(new ServiceError("Type an expression first, for example 12.5×3."), typed));
+    $("expression").focus();
+    return;
+  }
   const controller = new AbortController();
   const steps = [];
-  const playback = new Playback((event) => show(event, steps, typed), () => $("slow").checked);
-  const mine = (run = { controller, playback, steps });
-  begin();
+  const isSlow = () => isExample || $("slow").checked;
+  const playback = new Playback((event) => show(event, steps, typed), isSlow);
+  const mine = (run = { controller, playback, steps, isExample });
+  shownSteps = steps;
+  begin(typed, place);
   try {
     const options = { ...models.choice, unproven };
     for await (const event of calculate(typed, options, controller.signal)) {
@@ -58,17 +88,24 @@ async function start(unproven = false) {
   } catch (error) {
     if (run !== mine) return; // it was stopped, or another one began
     playback.flush();
-    fail(error, typed);
+    if (isExample) clear();
+    else fail(error, typed);
   }
 }
 
-function begin() {
+function begin(typed, place) {
+  const { isExample } = run;
   recalled = -1;
+  shown = { question: typed, ...models.unusual, ...place };
+  $("example").hidden = !isExample;
+  $("answer").ariaLive = isExample ? "off" : "polite";
+  if (isExample) field.answered(""); // the next key starts a new expression
+  else showAddress();
   field.unmark();
   $("answer").replaceChildren();
   $("error").replaceChildren();
   $("nodes").replaceChildren();
-  showWork(true);
+  showWork(true, isExample);
   $("stop").textContent = "Stop";
   $("running").hidden = false;
   $("work").ariaBusy = "true";
@@ -79,9 +116,10 @@ const HANDLERS = {
     const { nodes } = data;
     inside.begin(data);
     const characters = [...typed];
-    nodes.forEach((node, index) => steps.push(new Step(node, index + 1, nodes.length, characters)));
+    nodes.forEach((node, index) => steps.push(new Step(node, index, nodes, characters)));
     $("nodes").append(...steps.map((step) => step.element));
-    showWork(nodes.length > 0); // a number alone has none
+    showWork(nodes.length > 0, run.isExample || !nodes.length); // a number alone has none
+    $("fold").hidden = nodes.length < 2;
   },
   node: (data, steps) => steps[data.node].begin(data),
   token: (data, steps) => steps[data.node].write(data),
@@ -92,7 +130,7 @@ const HANDLERS = {
   result(calculation, steps, typed) {
     calculation.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
     $("answer").replaceChildren(answer(calculation));
-    history.add(calculation);
+    if (!run.isExample) history.add(calculation);
     if (field.text === typed) field.answered(calculation.result);
   },
 };
@@ -111,7 +149,7 @@ function fail(error, typed) {
   for (const step of run.steps) step.stop();
   showWork(run.steps.length > 0);
   finish();
-  $("error").replaceChildren(failure(error, typed, () => start(true)));
+  $("error").replaceChildren(failure(error, typed, () => start({ unproven: true })));
   if (error.status === 401) askForKey();
   else if (error.position !== undefined && field.text === typed) {
     field.mark(error.position, error.end);
@@ -119,9 +157,9 @@ function fail(error, typed) {
 }
 
 /** Shows what the model wrote, or else the examples. */
-function showWork(hasWork) {
+function showWork(hasWork, hasExamples = !hasWork) {
   $("written").hidden = !hasWork;
-  $("examples").hidden = hasWork;
+  $("examples").hidden = !hasExamples;
 }
 
 /** Stops the current calculation. What it has shown remains. */
@@ -136,10 +174,84 @@ function stop() {
 
 function clear() {
   stop();
+  shown = null;
+  window.history.replaceState(null, "", location.pathname);
+  $("example").hidden = true;
   field.text = "";
   for (const id of ["answer", "error", "nodes"]) $(id).replaceChildren();
   showWork(false);
   recalled = -1;
+}
+
+/** What plays unasked ends when somebody does something. */
+function endExample() {
+  if (run?.isExample) clear();
+}
+
+/** Opens the page: what its address asks, or else an example. */
+async function open() {
+  const asked = address.read(location.hash);
+  if (!asked) {
+    if (!field.text && !run && !reducedMotion.matches) {
+      field.text = EXAMPLE;
+      start({ isExample: true });
+    }
+    return;
+  }
+  models.choose(asked);
+  showView(asked.view);
+  field.text = asked.question;
+  const { step, at } = asked;
+  await start({ place: { step, at } });
+  if (!run && at) shownSteps[(step || shownSteps.length) - 1]?.show(at - 1);
+}
+
+/** Asks a model a question of the tour. */
+async function ask(question, model) {
+  beforeTour ??= models.choice;
+  const isShown = shown?.question === question && !run && $("answer").textContent;
+  if (isShown && models.choice.model === model) return;
+  models.choose({ ...beforeTour, model });
+  field.text = question;
+  await start();
+}
+
+function showView(view) {
+  const chosen = VIEWS.includes(view) ? view : VIEWS[0];
+  $("work").dataset.view = chosen;
+  document.querySelector(`input[name=view][value=${chosen}]`).checked = true;
+  showAddress();
+}
+
+/** Points at a character: the address names it. */
+function point(step, at) {
+  if (!shown) return;
+  Object.assign(shown, { step: shownSteps.length > 1 ? shownSteps.indexOf(step) + 1 : 0, at: at + 1 });
+  showAddress();
+}
+
+/** The address of what is shown, without the page's own. */
+function state() {
+  const { view } = $("work").dataset;
+  return shown ? address.write({ ...shown, view: view === VIEWS[0] ? "" : view }) : "";
+}
+
+function showAddress() {
+  if (shown && !run?.isExample && $("example").hidden) window.history.replaceState(null, "", state());
+}
+
+async function copyLink() {
+  const link = location.href.split("#")[0] + state();
+  $("link").hidden = true;
+  try {
+    await navigator.clipboard.writeText(link);
+    $("copied").textContent = "Copied.";
+  } catch {
+    $("link").value = link; // the browser forbids it: the reader can copy it
+    $("link").hidden = false;
+    $("link").select();
+    $("copied").textContent = "Copy this link:";
+  }
 }
 
 function askForKey() {
@@ -165,6 +277,7 @@ $("calculator").addEventListener("submit", (event) => {
 
 $("keypad").addEventListener("click", ({ target }) => {
   const { key, action } = target.closest("button")?.dataset ?? {};
+  if (key || action) endExample();
   if (key) field.press(key);
   if (action) ACTIONS[action]();
 });
@@ -177,11 +290,14 @@ document.addEventListener("keydown", (event) => {
   const inField = target === $("expression");
   if (ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
   const printed = KEYS[key] ?? key;
-  if (key === "Escape") clear();
+  if (key === "Escape") tour.isOpen ? tour.end() : clear();
   else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
-  else if (PRINTED.test(printed) && (!inField || field.isAnswered)) field.press(printed);
+  else if (PRINTED.test(printed) && (!inField || field.isAnswered)) {
+    endExample();
+    field.press(printed);
+  }
   else if (key === "Backspace" && !inField) field.backspace();
   else {
     if (inField && key.length > 1 && key !== "Shift") field.edit(); // it moves the caret
@@ -191,6 +307,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 $("expression").addEventListener("input", () => {
+  if (run?.isExample) stop();
   $("error").replaceChildren();
   field.unmark();
 });
@@ -217,14 +334,23 @@ $("key-form").addEventListener("submit", (event) => {
   $("error").replaceChildren();
   models.load();
   $("expression").focus();
-  start();
+  if (field.text.trim()) start();
 });
 
-for (const name of ["click", "pointerover"]) {
-  $("nodes").addEventListener(name, ({ target }) => {
-    if (target.title) $("readout").textContent = `This one: ${target.title}`;
-  });
-}
+$("nodes").addEventListener("point", ({ target, detail: { at, isChosen } }) => {
+  const step = shownSteps.find(({ element }) => element === target);
+  if (isChosen && step) point(step, at);
+});
+
+$("views").addEventListener("change", ({ target }) => showView(target.value));
+$("copy").addEventListener("click", copyLink);
+$("take-tour").addEventListener("click", () => tour.start());
+$("fold").addEventListener("click", () => {
+  const all = [...$("nodes").querySelectorAll("details")];
+  const opens = all.some((details) => !details.open);
+  for (const details of all) details.open = opens;
+});
+window.addEventListener("hashchange", () => models.reopen());
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) run?.playback.flush(); // animation frames stop in a hidden page
@@ -238,5 +364,6 @@ function showHistory() {
 
 $("scale").append(...legend());
 showHistory();
+if (!address.read(location.hash)) tour.offer();
 models.load();
 prepare();

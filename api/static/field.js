@@ -1,5 +1,7 @@
 // The input of the expression, edited with the keypad and the keyboard.
 
+import { plain } from "./format.js";
+
 const OPERATION = /^[-+*/×÷−^%]$/;
 
 export class Field {
@@ -32,8 +34,8 @@ export class Field {
 
   /** Notes the answer. An operation continues from it; other keys start a new expression. */
   answered(result) {
-    this.#answer = result ?? "";
-    this.#input.select();
+    this.#answer = plain(result ?? "");
+    this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
   }
 
   /** Inserts a key of the keypad at the caret. */

@@ -1,11 +1,18 @@
 // Formats numbers, probabilities and expressions for display.
 
 const SIGNS = { "*": "×", "/": "÷", "-": "−" };
-const NINES = 6; // 99.9999% and above has no shade
+/** From here on the model is sure of a whole answer, and of a character. */
+export const SURE = 0.97;
+export const SURE_CHARACTER = 0.99;
 
 /** `(1-2)*3` -> `(1−2)×3`; also an answer: `-5` -> `−5`, which screen readers do not pass over. */
 export function pretty(expression) {
   return expression.replace(/[*/-]/g, (sign) => SIGNS[sign]);
+}
+
+/** Numbers as people write them: `4.0*31.0` -> `4×31` */
+export function plain(expression) {
+  return pretty(expression.replace(/\.0+(?!\d)/g, ""));
 }
 
 /** 1234567 -> `1,234,567` */
@@ -30,16 +37,15 @@ export function share(part) {
 /** A confidence in words. */
 export function inWords(probability) {
   if (probability >= 0.999) return "very sure";
-  if (probability >= 0.97) return "sure";
+  if (probability >= SURE) return "sure";
   if (probability >= 0.8) return "fairly sure";
   return probability >= 0.5 ? "unsure" : "guessing";
 }
 
-/** The shade of a probability, from 0 to 1. It falls by a sixth for each nine, so that 99% and
- * 99.99% are as far apart as 99.99% and 99.9999%: in a hundred characters both differences matter. */
+/** The shade of a probability, from 0, which is none, to 1. It grows with the nines that are missing. */
 export function doubt(probability) {
-  const nines = -Math.log10(Math.max(1 - probability, 1e-9));
-  return Math.max(0, 1 - nines / NINES);
+  if (probability >= SURE_CHARACTER) return 0;
+  return Math.sqrt(1 + Math.log10(1 - probability) / 2);
 }
 
 /** An element with a class and text. */

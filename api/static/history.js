@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { element, pretty } from "./format.js";
+import { element, plain, pretty } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -23,8 +23,10 @@ export class History {
     return this.#entries.map((entry) => pretty(entry.expression));
   }
 
-  /** Adds an entry at the top. */
+  /** Adds an entry at the top, unless it is there: a page that is loaded again asks again. */
   add({ expression, result, exact, verified, model }) {
+    const [last] = this.#entries;
+    if (last?.expression === expression && last.model === model && last.result === result) return;
     this.#entries.unshift({ expression, result, exact, verified, model });
     this.#entries.length = Math.min(this.#entries.length, LIMIT);
     this.#save();
@@ -60,13 +62,13 @@ export class History {
     button.type = "button";
     const mark = element("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
-    const value = result === null ? "no number" : pretty(result);
+    const value = result === null ? "no number" : plain(result);
     const outcome = element("span", "value", `= ${value} `);
     outcome.append(mark);
     button.append(
       element("span", "expression", pretty(expression)),
       outcome,
-      element("span", "unseen", verified ? "agrees," : `wrong, exact is ${pretty(exact)},`),
+      element("span", "unseen", verified ? "agrees," : `wrong, exact is ${plain(exact)},`),
       element("span", "model", model),
     );
     button.addEventListener("click", () => this.#recall(pretty(expression)));

@@ -4,7 +4,7 @@
 import { look, write } from "./backend.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { Arcs } from "./inside/arcs.js";
-import { doubt, element, percent, pretty } from "./format.js";
+import { doubt, element, percent, plain } from "./format.js";
 
 const LEAST = 0.02; // weights below it are not shown
 const MOST_NAMED = 3; // characters that the words name
@@ -239,8 +239,8 @@ class Panel {
       return;
     }
     const { text: result } = readAnswer(text, places);
-    const ends = result === null ? "It ends in no number" : `It ends in ${pretty(result)}`;
-    const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${pretty(exact)}.`;
+    const ends = result === null ? "It ends in no number" : `It ends in ${plain(result)}`;
+    const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${plain(exact)}.`;
     verdict.textContent = `With ${character} instead of ${this.#text[this.#position]}: ${ends}. ${recovers}`;
   }
 }

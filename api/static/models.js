@@ -5,6 +5,7 @@ import { count, share } from "./format.js";
 
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY = 30;
+const BLOG = "blog"; // the checkpoint that repeats the blog's experiment
 
 export class Models {
   #select;
@@ -15,21 +16,57 @@ export class Models {
   #known = [];
   #timer = 0;
   #wait = RETRY;
+  #isReady = false;
+  #onReady;
 
   /** `onChange(model)` is called with the selected model; `onUnauthorized(error)` if the service
-   * requires a key. */
-  constructor(select, places, facts, { onChange, onUnauthorized }) {
+   * requires a key; `onReady(isComplete)` when models can be selected, until it returns true. */
+  constructor(select, places, facts, { onChange, onUnauthorized, onReady }) {
     this.#select = select;
     this.#places = places;
     this.#facts = facts;
     this.#onUnauthorized = onUnauthorized;
     this.#onChange = onChange;
+    this.#onReady = onReady;
     select.addEventListener("change", () => this.#describe());
   }
 
   /** `model`: its name; `places`: of the answers. Either is empty for the default. */
   get choice() {
     return { model: this.#select.value, places: Number(this.#places.value) };
+  }
+
+  /** The same for an address: only what is not the default. */
+  get unusual() {
+    const { model, places } = this.choice;
+    const known = this.#known.find(({ id }) => id === model);
+    return { model, places: places === known?.domain.default_places ? 0 : places };
+  }
+
+  /** Calls `onReady` again: the address has changed. */
+  reopen() {
+    this.#isReady = this.#onReady(false);
+    if (!this.#isReady) this.load();
+  }
+
+  /** Whether a model can be selected. */
+  has(model) {
+    return this.#known.some(({ id }) => id === model);
+  }
+
+  /** Selects a model, or else the default one, and places, if they are offered. */
+  choose({ model, places }) {
+    if (!this.#known.length) return;
+    const known = this.#known.find(({ id }) => id === model);
+    this.#select.value = (known ?? this.#known.find((other) => other.default) ?? this.#known[0]).id;
+    this.#describe();
+    if ([...this.#places.options].some(({ value }) => value === String(places))) this.#places.value = places;
+  }
+
+  /** The name of a model that answers at once, preferably the blog's; undefined if there is none. */
+  get withoutWork() {
+    const models = this.#known.filter(({ domain }) => !domain.works_in_steps);
+    return (models.find(({ id }) => id === BLOG) ?? models[0])?.id;
   }
 
   /** Requests the list until it no longer grows: a service loads one model after the other. */
@@ -41,6 +78,7 @@ export class Models {
       again = models.length !== this.#known.length || !models.length;
       this.#wait = RETRY;
       if (again) this.#fill(models);
+      else this.#isReady ||= this.#onReady(true);
     } catch (error) {
       again = error.status !== 401;
       this.#wait = Math.min(MAX_RETRY, Math.max(this.#wait * 2, error.retryAfter ?? 0));
@@ -59,11 +97,12 @@ export class Models {
       this.#facts.textContent = "The service is still loading its checkpoints.";
       return;
     }
-    this.#select.replaceChildren(...models.map(({ id }) => new Option(id, id)));
+    this.#select.replaceChildren(...models.map((model) => new Option(named(model), model.id)));
     const chosen = models.find(({ id }) => id === before) ?? models.find((model) => model.default);
     this.#select.value = (chosen ?? models[0]).id;
     this.#select.disabled = false;
     this.#describe();
+    this.#isReady ||= this.#onReady(false);
   }
 
   #describe() {
@@ -81,6 +120,12 @@ export class Models {
     if (offered.length) this.#places.value = offered.includes(before) ? before : usual;
     for (const shown of [this.#places, ...this.#places.labels]) shown.hidden = !offered.length;
   }
+}
+
+/** `Shows its work (scratchpad)` */
+function named({ id, domain }) {
+  const name = id === BLOG ? "The blog’s model" : domain.works_in_steps ? "Shows its work" : "Answers at once";
+  return `${name} (${id})`;
 }
 
 /** `801,280 parameters, exact on 100.00% of 10,000 test problems; numbers below 100,000` */

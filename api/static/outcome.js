@@ -1,38 +1,52 @@
 // The answer with its check by exact arithmetic, or the error.
 
-import { element, inWords, percent, pretty } from "./format.js";
+import { check } from "./exact.js";
+import { SURE, element, inWords, percent, plain, pretty } from "./format.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
 
 /** Returns what is shown below the expression when a model has answered. */
 export function answer(calculation) {
-  const { result, rounded, places, verified, proven, confidence, model } = calculation;
+  const { expression, result, rounded, places, verified, proven, confidence } = calculation;
+  const whole = verified ? check(expression, result, places) : null;
   const shown = document.createDocumentFragment();
   const value = element("p", "result");
-  value.append(element("span", "unseen", `${pretty(calculation.expression)} `), "= ");
-  value.append(element("span", "value", result === null ? "no number" : pretty(result)));
+  value.append(element("span", "unseen", `${pretty(expression)} `), "= ");
+  value.append(element("span", "value", result === null ? "no number" : plain(result)));
   value.classList.toggle("long", (result ?? "").length > 9);
   value.classList.toggle("wrong", result !== calculation.exact);
-  if (rounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));
+  const isRounded = whole ? whole.isRounded && !whole.isExact : rounded;
+  if (isRounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));
   shown.append(value);
   if (!calculation.nodes.length) {
     shown.append(element("p", "sure", "There was nothing to ask the model."));
     return shown;
   }
-  shown.append(verified ? agreement() : disagreement(calculation));
-  const sure = `${inWords(confidence.whole)}: ${percent(confidence.whole)}`;
-  shown.append(element("p", "sure", `${model} was ${sure}`));
+  shown.append(whole ? agreement(whole, places) : disagreement(calculation), sureness(confidence));
   if (!proven) shown.append(element("p", "unproven", "It was not measured for such numbers."));
   return shown;
+}
+
+/** A calm mark if the model was sure; otherwise how sure, in the colour of doubt. */
+function sureness({ whole }) {
+  const isSure = whole >= SURE;
+  const line = element("p", "sure");
+  line.classList.toggle("doubtful", !isSure);
+  line.title = percent(whole);
+  const words = isSure ? "." : `: ${percent(whole)}.`;
+  line.append(icon(isSure ? "●" : "○"), `The model was ${inWords(whole)}${words}`);
+  return line;
 }
 
 function inPlaces(places) {
   return places === 1 ? "1 place" : `${places} places`;
 }
 
-function agreement() {
+/** The steps agree. Rounding between them can have changed the value of the whole. */
+function agreement({ isRounded, value }, places) {
   const line = element("p", "agrees");
-  line.append(icon("✓"), "Exact arithmetic agrees.");
+  const steps = `Each step is right, rounded to ${inPlaces(places)}. Without rounding it is ${plain(value)}.`;
+  line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : steps);
   return line;
 }
 
@@ -44,7 +58,7 @@ function disagreement({ result, exact, nodes }) {
   const values = element("dl");
   for (const [name, value] of [["Model", result], ["Exact", exact]]) {
     const pair = element("div");
-    pair.append(element("dt", "", name), element("dd", "", value === null ? "no number" : pretty(value)));
+    pair.append(element("dt", "", name), element("dd", "", value === null ? "no number" : plain(value)));
     values.append(pair);
   }
   box.append(title, values);
@@ -62,8 +76,8 @@ function wrongSteps(nodes) {
 
 function whatIsWrong({ expression, problem, result, exact }) {
   if (!problem) return `${pretty(expression)} was not asked: an operand is missing`;
-  const wrote = result === null ? "a text that is not a number" : pretty(result);
-  return `${pretty(problem)} is ${pretty(exact)}, not ${wrote}`;
+  const wrote = result === null ? "a text that is not a number" : plain(result);
+  return `${plain(problem)} is ${plain(exact)}, not ${wrote}`;
 }
 
 function icon(sign) {
@@ -77,7 +91,7 @@ function icon(sign) {
 export function failure(error, typed, askUnproven) {
   const shown = document.createDocumentFragment();
   const line = element("p", "failure");
-  line.append(icon("!"), sentence(error.message), retryText(error.retryAfter));
+  line.append(icon("!"), sentence(placed(error, typed)), retryText(error.retryAfter));
   shown.append(line);
   if (error.position !== undefined) shown.append(marked(typed, error));
   if (error.type === UNPROVEN) {
@@ -87,6 +101,13 @@ export function failure(error, typed, askUnproven) {
     shown.append(button);
   }
   return shown;
+}
+
+/** The message, with its place as people count. */
+function placed({ message, position }, typed) {
+  if (position === undefined) return message;
+  if (position < [...typed].length) return `${message} (character ${position + 1})`;
+  return `the expression is not finished: ${message.replace(/, not the end$/, " at its end")}`;
 }
 
 function sentence(text) {

@@ -32,7 +32,12 @@ def press(page: Page, *names: str) -> None:
 
 
 def rows(page: Page) -> list[str]:
-    return page.locator("#nodes .characters").all_inner_texts()
+    return page.locator("#nodes .characters").all_text_contents()
+
+
+def plain(number: str) -> str:
+    """A number as people write it."""
+    return re.sub(r"\.0+(?!\d)", "", number)
 
 
 # axe passes over what is a single character long.
@@ -61,9 +66,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     calculate(page, "12.5*3")
     answered(page, "37.5")
     expect(page.locator("#answer")).to_contain_text("Exact arithmetic agrees")
-    expect(page.locator("#answer .sure")).to_have_text(
-        re.compile(r"^steps was very sure: 99\.9\d+%$")
-    )
+    expect(page.locator("#answer .sure")).to_have_text(re.compile(r"The model was (very )?sure\.$"))
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
     body = {"expression": "12.5*3", "model": "steps"}
@@ -90,10 +93,10 @@ def test_the_shade_is_the_doubt(page: Page) -> None:
     )
     doubtful = [shade for shade in shades if shade[0] < 90]
     assert doubtful
-    assert all(float(doubt) > 0.8 and line == "underline" for _, doubt, _, line in doubtful)
+    assert all(float(doubt) > 0.7 and line == "underline" for _, doubt, _, line in doubtful)
     sure = [shade for shade in shades if shade[0] > 99.9]
     assert len(sure) > len(doubtful)
-    assert all(float(doubt) < 0.5 and line == "none" for _, doubt, _, line in sure)
+    assert all(float(doubt) == 0 and line == "none" for _, doubt, _, line in sure)
     assert {colour for *_, colour, _ in doubtful}.isdisjoint({colour for *_, colour, _ in sure})
     by_probability = [
         float(doubt) for _, doubt, *_ in sorted(shades, key=lambda s: (s[0], -float(s[1])))
@@ -110,7 +113,7 @@ def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
     press(page, "open parenthesis", "7", "plus", "1", "close parenthesis", "divided by", "2")
     expect(page.get_by_label("Expression")).to_have_value("(7+1)÷2")
     page.keyboard.press("Enter")  # the mouse has not taken the focus away
-    answered(page, "4.0")
+    answered(page, "4")
     press(page, "C: clear")
     expect(page.get_by_label("Expression")).to_have_value("")
     expect(page.locator("#answer")).to_be_empty()
@@ -154,17 +157,17 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
         False,
     ]  # else choose another
     calculate(page, body["expression"], body["model"])
-    answered(page, truth["result"])
+    answered(page, plain(truth["result"]))
     box = page.locator("#answer .disagrees")
     expect(box).to_contain_text("✗Exact arithmetic disagrees")
-    expect(box.locator("dd")).to_have_text([truth["result"], truth["exact"]])
+    expect(box.locator("dd")).to_have_text([plain(truth["result"]), plain(truth["exact"])])
     faults = [
-        f"Step {n}: {node['problem'].replace('*', '×')} is {node['exact']}, not {node['result']}"
+        plain(f"Step {n}: {node['problem']} is {node['exact']}, not {node['result']}")
         for n, node in enumerate(truth["nodes"], 1)
         if not node["agrees"]
     ]
-    expect(box.locator("li")).to_have_text(faults)
-    expect(page.locator("#answer .sure")).to_contain_text("direct was guessing")
+    expect(box.locator("li")).to_have_text([fault.replace("*", "×") for fault in faults])
+    expect(page.locator("#answer .sure")).to_contain_text("The model was guessing")
     expect(page.locator("#nodes .node.wrong")).to_have_count(2)
     assert rows(page)[1::2] == [node["output"] for node in truth["nodes"]]  # a row each: no steps
     expect(page.locator("#history button")).to_contain_text("✗")
@@ -181,8 +184,15 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     choice.select_option("direct")
     expect(facts).to_contain_text("1,192,192 parameters, exact on 61.56%")
     calculate(page, "753.78+910")
-    expect(page.locator("#answer .sure")).to_contain_text("direct was")
-    expect(choice.locator("option")).to_have_text(["steps", "blog", "direct", "scratchpad"])
+    expect(page.locator("#history .model")).to_have_text("direct")
+    expect(choice.locator("option")).to_have_text(
+        [
+            "Shows its work (steps)",
+            "The blog’s model (blog)",
+            "Answers at once (direct)",
+            "Shows its work (scratchpad)",
+        ]
+    )
 
 
 def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
@@ -253,7 +263,12 @@ def test_it_fits_every_width(page: Page) -> None:
 
 
 def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) -> None:
-    for expression, model in [("6/344", "steps"), (f"1+{WRONG}", "direct"), ("1+x", "direct")]:
+    for expression, model in [
+        ("6/344", "steps"),
+        (f"1+{WRONG}", "direct"),
+        ("1+x", "direct"),
+        ("47*2.9", "scratchpad"),
+    ]:
         calculate(page, expression, model)
         if model == "steps":
             page.get_by_text("How to read the work").click()
@@ -265,7 +280,7 @@ def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) 
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert violations(page, runOnly=["color-contrast"]) == []
-            shaded = page.locator(".characters span, .swatch").evaluate_all(CONTRAST)
+            shaded = page.locator(".characters span, .swatch, .sheet .cell").evaluate_all(CONTRAST)
             assert min(shaded) >= 4.5
             file = tmp_path / "page.png"
             page.screenshot(path=file)
@@ -288,7 +303,7 @@ def test_a_screen_reader_reads_the_answer_once(page: Page) -> None:
     (heard,) = page.evaluate("() => window.heard")
     assert re.sub(r"\s+", " ", heard).startswith("12.5×3 = 37.5")
     spoken = page.locator("#nodes .line .unseen").all_text_contents()
-    assert re.fullmatch(r"first number: x0521000, lowest probability 99\.\d+%", spoken[1])
+    assert re.fullmatch(r"first number: x0521000", spoken[1])
     assert spoken[3].startswith("times 3, running sum: c3")
     hidden = page.locator("#nodes .seen")
     assert set(hidden.evaluate_all("all => all.map(e => e.ariaHidden)")) == {"true"}

@@ -112,7 +112,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     """Tests the size, too."""
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 8_000_000
     calculate(exported, "(12.5+3)*2", "scratchpad")
-    answered(exported, "31.0")
+    answered(exported, "31")
     exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
     exported.context.set_offline(True)
     exported.reload()
@@ -191,6 +191,7 @@ def test_a_look_inside(exported: Page) -> None:
     exported.get_by_label("Head").select_option("1")
     assert before != exported.locator(".arcs path").evaluate_all("all => all.map(e => e.outerHTML)")
 
+    exported.get_by_role("radio", name="Both").check()
     exported.locator(".rows .characters span", has_text=";").click()  # of the model's rows
     expect(words).to_contain_text("It wrote ; as character 10.")
     exported.locator(".rows .line", has_text="row by row").locator("span").filter(

@@ -27,11 +27,11 @@ def selected(page: Page) -> str:
 
 def test_an_error_marks_its_position(page: Page) -> None:
     for expression, marked, line in [
-        ("12.5*(3+x)", "x", "A number is expected, not 'x'."),
+        ("12.5*(3+x)", "x", "A number is expected, not 'x' (character 9)."),
         (
             "1 + 😀 + 2",
             "😀",
-            "A number is expected, not '😀'.",
+            "A number is expected, not '😀' (character 5).",
         ),  # two units of UTF-16, one character
         ("3.125*2", "125", "two"),
         ("1/(2-2)", "(2-2)", "ivision by zero"),
@@ -44,7 +44,12 @@ def test_an_error_marks_its_position(page: Page) -> None:
         assert mark in marked
         assert alert.locator(".place").inner_text() == expression
         expect(page.locator("#answer")).to_be_empty()
+    calculate(page, "  ")
+    expect(page.get_by_role("alert")).to_have_text("!Type an expression first, for example 12.5×3.")
     calculate(page, "12.5*")
+    expect(page.get_by_role("alert")).to_contain_text(
+        "The expression is not finished: a number is expected at its end."
+    )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
     page.keyboard.type("3")  # at the end, where it is lacking
     expect(page.get_by_role("alert")).to_be_empty()

@@ -88,5 +88,5 @@ def test_a_number_beyond_what_was_measured_is_refused(
 ) -> None:
     page = open_page(wide_address)
     calculate(page, "1+1234567890123")
-    expect(page.locator("#error")).to_contain_text("of at most 12 digits, 8 places.")
+    expect(page.locator("#error")).to_contain_text("of at most 12 digits, 8 places (character 3).")
     expect(page.locator("#error mark")).to_have_text("1234567890123")

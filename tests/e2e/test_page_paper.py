@@ -1,0 +1,324 @@
+"""The paper view in a real browser: its digits against Python's, and how it is used."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from browser import answered, calculate
+
+from datagen import work, work_errors
+from datagen.notation import answer_text, parse_answer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+OpenPage = Callable[..., "Page"]
+
+EACH = 200  # problems of an operation
+SHEETS = """async (lines) => {
+    const { explain, isWrong, paper, written } = await import("/static/paper.js");
+    return lines.map((line) => {
+        const cut = line.indexOf("=") + 1;
+        const sheet = paper(line.slice(0, cut), line.slice(cut));
+        const rows = {};
+        for (const row of sheet.rows) {
+            const carries = row.carries.map((cell) => [cell.column, Number(cell.text)]);
+            const side = row.side.map((cell) => cell.text).join("");
+            const lowest = Math.min(...row.cells.map((cell) => cell.column));
+            for (const name of row.names) rows[name] = {
+                text: written(row), label: row.label, carries, side, lowest,
+                bars: row.cells.map((cell) => cell.isNegative ? "-" : "+").join("") };
+        }
+        return {
+            rows,
+            text: sheet.cells.map((cell) => cell.text).join(""),
+            wrong: sheet.cells.find(isWrong)?.at ?? null,
+            silent: sheet.cells.filter((cell) => !explain(cell)).length,
+        };
+    });
+}"""
+
+
+def operand(rng: random.Random) -> str:
+    """A number as Python prints it, with up to six digits on either side of the point."""
+    whole = str(rng.randrange(10 ** rng.randint(1, 6)))
+    places = rng.choice(["", "", f"{rng.randrange(10 ** rng.randint(1, 4)):04}".rstrip("0") or "0"])
+    number = f"{whole}.{places}" if places else whole
+    negative = rng.random() < 0.3 and float(number) != 0
+    return f"-{number}" if negative else number
+
+
+def prompts(op: str, seed: int, count: int = EACH) -> list[str]:
+    rng = random.Random(seed)
+    found = []
+    while len(found) < count:
+        places, a, b = rng.choice(["", "1", "5", "8"]), operand(rng), operand(rng)
+        if op != "/" or float(b) != 0:
+            found.append(f"${places}({a.rjust(10, '0')}{op}{b.rjust(10, '0')})=")
+    return found
+
+
+def lines(op: str, seed: int) -> list[str]:
+    """Problems with their work; a quarter of the quotient digits are the second nearest."""
+    words = np.random.default_rng(seed).integers(2**63, size=EACH, dtype=np.uint64)
+    made = work.render([prompt.encode() for prompt in prompts(op, seed)], words)
+    return [line.decode() for line in made]
+
+
+def asked(line: str) -> tuple[Decimal, Decimal, int]:
+    """The operands of a line and the places of its answer."""
+    places, question = line[1 : line.index("=") - 1].split("(")
+    cut = next(i for i in range(10, len(question)) if question[i] in "+-*/")
+    a, b = (text.replace("-", "") for text in (question[:cut], question[cut + 1 :]))
+    signs = [-1 if "-" in text else 1 for text in (question[:cut], question[cut + 1 :])]
+    return signs[0] * Decimal(a), signs[1] * Decimal(b), int(places or 2)
+
+
+def units(number: Decimal, places: int | None = None) -> int:
+    """The digits of a number without its point, or in units of 10**-places."""
+    exponent = number.as_tuple().exponent
+    assert isinstance(exponent, int)
+    return int(abs(number).scaleb(-exponent if places is None else places))
+
+
+def n_places(number: Decimal) -> int:
+    return -int(number.as_tuple().exponent)
+
+
+def integer(row: dict[str, Any]) -> int:
+    return int(row["text"].replace(".", ""))
+
+
+def complement(row: dict[str, Any]) -> int:
+    """The value of a row in ten's complement. Its sign is that of the result, which it shares."""
+    digits = row["text"].replace(".", "").removeprefix("-")
+    return int(digits) - (10 ** len(digits) if digits[0] == "9" else 0)
+
+
+def check_sum(line: str, rows: dict[str, Any]) -> None:
+    a, b, _ = asked(line)
+    places = max(n_places(a), n_places(b))
+    subtracts = ((a < 0) != (b < 0)) != is_minus(line)
+    size_a, size_b = units(a, places), units(b, places)
+    assert abs(integer(rows["a"])) == size_a
+    assert abs(integer(rows["b"])) == size_b
+    total = size_a - size_b if subtracts else size_a + size_b
+    assert complement(rows["sum"]) == total
+    kept = rows.get("exact", rows["result"])
+    assert abs(integer(kept)) == abs(total)
+    for column, carry in rows["a"]["carries"]:
+        low_a, low_b = size_a % 10**column, size_b % 10**column
+        assert carry == (low_a < low_b if subtracts else (low_a + low_b) // 10**column)
+
+
+def is_minus(line: str) -> bool:
+    """Whether a line subtracts: the operation is the sign after the first operand's digits."""
+    question = line[line.index("(") + 1 :]
+    return next(c for c in question[10:] if c in "+-*/") == "-"
+
+
+def check_product(line: str, rows: dict[str, Any]) -> None:
+    a, b, _ = asked(line)
+    first, second = units(a), units(b)
+    assert abs(integer(rows["a"])) == first
+    total = 0
+    for k, digit in enumerate(map(int, reversed(str(second))), start=1):
+        row = rows[f"row {k}"]
+        left = total // 10
+        total = left + first * digit
+        assert (integer(row), row["side"], row["lowest"]) == (total, str(digit), k - 1)
+        for column, carry in row["carries"]:
+            j = column - (k - 1)
+            assert carry == (left % 10**j + first % 10**j * digit) // 10**j
+        if k > 1 and digit and first:
+            assert integer(rows[f"partial {k}"]) == first * digit
+    if "exact" in rows:
+        assert abs(integer(rows["exact"])) == first * second
+
+
+def check_quotient(line: str, rows: dict[str, Any]) -> None:
+    a, b, places = asked(line)
+    if "quotient" not in rows:  # it is less than half of the last place
+        assert rows["answer"]["text"] in ("0.0", "0.00")
+        return
+    first, second = str(units(a)), units(b)
+    width = max(len(str(second)), 3)
+    divisor = second * 10 ** (width - len(str(second)))
+    digits = iter(first.ljust(width - 1, "0")[width - 1 :])
+    left = int(first[: width - 1].ljust(width - 1, "0"))
+    n = sum(name.startswith("multiple") for name in rows)
+    total = 0
+    for k in range(1, n + 1):
+        dividend = 10 * left + int(next(digits, "0"))
+        assert complement(rows[f"remainder {k - 1}"]) == dividend
+        q = int(rows[f"multiple {k}"]["side"])
+        assert integer(rows[f"multiple {k}"]) == abs(q) * divisor
+        left = dividend - q * divisor
+        total = 10 * total + q
+    assert complement(rows[f"remainder {n}"]) == left
+    digits_shown = rows["quotient"]["text"].replace(".", "")[-n:]
+    signed = zip(rows["quotient"]["bars"][-n:], digits_shown, strict=True)
+    assert sum(int(s + d) * 10 ** (n - 1 - i) for i, (s, d) in enumerate(signed)) == total
+    value = Decimal(rows["quotient"]["label"].rsplit("= ")[-1].replace("−", "-"))
+    assert value == Decimal(total).scaleb(-places - 1)
+
+
+CHECKS = {"+": check_sum, "-": check_sum, "*": check_product, "/": check_quotient}
+
+
+@pytest.fixture(scope="module")
+def plain_page(browser: Any, address: str) -> Page:
+    page: Page = browser.new_page(reduced_motion="reduce")
+    page.goto(address)
+    return page
+
+
+@pytest.mark.parametrize("op", CHECKS)
+def test_the_rows_are_those_of_arithmetic(plain_page: Page, op: str) -> None:
+    drawn = lines(op, seed=7)
+    for line, sheet in zip(drawn, plain_page.evaluate(SHEETS, drawn), strict=True):
+        output = line[line.index("=") + 1 :]
+        assert sheet["text"] == output
+        assert sheet["wrong"] is None, line
+        assert sheet["silent"] == 0, line
+        CHECKS[op](line, sheet["rows"])
+        answer = parse_answer(output[output.rindex("=") + 1 : -1], 9)
+        shown = Decimal(sheet["rows"]["answer"]["text"])
+        assert shown == Decimal(answer_text(answer)), line
+
+
+def test_the_first_wrong_character_is_that_of_the_checker(plain_page: Page) -> None:
+    rng = random.Random(3)
+    damaged = []
+    for op in CHECKS:
+        for line in lines(op, seed=11)[:60]:
+            at = rng.randrange(line.index("=") + 1, len(line) - 1)
+            character = rng.choice([c for c in work.ALPHABET if c not in (line[at], "$")])
+            damaged.append(line[:at] + character + line[at + 1 :])
+    for line, sheet in zip(damaged, plain_page.evaluate(SHEETS, damaged), strict=True):
+        cut = line.index("=") + 1
+        if line[cut] not in "+-":
+            continue  # it begins like an answer without work
+        error = work_errors.first_error_of_completion(line[:cut], line[cut:])
+        assert sheet["wrong"] == (error.position if error else None), line
+
+
+def test_a_work_that_is_being_written_has_a_sheet(plain_page: Page) -> None:
+    drawn = [lines(op, seed=5)[0] for op in CHECKS]
+    begun = [line[:end] for line in drawn for end in range(line.index("=") + 2, len(line))]
+    for line, sheet in zip(begun, plain_page.evaluate(SHEETS, begun), strict=True):
+        assert sheet["wrong"] is None
+        assert sheet["text"].startswith(line[line.index("=") + 1 :])
+
+
+def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
+    calculate(page, "471*29.9", "scratchpad")
+    answered(page, "14082.9")
+    page.get_by_role("radio", name="Both").check()
+    cell = page.locator(".sheet [data-at='19']")
+    cell.hover()
+    expect(page.locator(".readout")).to_have_text(
+        "1Character 20 of 52, sure. 1 × 9 + 3 above = 12: writes 2, carries 1."
+    )
+    expect(page.locator(".pointed")).to_have_text(["1", "1"])
+    expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
+    page.locator(".characters [data-at='47']").click()  # the top digit of the answer
+    expect(page.locator(".sheet .pointed")).to_have_text("1")
+    expect(page.locator(".characters .pointed")).to_have_text(["1", "1"])  # and in the product
+    assert "at=48" in page.url
+
+    sheet = page.get_by_role("grid", name="The work of 471×29.9")
+    page.get_by_role("radio", name="Both").focus()
+    page.keyboard.press("Tab")  # the link
+    page.keyboard.press("Tab")
+    expect(sheet.locator(":focus")).to_have_accessible_name("4: 4, a digit of the first number")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    expect(sheet.locator(":focus")).to_have_text("9")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: writes 9")
+
+
+def test_a_link_leads_back_to_what_is_shown(open_page: OpenPage, address: str) -> None:
+    page = open_page()
+    page.get_by_label("Checkpoint").select_option("scratchpad")  # waits until it is loaded
+    page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad&view=both&step=1&at=20")
+    page.reload()
+    answered(page, "14083")
+    expect(page.get_by_role("radio", name="Both")).to_be_checked()
+    expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
+    expect(page.locator("#tour-offer")).to_be_hidden()
+    page.evaluate(
+        """() => {
+            const value = { writeText: async (text) => { window.copied = text; } };
+            Object.defineProperty(navigator, "clipboard", { configurable: true, value });
+        }"""
+    )
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status")).to_have_text("Copied.")
+    copied = page.evaluate("window.copied")
+    assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad&view=both&step=1&at=20"
+    assert copied == page.url
+    page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_label("Link to what is shown")).to_have_value(copied)
+    page.evaluate("location.hash = '#q=2/4&model=scratchpad&places=3&at=999999'")
+    answered(page, "0.5")
+    expect(page.get_by_label("Decimal places")).to_have_value("3")
+    expect(page.get_by_role("radio", name="Paper")).to_be_checked()
+
+
+def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
+    opened = "all => all.map(e => e.open)"
+    calculate(page, "(1/3-12)*(7+8.5)*3", "scratchpad")
+    details = page.locator("#nodes details")
+    assert details.evaluate_all(opened) == [False, False, False, False, True]
+    depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"
+    assert page.locator("#nodes .node").evaluate_all(depths) == ["3", "2", "2", "1", "0"]
+    page.get_by_role("button", name="Open or fold all").click()
+    assert all(details.evaluate_all(opened))
+    expect(page.locator("#answer .agrees")).to_contain_text(
+        "Each step is right, rounded to 8 places. Without rounding it is −542.5."
+    )
+    calculate(page, "(1+2)*313.46*217", "direct")
+    assert details.evaluate_all(opened)[1:] == [True, True]
+
+
+def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    expect(page.locator("#example")).to_be_visible()
+    page.locator("#nodes .line").first.wait_for()
+    page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
+    expect(page.get_by_label("Expression")).to_have_value("7")
+    expect(page.locator("#example")).to_be_hidden()
+    expect(page.locator("#nodes .line")).to_have_count(0)
+    page.reload()
+    answered(page, "14082.9")
+    expect(page.locator("#history button")).to_have_count(0)
+    assert "#" not in page.url
+
+
+def test_the_tour_is_offered_once(page: Page, address: str) -> None:
+    offer = page.locator("#tour-offer")
+    offer.get_by_role("button", name="Take the tour").press("Enter")
+    tour = page.get_by_role("dialog")
+    for title in ["The question", "Digits backwards", "The steps", "Where it looks"]:
+        expect(tour.get_by_role("heading")).to_have_text(title)
+        expect(page.locator(".toured")).to_be_visible()
+        tour.get_by_role("button", name="Next").press("Enter")
+    tour.get_by_role("button", name="Next").press("Enter")
+    expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
+    expect(page.get_by_label("Checkpoint")).to_have_value("blog")
+    page.keyboard.press("Escape")
+    expect(tour).to_be_hidden()
+    expect(page.get_by_label("Checkpoint")).to_have_value("steps")
+    page.goto(address)
+    expect(page.get_by_label("Checkpoint")).to_have_value("steps")
+    expect(offer).to_be_hidden()
