@@ -279,3 +279,11 @@ def test_expressions_are_understood_and_refused_as_in_python(
         for part in (result, *result.get("nodes", ())):
             part.pop("confidence", None)
     assert found == expected
+
+
+def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
+    calculate(page, "12.5*3")
+    with page.expect_response("**/v1/models/steps/weights") as weights:
+        page.get_by_role("button", name="Look inside the model").click()
+    assert weights.value.ok
+    expect(page.locator(".looked-at")).to_contain_text("It wrote x as character 1.")
