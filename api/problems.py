@@ -80,6 +80,8 @@ def install(app: FastAPI) -> None:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         detail = f"{where}: {first['msg']}"
+        if where == "body" and "json" not in request.headers.get("content-type", ""):
+            detail = "the header Content-Type: application/json is missing"
         return ProblemError(422, detail, kind="invalid-request").response()
 
     @app.exception_handler(HTTPException)

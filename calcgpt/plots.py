@@ -183,6 +183,8 @@ def draw_curves(curves: Curves, name: str) -> Figure:
 
 
 def _plot_points(axes: Axes, points: list[Point], **style: Any) -> None:
+    if len(points) == 1:  # a line through one point shows nothing
+        style.setdefault("marker", "o")
     if points:
         axes.plot([tokens / 1e6 for tokens, _ in points], [value for _, value in points], **style)
 

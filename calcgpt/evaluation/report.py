@@ -148,6 +148,8 @@ def confidence_line(record: dict[str, Any]) -> str:
     thresholds = record["confidence"]["no_error_above"]
     best = max(thresholds, key=lambda name: thresholds[name]["kept"])
     threshold, kept = thresholds[best]["confidence"], thresholds[best]["kept"]
+    if not kept:
+        return f"confidence: expected calibration error {error:.4f}; no threshold excludes errors"
     return (
         f"confidence: expected calibration error {error:.4f}; above {threshold:.6f} "
         f"({best.replace('_', ' ')}) no answer is wrong, which keeps {kept:.2%}"

@@ -182,6 +182,8 @@ def _draw_bars(figure: SubFigure, layers: Sequence[LayerActivations]) -> None:
     bars = dead.bar(positions, shares, color=PALETTE["black"])
     if len(layers) <= 12:  # more labels would overlap
         dead.bar_label(bars, [str(layer.dead) for layer in layers], fontsize=9, padding=2)
+    if not any(shares):
+        dead.text(0.5, 0.5, "none", transform=dead.transAxes, ha="center", color="#888888")
     dead.set(title="dead units (dying ReLU)", ylabel=f"share of the {layers[0].units} units")
     dead.set_ylim(0, max(0.05, 1.15 * max(shares)))
     dead.yaxis.set_major_formatter(PercentFormatter(1))

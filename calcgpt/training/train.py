@@ -107,11 +107,17 @@ def train(
         return trainer.run(progress, trackers)
 
 
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # torch has more that nothing here was tried on
+
+
 def pick_device(name: str) -> torch.device:
     """Returns a device; `auto` is CUDA if available, else the CPU. Raises ConfigError if the device
     cannot be used."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in DEVICES:
+        valid = "auto, cuda:1, " + ", ".join(DEVICES)
+        raise ConfigError(f"device {name!r} cannot be used; valid names: {valid}")
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()

@@ -165,6 +165,11 @@ def test_an_invalid_body_is_422_and_names_the_field(
     assert field in problem(response, 422, "invalid-request")["detail"]
 
 
+def test_a_missing_content_type_is_named(client: TestClient) -> None:
+    response = client.post("/v1/calculate", content=b'{"expression": "1+1"}')
+    assert "Content-Type" in problem(response, 422, "invalid-request")["detail"]
+
+
 @pytest.mark.parametrize(
     ("body", "kind"),
     [

@@ -154,6 +154,14 @@ def test_an_excerpt_holds_the_place_it_is_about(text: str, data: st.DataObject) 
     assert 0 <= index <= len(part)
 
 
+def test_the_confidence_line_has_no_threshold_that_keeps_nothing() -> None:
+    nothing = {"confidence": 1.0, "kept": 0.0}
+    confidence = {"reliability": {"expected_calibration_error": 0.5}, "no_error_above": {}}
+    confidence["no_error_above"] = {"answer": nothing, "whole": nothing}
+    line = confidence_line({"confidence": confidence})
+    assert line == "confidence: expected calibration error 0.5000; no threshold excludes errors"
+
+
 def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
     thresholds = {
         "answer": {"confidence": 0.25, "kept": 0.5},

@@ -327,7 +327,9 @@ def test_missing_data_and_devices_are_named(data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train\.txt"):
         run(tmp_path / "nowhere", tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    with pytest.raises(ConfigError, match="device 'warp9' cannot be used"):
+    with pytest.raises(
+        ConfigError, match="device 'warp9' cannot be used; valid names: auto, cuda:1"
+    ):
         train(recipe(), data, tmp_path / "run", device="warp9")
 
 
