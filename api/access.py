@@ -215,8 +215,10 @@ async def charge_for(scope: Scope, n_operations: int) -> None:
 
 
 def _open(uri: str) -> Storage:
+    # limits takes coredis unless told otherwise, whose later versions it cannot use.
+    options = {"implementation": "redispy"} if uri.startswith("async+redis") else {}
     try:
-        storage = storage_from_string(uri)
+        storage = storage_from_string(uri, **options)
     except (ConfigurationError, ValueError):  # the text of which may contain the password
         storage = None
     if not isinstance(storage, Storage):

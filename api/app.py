@@ -83,6 +83,25 @@ def prepare(settings: Settings) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
+
+
+class Application(FastAPI):
+    """FastAPI whose document says that operations under /v1/ may need a key."""
+
+    def openapi(self) -> dict[str, Any]:
+        document = super().openapi()
+        document["components"]["securitySchemes"] = SECURITY_SCHEMES
+        for path, operations in document["paths"].items():
+            if path.startswith("/v1/"):
+                for operation in operations.values():  # a service without keys needs none: {}
+                    operation["security"] = [{}, *({name: []} for name in SECURITY_SCHEMES)]
+        return document
+
+
 def create_app(
     settings: Settings,
     load: Loader,
@@ -117,7 +136,7 @@ def create_app(
                 await task
         service.close()
 
-    app = FastAPI(
+    app = Application(
         title="CalcGPT",
         version=__version__,
         description=DESCRIPTION,

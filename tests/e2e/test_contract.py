@@ -5,6 +5,7 @@ Schemathesis generates valid and invalid requests from the document, and checks 
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from api.settings import Settings
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError
 
+EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 130))  # of each operation; `make soak`: more
 # Texts with a meaning: little random text would get past the parser.
 TEXTS = [
     "12.5+3",
@@ -130,7 +132,8 @@ def no_models() -> Iterator[LoadedModel]:
 
 
 def test_at_least_1000_responses_match_the_document() -> None:
-    outcome = run({"batch_wait": 0}, models, OPEN, examples=130)
+    outcome = run({"batch_wait": 0}, models, OPEN, examples=EXAMPLES)
+    print(f"{outcome.operations.total():,} cases: {dict(outcome.statuses)}")
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])
     assert outcome.operations.total() >= 1000
     described = {
