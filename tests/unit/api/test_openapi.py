@@ -66,13 +66,14 @@ def test_every_operation_says_what_it_does(operation: dict[str, Any]) -> None:
 @operations
 def test_every_body_has_an_example(operation: dict[str, Any]) -> None:
     for content in contents(operation):
-        assert "example" in content or examples(content["schema"])
+        is_file = content["schema"].get("format") == "binary"
+        assert is_file or "example" in content or examples(content["schema"])
 
 
 @operations
 def test_every_error_is_a_problem_document(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
-        if not status.startswith("2"):
+        if status >= "400":
             assert response["content"].keys() == {MEDIA_TYPE}
             assert examples(response["content"][MEDIA_TYPE]["schema"])
 
