@@ -25,6 +25,7 @@ BLOCK, HEADER = 32_768, 7  # of LevelDB's log format, in which W&B keeps a run
 OVERRIDES = (
     "data.format=direct",
     "data.mixture.blog=1",
+    "train.schedule=constant",  # may be resumed with more steps
     "train.checkpoint_interval=10",
     "train.log_interval=2",
     "train.eval_interval=10",

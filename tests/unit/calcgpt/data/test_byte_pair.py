@@ -315,7 +315,7 @@ def test_a_trained_model_is_loaded_with_its_tokenizer(trained: Path) -> None:
 
 
 def test_a_run_goes_on_with_its_own_vocabulary_alone(folder: Path, trained: Path) -> None:
-    recipe = load_recipe("nano", (*SMALL, "vocab_size=270", "train.steps=3"))
+    recipe = load_recipe("nano", (*SMALL, "vocab_size=270"))
     with pytest.raises(ConfigError, match="begun with another vocabulary"):
         train(recipe, folder, trained.parent, resume=True, device="cpu", progress=False)
 
@@ -328,13 +328,9 @@ def test_problems_are_for_characters(
         evaluate(
             loaded.model, loaded.tokenizer, [split_line("$(0000000573*0000351.77)=12.4651020$")]
         )
-    for command in (
-        ("eval", trained, "--data", data_folder / "val.txt", "--quiet", "--device", "cpu"),
-        ("calc", "1+1", "--checkpoint", trained),
-    ):
-        ended = run_cli(*command)
-        assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith("error: problems need one token a character")
+    ended = run_cli("calc", "1+1", "--checkpoint", trained)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: problems need one token a character")
     with pytest.raises(ConfigError, match=r"train\.eval_problems must be 0"):
         train(load_recipe("nano", SMALL), data_folder, tmp_path / "run", device="cpu")
     assert not list(tmp_path.glob("run/step-*"))
