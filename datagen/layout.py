@@ -231,7 +231,11 @@ def _product(plan: Layout, shape: Shape) -> None:
 
 def _quotient(plan: Layout, shape: Shape) -> None:
     """Long division with signed digits. A row is the last remainder with A's next digit brought
-    down, minus a quotient digit times B."""
+    down, minus a quotient digit times B.
+
+    The first row divides so few digits of A that its quotient is below 1. Like all that follow, it
+    has a digit next to the quotient, so that no digit is above 5 (6, if it is the second nearest).
+    """
     n_a, n_b = shape.a_digits, shape.b_digits
     width = max(n_b, MIN_DIVISOR)
     question = _question(plan, shape)
@@ -249,15 +253,15 @@ def _quotient(plan: Layout, shape: Shape) -> None:
         plan.put(Kind.RESULT_MARK)
         plan.put(Kind.NAN)
         return
-    n_row = n_a - n_b + shape.b_places - shape.a_places + shape.places + 2
-    if n_row <= 0:  # less than half of the last place
+    n_row = _n_row(shape)
+    if not n_row:
         plan.put(Kind.RESULT_MARK)
         plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
         return
     remainder = _first_remainder(plan, a, width)
     quotient: list[tuple[int, int]] = []  # positions of sign and digit
     for k in range(1, n_row + 1):
-        next_digit = n_a - (width - 1) - k
+        next_digit = n_a - (width - 2) - k
         if next_digit >= 0:
             query = (0, next_digit + LOWEST)
             down = plan.put(Kind.BROUGHT_DOWN, k, LOWEST - 1, query, [a[next_digit]])
@@ -265,20 +269,19 @@ def _quotient(plan: Layout, shape: Shape) -> None:
             down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
         sign, digit, remainder = _division_row(plan, k, b, [down, *remainder])
         quotient.append((sign, digit))
-    parity = quotient[-2][1] if n_row > 1 else NOWHERE
-    sources = [*quotient[-1], parity, *reversed(remainder)]
+    sources = [*quotient[-1], quotient[-2][1], *reversed(remainder)]
     rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
     plan.result = _quotient_result(plan, quotient, rounding)
     plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
 
 
 def _first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:
-    """Puts A's leading digits, one fewer than the divisor has, and returns the row's positions."""
+    """Puts A's leading digits, two fewer than the divisor has, and returns the row's positions."""
     plan.put(Kind.REMAINDER_MARK, 1)
     remainder = []
     for j in range(width + 1):
-        source = len(a) - (width - 1) + j
-        if j < width - 1 and source >= 0:
+        source = len(a) - (width - 2) + j
+        if j < width - 2 and source >= 0:
             query = (0, source + LOWEST)
             copy = plan.put(Kind.REMAINDER_COPY, 1, j + LOWEST, query, [a[source]])
         else:
@@ -309,18 +312,26 @@ def _division_row(
 
 
 def _quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: int) -> list[int]:
-    """Puts the result of signed digits, without the digit of the rounding and with one on top, to
-    which a digit may be carried. Returns the positions."""
+    """Puts the result of signed digits, without the digit of the rounding. Returns the positions.
+
+    The first digit has room for what the others carry: it stands for less than 1.
+    """
     plan.put(Kind.RESULT_MARK)
-    n_row = len(quotient)
+    last, *kept = reversed(quotient)
     result: list[int] = []
-    for m in range(n_row):
-        digit = quotient[n_row - 2 - m] if m < n_row - 1 else (NOWHERE, NOWHERE)
-        before = [*quotient[n_row - 1 - m], result[-1]] if m else [NOWHERE, NOWHERE, rounding]
-        kind = Kind.QUOTIENT_RESULT if m < n_row - 1 else Kind.QUOTIENT_TOP
-        query = (n_row - m, 0)
-        result.append(plan.put(kind, 0, m + LOWEST, query, [*digit, *before]))
+    for m, (sign, digit) in enumerate(kept):
+        before = [*kept[m - 1], result[-1]] if m else [NOWHERE, NOWHERE, rounding]
+        query = (len(kept) - m + 1, 0)
+        slot = plan.put(Kind.QUOTIENT_RESULT, 0, m + LOWEST, query, [sign, digit, *before])
+        result.append(slot)
     return result
+
+
+def _n_row(shape: Shape) -> int:
+    """Returns the number of quotient digits: none if the quotient is below half of the last place."""
+    before_point = shape.a_digits - shape.a_places - (shape.b_digits - shape.b_places)
+    n_row = before_point + shape.places + 3
+    return n_row if n_row > 1 else 0
 
 
 def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
@@ -368,14 +379,14 @@ def work_length(shape: Shape) -> int:
         work += 1 if drop > n_a + n_b else _result_length(n_a + n_b, drop, extra=1)
     elif shape.op == Operation.DIV:
         width = max(n_b, MIN_DIVISOR)
-        n_row = n_a - n_b + shape.b_places - shape.a_places + shape.places + 2
+        n_row = _n_row(shape)
         work = 2 + n_a + width + 1
         if shape.by_zero:
             return question + work + len(":n=")
-        if n_row <= 0:
-            work += 1
+        if n_row:
+            work += 1 + width + 1 + n_row * (2 * width + 4) + 2 + n_row - 1
         else:
-            work += 1 + width + 1 + n_row * (2 * width + 4) + 2 + n_row
+            work += 1
     else:
         d = max(shape.a_places, shape.b_places)
         drop = max(0, d - shape.places)

@@ -261,7 +261,6 @@ RULES: dict[Kind, Rule] = {
     Kind.ROUNDED_RESULT: _rounded_result,
     Kind.ROUNDED_TOP: _rounded_result,
     Kind.QUOTIENT_RESULT: _quotient_result,
-    Kind.QUOTIENT_TOP: _quotient_result,
     Kind.SUM_SIGN: _sum_sign,
     Kind.SIGN: _product_sign,
     Kind.NAN: _constant("n"),

@@ -72,19 +72,18 @@ class Kind(IntEnum):
     ROUNDED_RESULT = 40
     ROUNDED_TOP = 41  # only a carry can stand there
     QUOTIENT_RESULT = 42
-    QUOTIENT_TOP = 43
-    SUM_SIGN = 44
-    SIGN = 45
-    NAN = 46
-    EQUALS = 47
+    SUM_SIGN = 43
+    SIGN = 44
+    NAN = 45
+    EQUALS = 46
     # The answer, a copy of the result
-    ANSWER_DIGIT = 48
-    ANSWER_ZERO = 49
-    ANSWER_POINT = 50
-    ANSWER_MINUS = 51
-    ANSWER_N = 52
-    ANSWER_A = 53
-    END = 54
+    ANSWER_DIGIT = 47
+    ANSWER_ZERO = 48
+    ANSWER_POINT = 49
+    ANSWER_MINUS = 50
+    ANSWER_N = 51
+    ANSWER_A = 52
+    END = 53
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,6 @@ STEP_KINDS: dict[StepKind, tuple[Kind, ...]] = {
         Kind.ROUNDED_RESULT,
         Kind.ROUNDED_TOP,
         Kind.QUOTIENT_RESULT,
-        Kind.QUOTIENT_TOP,
     ),
     StepKind.SIGN: (
         Kind.A_SIGN,
