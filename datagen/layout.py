@@ -233,8 +233,8 @@ def _quotient(plan: Layout, shape: Shape) -> None:
     """Long division with signed digits. A row is the last remainder with A's next digit brought
     down, minus a quotient digit times B.
 
-    The first row divides so few digits of A that its quotient is below 1. Like all that follow, it
-    has a digit next to the quotient, so that no digit is above 5 (6, if it is the second nearest).
+    The first row divides so few digits of A that its quotient is below 1. So no row has a large
+    digit: at most 6, or 8 after a second nearest one.
     """
     n_a, n_b = shape.a_digits, shape.b_digits
     width = max(n_b, MIN_DIVISOR)
@@ -317,7 +317,7 @@ def _quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: in
     The first digit has room for what the others carry: it stands for less than 1.
     """
     plan.put(Kind.RESULT_MARK)
-    last, *kept = reversed(quotient)
+    kept = quotient[-2::-1]  # from the lowest on
     result: list[int] = []
     for m, (sign, digit) in enumerate(kept):
         before = [*kept[m - 1], result[-1]] if m else [NOWHERE, NOWHERE, rounding]
@@ -328,7 +328,7 @@ def _quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: in
 
 
 def _n_row(shape: Shape) -> int:
-    """Returns the number of quotient digits: none if the quotient is below half of the last place."""
+    """Returns the number of quotient digits: 0 if the quotient is below half of the last place."""
     before_point = shape.a_digits - shape.a_places - (shape.b_digits - shape.b_places)
     n_row = before_point + shape.places + 3
     return n_row if n_row > 1 else 0

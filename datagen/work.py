@@ -1,6 +1,6 @@
 """Worked steps of any width: lines from layout and rules, one or a million.
 
-    $(0000000471/0000000299)=+174+9920;74001+232728190-463249190-281528090-554750200:8510+=85.1000000$
+    $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-321511100:20+=20.0000000$
 
 The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`) what is written
 there. docs/SCRATCHPAD.md spells out a line for each operation.

@@ -150,8 +150,8 @@ def check_quotient(line: str, rows: dict[str, Any]) -> None:
     first, second = str(units(a)), units(b)
     width = max(len(str(second)), 3)
     divisor = second * 10 ** (width - len(str(second)))
-    digits = iter(first.ljust(width - 1, "0")[width - 1 :])
-    left = int(first[: width - 1].ljust(width - 1, "0"))
+    digits = iter(first.ljust(width - 2, "0")[width - 2 :])
+    left = int(first[: width - 2].ljust(width - 2, "0"))
     n = sum(name.startswith("multiple") for name in rows)
     total = 0
     for k in range(1, n + 1):

@@ -215,23 +215,22 @@ export class Layout {
       return;
     }
     const nRow = quotientRows(shape);
-    if (nRow <= 0) {
-      this.#put(KIND.RESULT_MARK); // less than half of the last place
+    if (!nRow) {
+      this.#put(KIND.RESULT_MARK);
       this.sign = this.#put(KIND.SIGN);
       return;
     }
     this.#firstRemainder(nA, width);
     for (let k = 1; k <= nRow; k += 1) {
-      const next = nA - (width - 1) - k;
+      const next = nA - (width - 2) - k;
       if (next >= 0) this.#put(KIND.BROUGHT_DOWN, k, LOWEST - 1, 0, next + LOWEST);
       else this.#put(KIND.BROUGHT_ZERO, k, LOWEST - 1);
       this.#divisionRow(k, width);
     }
     this.#put(KIND.QUOTIENT_ROUNDING, 0, 0, nRow + 1, width + LOWEST);
     this.#put(KIND.RESULT_MARK);
-    for (let m = 0; m < nRow; m += 1) {
-      const kind = m < nRow - 1 ? KIND.QUOTIENT_RESULT : KIND.QUOTIENT_TOP;
-      this.result.push(this.#put(kind, 0, m + LOWEST, nRow - m, 0));
+    for (let m = 0; m < nRow - 1; m += 1) {
+      this.result.push(this.#put(KIND.QUOTIENT_RESULT, 0, m + LOWEST, nRow - m, 0));
     }
     this.sign = this.#put(KIND.SIGN);
   }
@@ -239,8 +238,8 @@ export class Layout {
   #firstRemainder(nA, width) {
     this.#put(KIND.REMAINDER_MARK, 1);
     for (let j = 0; j <= width; j += 1) {
-      const source = nA - (width - 1) + j;
-      if (j < width - 1 && source >= 0) {
+      const source = nA - (width - 2) + j;
+      if (j < width - 2 && source >= 0) {
         this.#put(KIND.REMAINDER_COPY, 1, j + LOWEST, 0, source + LOWEST);
       } else this.#put(KIND.REMAINDER_ZERO, 1, j + LOWEST);
     }
@@ -299,9 +298,13 @@ function kindOf([kept, half, below], j, drop) {
   return j === drop - 1 ? half : below;
 }
 
-/** @param {Shape} shape */
+/**
+ * Returns the number of quotient digits: none if the quotient is below half of the last place.
+ * @param {Shape} shape
+ */
 function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
-  return aDigits - bDigits + bPlaces - aPlaces + places + 2;
+  const nRow = aDigits - aPlaces - (bDigits - bPlaces) + places + 3;
+  return nRow > 1 ? nRow : 0;
 }
 
 /**
@@ -322,8 +325,8 @@ export function workLength(shape) {
     const nRow = quotientRows(shape);
     const operands = 3 + nA + width;
     if (shape.byZero) return question + operands + 3;
-    if (nRow <= 0) return question + operands + 3;
-    return question + operands + 4 + width + nRow * (2 * width + 5) + 2;
+    if (!nRow) return question + operands + 3;
+    return question + operands + 3 + width + nRow * (2 * width + 5) + 2;
   }
   const d = Math.max(aPlaces, bPlaces);
   const drop = Math.max(0, d - places);

@@ -8,7 +8,7 @@ const MIN_DIVISOR = 3; // digits of a divisor
 export function* quotient(reader, { a, b, places }) {
   const width = Math.max(b.digits.length, MIN_DIVISOR);
   const zeros = width - b.digits.length; // below the divisor
-  const lead = a.digits.length - width; // the column of the first digit brought down
+  const lead = a.digits.length - width + 1; // the column of the first digit brought down
   const unit = a.places - b.places - zeros; // of the quotient
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = copies(reader, a, a.digits.length, 0, "first number");
@@ -26,8 +26,8 @@ export function* quotient(reader, { a, b, places }) {
     yield { ...anyAnswer(reader, "nan0000000$", unit), label: "no number: nothing can be divided by 0" };
     return;
   }
-  const n = a.digits.length - b.digits.length + b.places - a.places + places + 2;
-  if (n <= 0) {
+  const n = a.digits.length - a.places - (b.digits.length - b.places) + places + 3;
+  if (n <= 1) {
     reader.mark(":", "the result, less than half of the last place");
     yield* end(reader, { ...ending, digits: [], row: { names: ["result"], cells: [], unit } });
     return;
@@ -43,9 +43,9 @@ export function* quotient(reader, { a, b, places }) {
 /** Reads the remainders. Fills `digits` with the quotient's signs and digits. */
 function* steps(reader, { divisor, first, width, lead, n }, digits) {
   reader.mark(";", "the first remainder begins");
-  const shift = first.length - (width - 1);
+  const shift = first.length - (width - 2);
   let remainder = Array.from({ length: width + 1 }, (_, j) => {
-    const source = j < width - 1 ? first[shift + j] : undefined;
+    const source = j < width - 2 ? first[shift + j] : undefined;
     return reader.take(source?.text ?? "0", source ? `${source.text}, a leading digit of the first number` : "a zero that fills the row", lead + 1 + j);
   });
   let label = "the leading digits";
@@ -57,7 +57,7 @@ function* steps(reader, { divisor, first, width, lead, n }, digits) {
       yield row;
       return remainder;
     }
-    const source = first[first.length - (width - 1) - k];
+    const source = first[first.length - (width - 2) - k];
     const down = reader.take(source?.text ?? "0", source ? `${source.text}, the next digit of the first number, brought down` : "0, brought down: the first number has no more digits", column);
     down.isBroughtDown = true;
     const dividend = [down, ...remainder];
@@ -153,18 +153,18 @@ function* rounding(reader, digits, remainder, ending) {
   const isPositive = sign.text === "+";
   const isExact = remainder.every((cell) => !value(cell));
   const beyond = !isExact && (remainder.at(-1).text !== "9") === isPositive;
-  const odd = value(digits.at(-2)?.digit) % 2 === 1;
+  const odd = value(digits.at(-2).digit) % 2 === 1;
   const isAway = value(digit) > 5 || (value(digit) === 5 && (beyond || (isExact && odd)));
   const effect = isAway ? (isPositive ? "adds 1" : "takes 1 away") : "adds nothing";
   const change = reader.take(isAway ? (isPositive ? "+" : "-") : "0", `the last digit, ${isPositive ? "" : "−"}${digit.text}, is rounded away: it ${effect}`);
   reader.mark(":", "the result begins");
   const result = [];
   const n = digits.length;
-  for (let m = 0; m < n; m++) {
-    const own = m < n - 1 ? digits[n - 2 - m] : null;
+  for (let m = 0; m < n - 1; m++) {
+    const own = digits[n - 2 - m];
     const before = m ? digits[n - 1 - m] : null;
     const carry = before ? carried(before, result.at(-1)) : { "+": 1, "-": -1 }[change.text] ?? 0;
-    const q = own ? value(own.digit) * (own.sign.text === "-" ? -1 : 1) : 0;
+    const q = value(own.digit) * (own.sign.text === "-" ? -1 : 1);
     const why = `${decimal(BigInt(q), 0)}${carry ? ` ${carry < 0 ? "− 1" : "+ 1"} from the digit before` : ""} = ${decimal(BigInt(q + carry), 0)}: writes ${(q + carry + 10) % 10}${q + carry < 0 ? ", borrows 1" : ""}`;
     result.push(reader.take(String((q + carry + 10) % 10), why, digits[n - 1].column + 1 + m));
   }

@@ -39,8 +39,8 @@ def test_the_pieces_of_a_table_are_the_work() -> None:
 def test_the_mean_length_is_as_stated() -> None:
     [problems] = distribution("blog")(bit_generator(0, 0, 0), 20_000)
     lengths = [len(line) for line in render_lines(problems).splitlines()]
-    assert 79 < np.mean(lengths) < 80
-    assert "about 80 characters" in DOC
+    assert 82 < np.mean(lengths) < 83
+    assert "about 82 characters" in DOC
 
 
 def test_the_kinds_of_steps_are_all_there() -> None:

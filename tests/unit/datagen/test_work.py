@@ -131,6 +131,23 @@ def test_every_remainder_is_below_the_divisor(prompt: str, choices: int) -> None
     assert all(abs(remainder) < divisor for remainder, divisor in remainders(plan, line))
 
 
+def quotient_digits(plan: Layout, line: bytes) -> list[int]:
+    slots = zip(plan.slots, line, strict=False)
+    return [int(chr(code)) for slot, code in slots if slot.kind is Kind.QUOTIENT_DIGIT]
+
+
+@given(prompts("/"), st.integers(0, 2**64 - 1))
+@example("$(0000000992/0000116.95)=", 0)
+def test_no_row_of_a_quotient_has_a_large_digit(prompt: str, choices: int) -> None:
+    plan = layout(shape_of(prompt))
+    [nearest] = render([prompt.encode()])
+    [loose] = render([prompt.encode()], np.array([choices], np.uint64))
+    first, *others = quotient_digits(plan, nearest) or [0]
+    assert first <= 1
+    assert max(others, default=0) <= 6
+    assert max(quotient_digits(plan, loose), default=0) <= 8
+
+
 def test_a_quarter_of_the_quotient_digits_are_chosen() -> None:
     second = second_digits(np.random.Philox(1).random_raw(2_000), 80)
     share = second.mean(axis=0)  # of each digit, also beyond the 32 of one word

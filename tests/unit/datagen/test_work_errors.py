@@ -24,7 +24,7 @@ from datagen.work_errors import (
 )
 
 QUOTIENT = "$(0000000006/0000000344)="
-QUOTIENT_WORK = "+6+4430;06000+221119190-321511100:20+"
+QUOTIENT_WORK = "+6+4430;60000+000600000+221119190-321511100:20+"
 
 
 def completion(prompt: str, choices: int | None = None) -> str:
@@ -121,11 +121,11 @@ def test_a_work_that_ends_too_early_or_too_late(prompt: str, data: st.DataObject
         (8, "1", StepKind.REMAINDER),
         (13, "-", StepKind.SIGN),
         (14, "5", StepKind.QUOTIENT),
-        (15, "0", StepKind.REMAINDER),
-        (32, "-", StepKind.ROUNDING),
-        (34, "1", StepKind.ROUNDING),
-        (35, "1", StepKind.ROUNDING),
-        (36, "-", StepKind.SIGN),
+        (15, "1", StepKind.REMAINDER),
+        (42, "-", StepKind.ROUNDING),
+        (44, "1", StepKind.ROUNDING),
+        (45, "1", StepKind.ROUNDING),
+        (46, "-", StepKind.SIGN),
     ],
 )
 def test_an_error_has_the_kind_of_its_step(at: int, wrong: str, kind: StepKind) -> None:

@@ -139,7 +139,7 @@ def test_each_format_of_worked_steps_has_its_checker() -> None:
     line, output = parts(MUL)
     assert first_error(line, output, fixed) is None
     assert first_error(line, output, wide)
-    line, output = parts("$8(0000000001/0000000003)=+1+0030;01000+9=33333333.0$")
+    line, output = parts("$8(0000000001/0000000003)=+1+0030;10000+9=33333333.0$")
     error = first_error(line, output, wide)
     assert error
     assert error.character
