@@ -38,9 +38,8 @@ from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
 from api.stops import StoppedText
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import Decoder, Sampling, in_numpy
+from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy
 
-NO_TOKEN = -1  # the stop token of a model whose texts no token ends
 SMALLEST = sys.float_info.min  # the smallest positive probability
 TOKENS_PER_OPERATION = 100  # what an operation in worked steps has, about
 MIN_TEMPERATURE = 1e-4  # below it, decoding is greedy (calcgpt.inference.generate.Sampling)

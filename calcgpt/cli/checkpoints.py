@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,7 @@ from datagen.errors import UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
+    from calcgpt.evaluation.evaluate import Evaluation
 
 
 @click.command(name="eval")
@@ -137,13 +138,19 @@ def evaluate(
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
     click.echo(f"{loaded.name} on {data}: {how} decoding")
+    _print_scores(record, evaluation)
+    if errors:
+        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
+
+
+def _print_scores(record: dict[str, Any], evaluation: Evaluation) -> None:
+    from calcgpt.evaluation import report
+
     click.echo(report.score_table(evaluation.scores))
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
     if "first_faults" in record:
         click.echo(report.first_error_table(record))
-    if errors:
-        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
 
 
 def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:

@@ -14,29 +14,12 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from calcgpt.checkpoint import AnyCheckpoint
-from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.inference.native.positions import ROTATION_OF
-from calcgpt.inference.native.weights import ACTIVATIONS
+from calcgpt.inference.native.positions import not_covered
 from calcgpt.model.frequencies import spread_frequencies
 
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
-
-
-def check_covered(config: ModelConfig) -> None:
-    """Raises ConfigError if the engine in the browser cannot run the model. It covers what the
-    native engine does."""
-    covered = {
-        "architecture": ("gpt",),
-        "position": tuple(ROTATION_OF),
-        "attention": ("full",),
-        "feedforward": tuple(ACTIVATIONS),
-        "norm_position": ("pre",),
-    }
-    for name, values in covered.items():
-        if (value := getattr(config, name)) not in values:
-            raise ConfigError(f"the engine in the browser does not cover {name} {value!r}")
 
 
 def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
@@ -46,7 +29,8 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
     of the notation.
     """
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
-    check_covered(config)
+    if part := not_covered(config):
+        raise ConfigError(f"the engine in the browser does not cover {part}")
     tokenizer.require_characters()
     if not isinstance(tokenizer, CharTokenizer):
         raise ConfigError("the engine in the browser needs one token per character")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
+    ACTIVATIONS,
     BY_POSITION,
     BY_ROW,
     KINDS,
@@ -41,6 +42,22 @@ ROTATION_OF = {
     "coupled+rope": BY_POSITION,
     "coordinates": BY_ROW,
 }
+
+
+def not_covered(config: ModelConfig) -> str | None:
+    """Returns the first part of the model that the native engine, and the one in the browser,
+    cannot run, such as "attention 'mla'"; or None."""
+    covered = {
+        "architecture": ("gpt",),
+        "position": tuple(ROTATION_OF),
+        "attention": ("full",),
+        "feedforward": tuple(ACTIVATIONS),
+        "norm_position": ("pre",),
+    }
+    for name, values in covered.items():
+        if (value := getattr(config, name)) not in values:
+            return f"{name} {value!r}"
+    return None
 
 
 def tables_of(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
