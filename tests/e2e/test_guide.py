@@ -98,7 +98,9 @@ def test_the_options_of_every_other_command_exist() -> None:
     for line in lines:
         words = arguments(line)
         context = cli.make_context("calcgpt", words[:1])
-        cli.commands[words[0]].make_context(words[0], words[1:], parent=context)
+        command = cli.get_command(context, words[0])
+        assert command
+        command.make_context(words[0], words[1:], parent=context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
