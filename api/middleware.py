@@ -261,8 +261,8 @@ class HeadAsGet:
 
 # The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
 POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {

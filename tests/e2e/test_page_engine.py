@@ -129,7 +129,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
 def test_it_writes_what_python_writes(
     exported: Page, checkpoints: dict[str, Checkpoint], name: str
 ) -> None:
-    """Token for token as the checkpoint; logits as torch, with weights of 16 bits, to 1e-4, with and
+    """Token for token as the checkpoint; logits as torch with weights of 16 bits, to 1e-4; with and
     without WebAssembly."""
     checkpoint = checkpoints[name]
     exported.evaluate(LOAD, name)

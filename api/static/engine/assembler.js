@@ -2,7 +2,7 @@
 // Code is a list of bytes. The operations are written as expressions, named as in the specification
 // (https://webassembly.github.io/spec/core/binary).
 
-const TYPES = { i32: 0x7f, f32: 0x7d, v128: 0x7b };
+const TYPES = { i32: 0x7f, v128: 0x7b };
 const NO_RESULT = 0x40; // the type of a block
 const PAGE = 2 ** 16; // bytes of memory are counted in pages
 
@@ -16,9 +16,7 @@ export const set = (local, value) => [...value, 0x21, local];
 /** Repeats a block while a condition holds.
  * @type {(condition: Code, ...block: Code[]) => Code} */
 export const loopWhile = (condition, ...block) =>
-  [0x03, NO_RESULT, ...when(condition, ...block, [0x0c, 1]), 0x0b];
-/** @type {(condition: Code, ...block: Code[]) => Code} */
-export const when = (condition, ...block) => [...condition, 0x04, NO_RESULT, ...block.flat(), 0x0b];
+  [0x03, NO_RESULT, ...condition, 0x04, NO_RESULT, ...block.flat(), 0x0c, 1, 0x0b, 0x0b];
 
 /** Returns an operation on two values, by its code. */
 const binary = (...code) => (a, b) => [...a, ...b, ...code];
@@ -37,9 +35,7 @@ export const i32 = {
 };
 
 export const f32 = {
-  const: (value) => [0x43, ...new Uint8Array(Float32Array.of(value).buffer)],
   add: binary(0x92),
-  ne: binary(0x5c),
   load: unary(0x2a, ...place(2)),
   store: binary(0x38, ...place(2)),
 };
@@ -48,10 +44,8 @@ export const f32x4 = {
   zero: [0xfd, 0x0c, ...new Array(16).fill(0)],
   add: binary(0xfd, 0xe4, 0x01),
   mul: binary(0xfd, 0xe6, 0x01),
-  splat: unary(0xfd, 0x13),
   lane: (value, index) => [...value, 0xfd, 0x1f, index],
   load: unary(0xfd, 0x00, ...place(4)),
-  store: binary(0xfd, 0x0b, ...place(4)),
 };
 
 /**
