@@ -17,7 +17,7 @@ from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
 from calcgpt.inference.native.positions import not_covered
-from calcgpt.model.frequencies import spread_frequencies
+from datagen.coordinates import rotary_frequencies
 
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
@@ -39,7 +39,6 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "head_dim": config.head_dim,
         "gated": config.gated,
     }
-    frequencies = spread_frequencies(max(1, 3 * (config.head_dim // 2) // 8)).tolist()
     scores = checkpoint.metrics.get("test")
     return {
         "name": checkpoint.name,
@@ -51,7 +50,9 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "work_digits": checkpoint.recipe.work_digits,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
         "model": model,
-        "frequencies": frequencies if config.position == "coordinates" else [],
+        "frequencies": rotary_frequencies(config.head_dim).tolist()
+        if config.position == "coordinates"
+        else [],
     }
 
 

@@ -26,8 +26,7 @@ from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate, loss_sum, mean_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
-from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.training.compiled import compiled
+from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.distributed import (
     Interrupted,
     SingleProcess,

@@ -26,8 +26,16 @@ from calcgpt.inference.native.weights import (
     Reader,
     Tensors,
 )
-from calcgpt.model.frequencies import spread_frequencies
-from datagen.coordinates import COLUMN, KIND, NEXT_KIND, QUERY_COLUMN, QUERY_ROW, ROW, coordinates
+from datagen.coordinates import (
+    COLUMN,
+    KIND,
+    NEXT_KIND,
+    QUERY_COLUMN,
+    QUERY_ROW,
+    ROW,
+    coordinates,
+    rotary_frequencies,
+)
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -107,9 +115,8 @@ class Coordinates:
     def __init__(self, config: ModelConfig) -> None:
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
-        half = config.head_dim // 2
-        self._frequencies = spread_frequencies(max(1, 3 * half // 8))
-        self._n_still = half - 2 * len(self._frequencies)
+        self._frequencies = rotary_frequencies(config.head_dim)
+        self._n_still = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(
         self, tokens_BS: NDArray[np.int64], start: int

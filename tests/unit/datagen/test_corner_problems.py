@@ -21,8 +21,7 @@ from datagen.corner_problems import (
     corner,
     of_kind,
 )
-from datagen.decimals import problem_array
-from datagen.drawing import Integers, Sampler, Words, bit_generator
+from datagen.drawing import Integers, Sampler, Words, bit_generator, problem_array
 from datagen.edge_problems import KINDS as EDGE_KINDS
 from datagen.edge_problems import Unsigned
 
