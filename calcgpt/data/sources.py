@@ -1,17 +1,22 @@
-"""The data of a run: a folder of text, or problems that are drawn as they are needed."""
+"""The data of a run: a folder of text, a task of a user's own, or problems that are drawn as they
+are needed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches
+from calcgpt.data.batches import BATCHES, Batch, BatchSource, ProblemBatches, ProblemLines
 from calcgpt.data.fresh import FreshBatches
 from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
+from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import ConfigError
 from datagen.files import read_text
@@ -106,11 +111,75 @@ class FreshData:
         return [split_line(line) for line in lines]
 
 
-def training_data(recipe: Recipe, folder: Path | None) -> TrainingData:
-    """Returns the data in `folder`, or without one that of the recipe's [data] section. Raises
-    ConfigError if there is neither."""
-    if folder is not None:
-        return DataFolder.load(folder)
+class TaskData:
+    """A task of a user's own, with the seed of the training."""
+
+    def __init__(self, task: AnyTask, seed: int) -> None:
+        self.task, self.seed = task, seed
+        self.fingerprint, self.train_text = task.fingerprint, task.vocabulary
+
+    def batches(
+        self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+    ) -> BatchSource:
+        if isinstance(self.task, Task) and split == Split.TRAIN:
+            return DrawnBatches(self.task, tokenizer, config, block_size)
+        count = VALIDATION_POOL if isinstance(self.task, Task) else None
+        lines = self.task.lines(split, self.seed, count)
+        return ProblemBatches(_joined(lines), tokenizer, config, block_size)
+
+    def validation_problems(self, count: int) -> list[Line]:
+        return self.task.lines(Split.VAL, self.seed, count)
+
+
+class DrawnBatches(BatchSource):
+    """Lines that the function of a task draws for each step.
+
+    Raises DataError if one of the first lines does not fit in `block_size`. Longer ones that come
+    up later are left out.
+    """
+
+    def __init__(
+        self, task: Task, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        self.task, self.seed, self.tokenizer, self.longest = (
+            task,
+            config.seed,
+            tokenizer,
+            block_size + 1,
+        )
+        ProblemLines(_joined(task.first_lines), tokenizer, block_size)
+
+    def batch(self, step: int, size: int) -> Batch:
+        lines = self.task.training_lines(self.seed, step, size, self.longest)
+        return ProblemLines(_joined(lines), self.tokenizer).batch(np.arange(size))
+
+
+def _joined(lines: Sequence[Line]) -> str:
+    return "".join(f"{line.prompt}{line.completion}\n" for line in lines)
+
+
+def for_task(recipe: Recipe) -> Recipe:
+    """Returns a recipe as it trains on a task: with the characters of the task, a line at a time.
+
+    Raises ConfigError if its model reads positions off the notation of arithmetic.
+    """
+    position = recipe.model.position
+    if position == "coordinates" or position.startswith("coupled"):
+        raise ConfigError(
+            f"positions {position!r} are read off arithmetic: for a task, choose a recipe such as "
+            "'task' or --set model.position=rope"
+        )
+    train = recipe.train.model_copy(update={"batches": "problems"})
+    return recipe.model_copy(update={"tokenizer": "chars", "data": None, "train": train})
+
+
+def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData:
+    """Returns the data in a folder or of a task, or without one that of the recipe's [data]
+    section. Raises ConfigError if there is neither."""
+    if isinstance(source, AnyTask):
+        return TaskData(source, recipe.train.seed)
+    if source is not None:
+        return DataFolder.load(source)
     if recipe.data is None:
         raise ConfigError(
             "the recipe has no [data] section: --data names a folder to train on, "

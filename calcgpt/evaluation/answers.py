@@ -96,7 +96,7 @@ def _by_one_pass(
     if not rows:
         return
     text = "".join(f"{lines[row].prompt}{lines[row].completion}\n" for row in rows)
-    tokens = ProblemLines(text.encode("ascii"), tokenizer)
+    tokens = ProblemLines(text, tokenizer)
     device, limit = torch.device("cpu"), TOKENS_OF_ENGINE
     if isinstance(decoder, LanguageModel):
         device = next(decoder.parameters()).device
