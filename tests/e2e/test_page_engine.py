@@ -117,6 +117,10 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 8_000_000
     calculate(exported, "(12.5+3)*2", "scratchpad")
     answered(exported, "31")
+    imported = exported.locator("link[rel=modulepreload]").evaluate_all(
+        "all => all.map(e => e.href)"
+    )
+    assert len(imported) == len(set(imported)) > 20  # if one did not exist, it would be an error
     exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
     exported.context.set_offline(True)
     exported.reload()
