@@ -5,7 +5,7 @@ far. A quotient digit is right if it leaves less than the divisor, because later
 A work without an error always ends in the exact answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -86,7 +86,8 @@ def first_error(prompt: str, work: str) -> WrongCharacter | None:
     length = len(plan.slots) - plan.prompt_length - 1  # without `=`
     text = (prompt + work[:length]).encode("ascii", "replace")
     if error := _first_wrong(shape, text):
-        return error
+        # `text` has only ASCII.
+        return replace(error, actual=work[error.position : error.position + 1])
     if len(work) > length:
         return WrongCharacter(StepKind.LAYOUT, length, "", work[length])
     return None
