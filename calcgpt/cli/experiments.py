@@ -234,8 +234,7 @@ def coverage(
     $(0000000012+0000000003)=, and `right`, true or false.
     """
     from calcgpt.errors import ConfigError
-    from calcgpt.lab.coverage import measure
-    from calcgpt.lab.coverage_plots import draw_coverage
+    from calcgpt.lab.coverage import draw_coverage, measure
     from calcgpt.plots import check_matplotlib
     from calcgpt.recipe import load_recipe
     from datagen.files import write_json

@@ -28,9 +28,9 @@ import torch
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
-from calcgpt.inference.calculator import limits_of
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
+from calcgpt.inference.limits import limits_of
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
 from datagen.files import new_folder, sha256, write_bytes, write_json, write_text

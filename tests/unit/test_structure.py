@@ -30,7 +30,7 @@ FLOORS = [
     {"calcgpt.cli"},
     {"calcgpt.__main__"},
 ]
-LONGEST_CHAIN = 15
+LONGEST_CHAIN = 14
 WEB = ("fastapi", "starlette", "uvicorn", "httptools")
 
 

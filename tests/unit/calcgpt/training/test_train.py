@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data import fresh
+from calcgpt.data import sources
 from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.sources import DataFolder, training_data
 from calcgpt.data.task import Task
@@ -128,7 +128,7 @@ def test_resuming_gives_the_same_bits(data: Path, tmp_path: Path, overrides: tup
 def test_resuming_without_files_gives_the_same_bits(
     tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
+    monkeypatch.setattr(sources, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
     whole = run(None, tmp_path / "whole", *FRESH, *overrides)
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
