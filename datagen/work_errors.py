@@ -137,7 +137,7 @@ def _quotient_positions(shape: Shape) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Group:
+class SlotGroup:
     """m slots of one kind with equally many sources: one call of a rule writes them all."""
 
     kind: Kind
@@ -146,7 +146,7 @@ class _Group:
 
 
 @lru_cache(maxsize=1_000)
-def _groups(shape: Shape) -> list[_Group]:
+def slot_groups(shape: Shape) -> list[SlotGroup]:
     """Returns the slots of a work by kind, `=` included."""
     plan = layout(shape)
     members: dict[tuple[Kind, int], list[int]] = {}
@@ -154,7 +154,7 @@ def _groups(shape: Shape) -> list[_Group]:
         slot = plan.slots[position]
         members.setdefault((slot.kind, len(slot.sources)), []).append(position)
     return [
-        _Group(
+        SlotGroup(
             kind,
             np.array(positions, np.intp),
             np.array([plan.slots[p].sources for p in positions], np.intp).T,
@@ -171,7 +171,7 @@ def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
     expected = actual.copy()
     # No rule reads what comes after its slot, so that all can be applied at once. Behind the first
     # wrong character their results mean nothing.
-    for group in _groups(shape):
+    for group in slot_groups(shape):
         expected[group.positions] = RULES[group.kind](*actual[group.sources])
     for position in np.flatnonzero(expected[: len(plan.slots) - 1] != actual[:-2]).tolist():
         slot = plan.slots[position]
