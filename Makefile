@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 PORT ?= 8000
 WEB ?= web
 
-.PHONY: serve web test lint audit sbom lock soak mutants openapi constraints clean
+.PHONY: serve web test lint audit sbom lock soak fuzz mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -27,8 +27,14 @@ lint: .venv/dev.stamp
 # ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`. Before
 # that, 20,000 requests, valid and invalid, that the OpenAPI document describes.
 soak: .venv/dev.stamp
-	CONTRACT_EXAMPLES=3000 $(BIN)/pytest -q -rP --timeout 7200 tests/e2e/test_contract.py -k 1000
+	CONTRACT_EXAMPLES=3000 CONTRACT_REPORT=docs/results/contract.json \
+		$(BIN)/pytest -q --timeout 7200 tests/e2e/test_contract.py -k 1000
 	$(BIN)/python -m benchmarks.soak --json docs/results/soak.json $(SOAK)
+
+# Hostile input for everything that reads what people write: expressions, lines, worked steps,
+# checkpoints, recipes. `make fuzz FUZZ="expression --minutes 60"`. `make test` replays what it found.
+fuzz: .venv/fuzz.stamp
+	$(BIN)/python -m benchmarks.fuzz --json docs/results/fuzz.json $(FUZZ)
 
 # Known weaknesses of the versions of deploy/requirements.lock, by the Python Packaging Advisory Database.
 audit: .venv/audit.stamp
@@ -66,6 +72,10 @@ mutants: .venv/mutants.stamp
 
 .venv/audit.stamp: .venv/bin/python pyproject.toml
 	$(PIP) cyclonedx-bom==7.5.0 pip-audit==2.10.1 uv==0.13.9
+	touch $@
+
+.venv/fuzz.stamp: .venv/dev.stamp
+	$(PIP) --editable '.[dev,lab,fuzz]'
 	touch $@
 
 .venv/mutants.stamp: .venv/dev.stamp

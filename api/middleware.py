@@ -259,7 +259,11 @@ class HeadAsGet:
         await self._app(scope, receive, send_without_body)
 
 
-POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
+POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

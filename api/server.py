@@ -18,8 +18,7 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from api import health
-from api.app import create_app, prepare
+from api.app import create_app, prepare, serve_health
 from api.protocol import BoundedProtocol
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
@@ -64,7 +63,7 @@ def worker() -> FastAPI:
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
     app = create_app(settings, lambda: chain([first], models))
     if listener:
-        health.serve(app.state.service, listener)
+        serve_health(app.state.service, listener)
     return app
 
 
@@ -93,7 +92,7 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     app = create_app(settings, loader(settings), on_ready, on_failure)
     if settings.health_port is not None:
         health_listener = listen(settings.host, settings.health_port)
-        health.serve(app.state.service, health_listener)
+        serve_health(app.state.service, health_listener)
         log.info("health and metrics are on %s", url_of(health_listener))
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these

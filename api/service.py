@@ -21,11 +21,10 @@ from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint, resolve, shipped_checkpoints
 from calcgpt.errors import UserError
-from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.limits import AnyWidth, FixedWidth
-from calcgpt.inference.self_test import self_test
 from datagen.notation import MAX_WIDTH, WIDTH
 
 log = logging.getLogger(__name__)

@@ -32,10 +32,9 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.metrics import step_lines
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, operations
 from calcgpt.recipe import load_preset
-from calcgpt.training.compiled import compiled
 from calcgpt.training.speed import measured_rate, wait_for
 from datagen.files import write_text
 

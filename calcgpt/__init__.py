@@ -16,6 +16,7 @@ _MODULES = {
     "ModelConfig": "calcgpt.config",
     "Problem": "datagen.arithmetic",
     "Sampling": "calcgpt.inference.generate",
+    "Task": "calcgpt.data.task",
     "build_model": "calcgpt.model.gpt",
     "evaluate": "calcgpt.evaluation.evaluate",
     "generate": "datagen.distributions",

@@ -2,6 +2,7 @@ from calcgpt.checkpoint import Checkpoint as Checkpoint
 from calcgpt.checkpoint import load as load
 from calcgpt.config import ModelConfig as ModelConfig
 from calcgpt.data.problems import read_problems as read_problems
+from calcgpt.data.task import Task as Task
 from calcgpt.evaluation.evaluate import evaluate as evaluate
 from calcgpt.inference.calculator import Calculator as Calculator
 from calcgpt.inference.generate import Sampling as Sampling

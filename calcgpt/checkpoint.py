@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.metrics import OPERATIONS, Scores, read_scores
+from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from calcgpt.tables import markdown_table
@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need i
     from calcgpt.model.gpt import LanguageModel
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+WEIGHT_TYPE = "F32"  # as safetensors names it
 DOMAIN = "domain"  # the key of config.json
 METRICS, CARD = "metrics.json", "README.md"
 SPLITS = {
@@ -94,6 +95,7 @@ class Checkpoint:
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         tensors = load_tensors(folder, WEIGHTS, hashes)
+        _check_types(folder / WEIGHTS)
         is_finite = {name: bool(tensor.isfinite().all()) for name, tensor in tensors.items()}
         _check_finite(is_finite, folder / WEIGHTS)
         model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
@@ -133,6 +135,7 @@ class StoredCheckpoint:
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
         _check_hash(path, hashes)
+        _check_types(path)
         try:
             arrays = load_file(path)
         except (OSError, SafetensorError) as error:
@@ -234,8 +237,6 @@ def best(root: Path) -> Path:
             exact_match = -1.0  # saved on a signal, before any validation: ranked last
             if "validation" in metrics:
                 exact_match = float(metrics["validation"]["exact_match"])
-                if not 0.0 <= exact_match <= 1.0:
-                    raise ValueError(f"exact match is {exact_match}")
             loss = float(metrics.get("val_loss", math.inf))
             if math.isnan(loss):
                 raise ValueError("validation loss is not a number")
@@ -243,7 +244,10 @@ def best(root: Path) -> Path:
             n_digits = int(domain.get("digits", 0))
             rank = (-exact_match, -n_digits, int(metrics["parameters"]), loss)
             ranked.append((rank, config.parent))
-        except (CheckpointError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (
+            *(CheckpointError, AttributeError, KeyError),
+            *(OverflowError, TypeError, ValueError),
+        ) as error:
             log.warning("skipped %s: %s", config.parent, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
@@ -369,8 +373,25 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
 
 
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
+    path = folder / METRICS
     # Checkpoints of earlier versions have no hash of it.
-    return read_json(folder / METRICS, CheckpointError, hashes.get(METRICS))
+    content = read_json(path, CheckpointError, hashes.get(METRICS))
+    try:
+        build(StoredMetrics, content, str(path))
+    except ConfigError as error:
+        raise CheckpointError(str(error)) from None
+    return content
+
+
+def _check_types(path: Path) -> None:
+    try:
+        with safe_open(path, "np") as file:
+            types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+    for name, kind in types.items():
+        if kind != WEIGHT_TYPE:
+            raise CheckpointError(f"{path}: tensor {name!r} has type {kind}, not {WEIGHT_TYPE}")
 
 
 def _check_finite(is_finite: dict[str, bool], path: Path) -> None:

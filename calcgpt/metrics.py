@@ -49,6 +49,17 @@ class Scores(Accuracy):
     by_operation: dict[Operation, Accuracy]
 
 
+class StoredMetrics(PartialModel):
+    """The parts of a checkpoint's `metrics.json` that are read as numbers. All may be missing."""
+
+    parameters: Count | None = None
+    step: Count | None = None
+    validation: Scores | None = None
+    test: Scores | None = None
+    test_sampled: Scores | None = None
+    also: dict[str, Scores] = {}
+
+
 class Bin(PartialModel):
     """One bin of a reliability diagram; see `calcgpt.evaluation.calibration.reliability`."""
 

@@ -23,6 +23,7 @@ from calcgpt.errors import ConfigError, UserError, did_you_mean
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
+MAX_BYTES = 2**20  # of a file
 S = TypeVar("S", bound=BaseModel)
 
 
@@ -86,7 +87,8 @@ def _read_recipe(name: str) -> dict[str, Any]:
     base_table = read_toml(str(base), RECIPES, "recipe")
     if "extends" in base_table:
         raise ConfigError(
-            f"recipe {name} extends {base!r}, which itself extends a recipe: only one level works"
+            f"recipe {_shown(name)} extends {base!r}, which itself extends a recipe: "
+            "only one level works"
         )
     return _merged(base_table, table)
 
@@ -106,20 +108,33 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
     names = names_in(folder)
     if name in names:
         text = (folder / f"{name}.toml").read_text("utf-8")
-    elif name.endswith(".toml"):
-        try:
-            text = Path(name).read_text("utf-8")
-        except OSError as error:
-            raise ConfigError(f"cannot read {kind} {name}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{kind} {name} is not UTF-8 text") from None
+    elif name.endswith(".toml") and "\0" not in name:
+        text = _read_text(name, kind)
     else:
         hint = did_you_mean(name, names)
         raise ConfigError(f"unknown {kind} {name!r}; valid names: {', '.join(names)}{hint}")
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{kind} {name} is not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{kind} {_shown(name)} is not valid TOML: {error}") from None
+
+
+def _read_text(name: str, kind: str) -> str:
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ConfigError(f"{kind} {_shown(name)} has more than {MAX_BYTES:,} bytes")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {kind} {_shown(name)}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{kind} {_shown(name)} is not UTF-8 text") from None
+
+
+def _shown(path: str) -> str:
+    """Returns a path in one line."""
+    return " ".join(path.splitlines())
 
 
 def _apply_override(table: dict[str, Any], override: str) -> None:
@@ -142,7 +157,7 @@ def _parse_value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
+    except (ValueError, RecursionError, KeyError):  # it may be longer than a number can be
         return text
 
 

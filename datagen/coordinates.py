@@ -2,7 +2,8 @@
 
 A character has six numbers: its kind and that of the next character, its row and column, and the
 row and column of what the next character is computed from (`datagen.layout`). All follow from the
-text so far: the layout from the question, the layout of the answer from the result row.
+text so far: the layout from the question, the layout of the answer from the result row. A model
+may rotate queries and keys by them, as RoPE does by positions.
 """
 
 from functools import lru_cache
@@ -83,3 +84,25 @@ def _of_question(line: bytes) -> Coordinates:
         else:
             result[position, [KIND, COLUMN]] = kind, LOWEST + index
     return result
+
+
+def rotary_frequencies(head_dim: int) -> NDArray[np.float32]:
+    """Returns the frequencies by which an attention head rotates queries and keys along each axis,
+    row and column. Three quarters of the channels are rotated, half of them by each axis."""
+    return spread_frequencies(max(1, 3 * (head_dim // 2) // 8))
+
+
+@lru_cache
+def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> NDArray[np.float32]:
+    """Returns n frequencies, (n,), by which positions up to `reach` apart are told apart.
+
+    They are the best of `n_draw` random ones: the largest mean of cos(frequency * distance) over
+    all distances is least. Powers of one base, as in RoPE, repeat at some distances.
+    """
+    words = np.random.Philox(1).random_raw(n_draw * n) >> 11
+    draws = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
+    largest = np.full(n_draw, -1.0)
+    for distance in range(1, reach + 1):
+        np.maximum(largest, np.cos(distance * draws).mean(axis=1), out=largest)
+    frequencies: NDArray[np.float32] = draws[largest.argmin()].astype(np.float32)
+    return frequencies

@@ -14,8 +14,19 @@ import numpy as np
 
 from datagen import edge_problems
 from datagen.arithmetic import ADD, DIV, MAX_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
-from datagen.decimals import Decimals, Drawn, common_places, either_side, problem_array, select
-from datagen.drawing import Flags, Integers, Sampler, Words, mixture
+from datagen.drawing import (
+    Decimals,
+    Drawn,
+    Flags,
+    Integers,
+    Sampler,
+    Words,
+    common_places,
+    either_side,
+    mixture,
+    problem_array,
+    select,
+)
 
 LONGEST = 12  # digits of an operand
 KIND_WORDS = 4 + edge_problems.KIND_WORDS  # for signs, places and points, and a kind

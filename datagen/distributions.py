@@ -23,8 +23,17 @@ from numpy.random import BitGenerator
 
 from datagen import corner_problems, edge_problems, everyday_problems, hard_problems
 from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
-from datagen.decimals import Decimals, any_places, problem_array
-from datagen.drawing import Flags, Integers, Sampler, Words, bit_generator, mixture
+from datagen.drawing import (
+    Decimals,
+    Flags,
+    Integers,
+    Sampler,
+    Words,
+    any_places,
+    bit_generator,
+    mixture,
+    problem_array,
+)
 from datagen.errors import DataError
 
 BLOG_WORDS = 3

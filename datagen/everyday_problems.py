@@ -11,15 +11,18 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
-from datagen.decimals import (
+from datagen.drawing import (
     Decimals,
     Drawn,
+    Integers,
+    Sampler,
+    Words,
     common_places,
     either_side,
+    mixture,
     problem_array,
     select,
 )
-from datagen.drawing import Integers, Sampler, Words, mixture
 
 KIND_WORDS = 10  # what the kind that needs most words needs
 WORDS = 1 + KIND_WORDS  # one selects the kind

@@ -113,11 +113,15 @@ def locked(
         lock.release()
 
 
-def read_text(path: Path) -> str:
-    """Returns the text of a file, line endings as they are. Raises DataError if the file is empty
-    or cannot be read."""
+def read_text(path: Path, most: int | None = None) -> str:
+    """Returns the text of a file, line endings as they are. Raises DataError if the file is empty,
+    has more than `most` bytes, or cannot be read."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        with path.open("rb") as file:
+            content = file.read(-1 if most is None else most + 1)
+        if most is not None and len(content) > most:
+            raise DataError(f"{path} has more than {most:,} bytes")
+        text = content.decode("utf-8")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

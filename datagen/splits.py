@@ -5,6 +5,7 @@ that ask the same, such as `3 + 5` and `5 + 3`, or `5 / 2` and `5.0 / 2`, have t
 """
 
 import enum
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +100,16 @@ def next_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def split_of(problem: Problem) -> Split:
     """Returns the split of a problem."""
-    bits = problem_hash(problem) >> _SHARE_SHIFT
+    return _split_of_hash(problem_hash(problem))
+
+
+def split_of_text(question: str) -> Split:
+    """Returns the split of a question that is no arithmetic problem, by a hash of its text."""
+    return _split_of_hash(int.from_bytes(blake2b(question.encode(), digest_size=8).digest()))
+
+
+def _split_of_hash(value: int) -> Split:
+    bits = value >> _SHARE_SHIFT
     return next(split for split, share in _SHARES.items() if bits in share)
 
 

@@ -58,7 +58,7 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
     is not a prompt.
     """
     works, indices = _works(prompts)
-    lengths = np.array([work.length for work in works], np.int64)
+    lengths = np.array([len(work.plan.slots) for work in works], np.int64)
     # Lines of one shape stand together, and beside those of shapes that are as long.
     order = np.lexsort((indices, lengths[indices]))
     lines = [b""] * len(prompts)
@@ -78,19 +78,15 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """The slots of a layout's work, in arrays (k,). `sources` are those of all, one after another;
-    `ordinals` count the quotient digits up to a slot. The result's digits are at `result`."""
+    """A layout, and the slots of its work in arrays (k,). `sources` are those of all, one after
+    another; `ordinals` count the quotient digits up to a slot."""
 
-    length: int  # of the line, without the answer
-    prompt_length: int
+    plan: Layout
     positions: Ints
     kinds: Ints
     counts: Ints  # of sources
     sources: Ints
     ordinals: Ints
-    result: list[int]
-    result_places: int
-    sign: int
 
 
 def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
@@ -126,16 +122,12 @@ def _work(shape: Shape) -> _Work:
     slots = plan.slots[plan.prompt_length :]
     kinds = np.array([slot.kind for slot in slots], np.int64)
     return _Work(
-        length=len(plan.slots),
-        prompt_length=plan.prompt_length,
+        plan=plan,
         positions=np.arange(plan.prompt_length, len(plan.slots)),
         kinds=kinds,
         counts=np.array([len(slot.sources) for slot in slots], np.int64),
         sources=np.array(list(chain.from_iterable(slot.sources for slot in slots)), np.int64),
         ordinals=np.cumsum(kinds == Kind.QUOTIENT_DIGIT) - 1,
-        result=plan.result,
-        result_places=plan.result_places,
-        sign=plan.sign,
     )
 
 
@@ -159,16 +151,15 @@ def _complete(
     choices: NDArray[np.uint64] | None,
 ) -> list[bytes]:
     """Returns the lines of some prompts; see `render`. `counts`, (S,), are those of a shape."""
-    width = max(work.length for work in works)
-    lengths = np.repeat([work.length for work in works], counts)
-    text = np.zeros((width + 1, len(prompts)), np.uint8)
-    longest = max(work.prompt_length for work in works)
+    lengths = np.array([len(work.plan.slots) for work in works])
+    text = np.zeros((lengths.max() + 1, len(prompts)), np.uint8)
+    longest = max(work.plan.prompt_length for work in works)
     padded = b"".join([prompt.ljust(longest, b"\0") for prompt in prompts])
     text[:longest] = np.frombuffer(padded, np.uint8).reshape(-1, longest).T
     _write_works(text, works, counts, choices)
     answers = _answers(text, works, counts)
     characters = np.concatenate((text.T, answers), axis=1)  # (n, any number), 0 between the two
-    ends = (lengths + np.count_nonzero(answers, axis=1)).cumsum().tolist()
+    ends = (lengths.repeat(counts) + np.count_nonzero(answers, axis=1)).cumsum().tolist()
     flat = characters[characters != 0].tobytes()
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -233,23 +224,23 @@ def _answers(text: Characters, works: Sequence[_Work], counts: Ints) -> Characte
     """Returns the answer fields that works stand for, with the closing `$`, in a matrix (n, any
     number), in which 0 means that nothing is written."""
     index_of_lines = np.repeat(np.arange(len(works)), counts)  # (n,)
-    depth = max(max(work.result_places + 1, len(work.result)) for work in works)
+    depth = max(max(work.plan.result_places + 1, len(work.plan.result)) for work in works)
     answers = np.zeros((text.shape[1], depth + WIDTH + 3), np.uint8)  # with point, minus and `$`
     nan = np.frombuffer("nan".ljust(WIDTH, "0").encode() + b"$", np.uint8)
     answers[:, : len(nan)] = nan
     by_places: dict[int, list[int]] = {}
     for index, work in enumerate(works):
-        if work.sign != NOWHERE:
-            by_places.setdefault(work.result_places, []).append(index)
+        if work.plan.sign != NOWHERE:
+            by_places.setdefault(work.plan.result_places, []).append(index)
     for places, indices in by_places.items():
-        results = [works[index].result for index in indices]
+        results = [works[index].plan.result for index in indices]
         count = max(places + 1, *map(len, results))
         digits_at = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
         chosen = np.isin(index_of_lines, indices)
         sizes, lines = counts[indices], np.flatnonzero(chosen)
         read = text[digits_at.repeat(sizes, axis=0), lines[:, None]]
         digits = np.where(read == 0, ord("0"), read).astype(np.uint8)
-        signs = text[np.repeat([works[index].sign for index in indices], sizes), lines]
+        signs = text[np.repeat([works[index].plan.sign for index in indices], sizes), lines]
         fields = _answer_fields(digits, signs, places)
         answers[lines] = 0
         answers[lines, : fields.shape[1]] = fields

@@ -5,7 +5,7 @@ far. A quotient digit is right if it leaves less than the divisor, because later
 A work without an error always ends in the exact answer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -85,7 +85,8 @@ def first_error(prompt: str, work: str) -> WrongCharacter | None:
     length = len(plan.slots) - plan.prompt_length - 1  # without `=`
     text = (prompt + work[:length]).encode("ascii", "replace")
     if error := _first_wrong(shape, text):
-        return error
+        # `text` has only ASCII.
+        return replace(error, actual=work[error.position : error.position + 1])
     if len(work) > length:
         return WrongCharacter(StepKind.LAYOUT, length, "", work[length])
     return None
@@ -135,7 +136,7 @@ def _quotient_positions(shape: Shape) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Group:
+class SlotGroup:
     """m slots of one kind with equally many sources: one call of a rule writes them all."""
 
     kind: Kind
@@ -144,7 +145,7 @@ class _Group:
 
 
 @lru_cache(maxsize=1_000)
-def _groups(shape: Shape) -> list[_Group]:
+def slot_groups(shape: Shape) -> list[SlotGroup]:
     """Returns the slots of a work by kind, `=` included."""
     plan = layout(shape)
     members: dict[tuple[Kind, int], list[int]] = {}
@@ -152,7 +153,7 @@ def _groups(shape: Shape) -> list[_Group]:
         slot = plan.slots[position]
         members.setdefault((slot.kind, len(slot.sources)), []).append(position)
     return [
-        _Group(
+        SlotGroup(
             kind,
             np.array(positions, np.intp),
             np.array([plan.slots[p].sources for p in positions], np.intp).T,
@@ -169,7 +170,7 @@ def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
     expected = actual.copy()
     # No rule reads what comes after its slot, so that all can be applied at once. Behind the first
     # wrong character their results mean nothing.
-    for group in _groups(shape):
+    for group in slot_groups(shape):
         expected[group.positions] = RULES[group.kind](*actual[group.sources])
     for position in np.flatnonzero(expected[: len(plan.slots) - 1] != actual[:-2]).tolist():
         slot = plan.slots[position]

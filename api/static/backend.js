@@ -5,6 +5,8 @@ import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
 
+const FIRST_ANSWER = 2_000; // milliseconds, in which the page fetches nothing for later
+
 /** @typedef {{service: boolean, models: Record<string, any>[]}} Host models: only without a service */
 
 /** @type {Promise<Host> | undefined} */
@@ -29,7 +31,9 @@ const engine = new Engine(async (model) => {
 /** Prepares the page for a host without a service: it will work without a connection. */
 export async function prepare() {
   if ((await theHost()).service) return;
+  engine.start();
   for (const shown of document.querySelectorAll(".of-service")) shown.hidden = true;
+  await new Promise((resolve) => setTimeout(resolve, FIRST_ANSWER));
   await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
 }
 

@@ -1,7 +1,8 @@
 // Shows events at a speed that people can follow.
 
 const SLOW = 14; // characters a second
-const CATCH_UP = 24; // a frame shows this fraction of the waiting events: about a second in all
+const CATCH_UP = 12; // a frame shows this fraction of the waiting events: less than a second in all
+const FRAMES = 60; // a second; where there are fewer, each shows more
 
 export class Playback {
   #waiting = [];
@@ -53,9 +54,8 @@ export class Playback {
 
   #next(now) {
     const elapsed = Math.max(0, Math.min(0.1, (now - this.#last) / 1000));
-    this.#due += this.#isSlow()
-      ? elapsed * SLOW
-      : Math.max(1, (this.#waiting.length / CATCH_UP) * elapsed * 60);
+    const aFrame = Math.max(1, this.#waiting.length / CATCH_UP);
+    this.#due += elapsed * (this.#isSlow() ? SLOW : aFrame * FRAMES);
     while (this.#waiting.length && (this.#waiting[0].name !== "token" || this.#due >= 1)) {
       const event = this.#waiting.shift();
       if (event.name === "token") this.#due -= 1;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,16 +17,24 @@ from calcgpt.cli.options import (
     json_option,
     named_paths,
     quiet_option,
+    task_option,
 )
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
+    from calcgpt.evaluation.evaluate import Evaluation
 
 
 @click.command(name="eval")
 @click.argument("checkpoint")
-@click.option("--data", required=True, type=PATH, help="A file of problems, or of plain text.")
+@click.option("--data", type=PATH, help="A file of problems, or of plain text.")
+@task_option
+@click.option(
+    "--split",
+    type=click.Choice(["train", "val", "test", "all"]),
+    help="With --task: which questions; those of val and test were held out.  [default: test]",
+)
 @click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
 @click.option(
     "--temperature",
@@ -75,7 +83,9 @@ if TYPE_CHECKING:
 @quiet_option
 def evaluate(
     checkpoint: str,
-    data: Path,
+    data: Path | None,
+    task: str | None,
+    split: str | None,
     limit: int | None,
     temperature: float,
     seed: int,
@@ -89,7 +99,7 @@ def evaluate(
     device: str,
     quiet: bool,
 ) -> None:
-    """Score CHECKPOINT on a file of problems: character accuracy and exact match.
+    """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
 
     A model of plain text is scored on a text: loss, perplexity and bits per character.
 
@@ -97,6 +107,7 @@ def evaluate(
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
     from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.data.task import load_task
     from calcgpt.evaluation import report
     from calcgpt.evaluation.evaluate import checker_of, predicts_text
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
@@ -106,9 +117,14 @@ def evaluate(
     from calcgpt.training.train import pick_device
     from datagen.files import write_json, write_text
 
+    if (data is None) == (task is None):
+        raise click.UsageError("give either --data or --task")
+    if (workers or shards or scored) if task else split:
+        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
+    own = load_task(task) if task else None
     folder, chosen = resolve(checkpoint), pick_device(device)
     loaded = Checkpoint.load(folder, chosen)
-    if predicts_text(loaded):
+    if data and predicts_text(loaded):
         if limit or temperature or workers or shards or scored or errors:
             raise UserError(f"{loaded.name} predicts text: of the options, --json is for it")
         _evaluate_text(loaded, data, json_file, quiet)
@@ -128,22 +144,35 @@ def evaluate(
     if workers or shards:
         scoring = Scoring(folder, str(chosen), engine, plain, threads=workers and 1)
         evaluate_lines = partial(evaluate_in_shards, scoring, workers=workers, folder=shards)
-    record, evaluation = report.evaluation_record(
-        loaded, data, sampling, limit, not quiet, evaluate_lines
-    )
+    if own:
+        source = f"{task}, {split or 'test'}"
+        scoring_of = partial(report.task_record, loaded, own, split or "test")
+        if loaded.metrics.get("data_sha256") != own.fingerprint:
+            click.echo(f"{loaded.name} was trained on other data than {task}", err=True)
+    else:
+        assert data
+        source = str(data)
+        scoring_of = partial(report.evaluation_record, loaded, data)
+    record, evaluation = scoring_of(sampling, limit, not quiet, evaluate_lines)
     if scored:
         write_text(scored, as_lines(scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
-    click.echo(f"{loaded.name} on {data}: {how} decoding")
+    click.echo(f"{loaded.name} on {source}: {how} decoding")
+    _print_scores(record, evaluation)
+    if errors:
+        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
+
+
+def _print_scores(record: dict[str, Any], evaluation: Evaluation) -> None:
+    from calcgpt.evaluation import report
+
     click.echo(report.score_table(evaluation.scores))
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
     if "first_faults" in record:
         click.echo(report.first_error_table(record))
-    if errors:
-        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
 
 
 def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:

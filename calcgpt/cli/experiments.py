@@ -234,8 +234,7 @@ def coverage(
     $(0000000012+0000000003)=, and `right`, true or false.
     """
     from calcgpt.errors import ConfigError
-    from calcgpt.lab.coverage import measure
-    from calcgpt.lab.coverage_plots import draw_coverage
+    from calcgpt.lab.coverage import draw_coverage, measure
     from calcgpt.plots import check_matplotlib
     from calcgpt.recipe import load_recipe
     from datagen.files import write_json
@@ -257,4 +256,86 @@ def coverage(
         click.echo(str(file))
 
 
-COMMANDS = [ablate, compare, coverage, sweep]
+@click.command()
+@click.argument("checkpoint")
+@click.option(
+    "--contexts",
+    default=3,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="In so many places a case must be right.",
+)
+@click.option(
+    "--n",
+    "most",
+    default=100_000,
+    show_default=True,
+    type=click.IntRange(1, 10**8),
+    help="Draw at most so many problems; those with wanted cases are read.",
+)
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
+@click.option("--engine", default="auto", show_default=True, help="What reads: see `eval`.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    help="Processes, with one thread each.  [default: this one]",
+)
+@click.option("--out", type=PATH, help="Draw heat maps in this folder.")
+@json_option("Write the numbers, and what is wrong, to this file.")
+@quiet_option
+def certify(
+    checkpoint: str,
+    contexts: int,
+    most: int,
+    seed: int,
+    engine: str,
+    workers: int | None,
+    out: Path | None,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Test the rules of CHECKPOINT's worked steps in all their cases.
+
+    A rule writes one character from a few earlier ones, such as a digit of a product from two
+    digits, a carry and the digit above. A case is certified if the model's most probable character
+    is right wherever it was tried, in --contexts places or more. Until a place, the work is right.
+    Quotient digits have too many cases: those that occur are tried.
+    """
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.lab.certify import certify as run
+    from calcgpt.lab.certify import check_certifiable, choose_lines
+    from calcgpt.lab.certify_plots import draw_certificate
+    from calcgpt.plots import check_matplotlib
+    from datagen.files import write_json
+    from datagen.progress import progress_bar
+
+    if out:
+        check_matplotlib()
+    folder = resolve(checkpoint)
+    loaded = Checkpoint.load(folder)
+    check_certifiable(loaded)
+    longest = loaded.recipe.model.block_size + 1
+    with progress_bar(most, not quiet, desc="drawing", unit="problem", leave=False) as bar:
+        lines, drawn = choose_lines(contexts, most, longest, seed, bar.update)
+    with progress_bar(len(lines), not quiet, desc="reading", unit="problem", leave=False) as bar:
+        certificate = run(
+            loaded,
+            folder,
+            lines,
+            drawn=drawn,
+            seed=seed,
+            contexts=contexts,
+            engine=engine,
+            workers=workers,
+            progress=bar.update,
+        )
+    files = draw_certificate(out, certificate) if out else []
+    if json_file:
+        write_json(json_file, certificate.record())
+        files.append(json_file)
+    click.echo(certificate.table())
+    for file in files:
+        click.echo(str(file))
+
+
+COMMANDS = [ablate, certify, compare, coverage, sweep]

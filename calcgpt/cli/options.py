@@ -76,6 +76,11 @@ device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
 )
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
+task_option = click.option(
+    "--task",
+    metavar="FILE",
+    help="A task of your own: a text file of question=answer lines, or FILE.py:NAME, which is run.",
+)
 data_option = click.option(
     "--data",
     type=PATH,

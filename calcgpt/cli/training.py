@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calcgpt.cli.options import PATH, SEED, data_option, device_option, quiet_option, set_option
+from calcgpt.cli.options import (
+    PATH,
+    SEED,
+    data_option,
+    device_option,
+    quiet_option,
+    set_option,
+    task_option,
+)
 
 if TYPE_CHECKING:
     from calcgpt.training.trackers import TrackerFactory
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--recipe", required=True, help="A name (see `calcgpt recipes`) or a TOML file.")
 @data_option
+@task_option
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")
 @set_option("Override a field of the recipe: model.n_layer=4.")
 @click.option("--seed", type=SEED, help="Seed of every random draw, the same as train.seed.")
@@ -52,6 +61,7 @@ if TYPE_CHECKING:
 def train(
     recipe: str,
     data: Path | None,
+    task: str | None,
     out: Path,
     overrides: tuple[str, ...],
     seed: int | None,
@@ -72,10 +82,13 @@ def train(
     """
     import torch
 
+    from calcgpt.data.task import load_task
     from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
     from calcgpt.training.distributed import Interrupted, launched_rank
 
+    if task and (data or engine == "ray"):
+        raise click.UsageError("--task is for --engine torch, and stands instead of --data")
     main = launched_rank() == 0
     if threads:
         torch.set_num_threads(threads)
@@ -91,7 +104,7 @@ def train(
             "trackers": _trackers(wandb_project) if main else [],
         }
         run = _trainer(engine, num_workers, ray_address, threads)
-        last = run(loaded, data, out, **options)
+        last = run(loaded, load_task(task) if task else data, out, **options)
     except Interrupted as stop:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it when another process ends
         if main:

@@ -102,7 +102,10 @@ class ProblemLines:
         self.equals = positions[np.searchsorted(positions, self.starts)] - self.starts
         n = self.lengths.max()
         if block_size is not None and n - 1 > block_size:  # the last character is a target only
-            raise DataError(f"a problem of {n} characters does not fit in {block_size} tokens")
+            raise DataError(
+                f"a problem of {n} characters does not fit in {block_size} tokens: "
+                f"model.block_size must be at least {n - 1}"
+            )
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -40,12 +40,21 @@ class Line:
 
     prompt: str  # up to and including the first `=`
     completion: str  # the rest: work, if there is any, and answer
-    operation: str
+    operation: str  # empty in a task of a user's own
+
+    @property
+    def text(self) -> str:
+        """The line without its closing `$`."""
+        return f"{self.prompt}{self.completion[:-1]}"
 
     @property
     def field(self) -> str:
         """The true answer field: what follows the last `=`, with the closing `$`."""
         return self.completion.rpartition("=")[2]
+
+    def accepts(self, answer: str) -> bool:
+        """Whether an answer field, with its `$`, is right."""
+        return answer == self.field
 
 
 def split_line(text: str) -> Line:
@@ -133,7 +142,7 @@ class FreshProblems:
 
     def held_out(self, count: int) -> ProblemArray:
         """Returns the first `count` validation problems, all different, or all of a distribution
-        that has fewer. Raises DataError if it has none."""
+        that has fewer. Operations of weight 0 are left out. Raises DataError if it has none."""
         draw = distribution(self.validation)
         stream = list(Split).index(Split.VAL)
         seen: set[int] = set()  # hashes
@@ -143,7 +152,8 @@ class FreshProblems:
             for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
                 hashes = problem_hashes(problems).tolist()
                 rows = []
-                for row in np.flatnonzero(self._usable(problems, Split.VAL)).tolist():
+                usable = self._usable(problems, Split.VAL) & (self._operations[problems.op] > 0)
+                for row in np.flatnonzero(usable).tolist():
                     if hashes[row] not in seen and len(seen) < count:
                         seen.add(hashes[row])
                         rows.append(row)

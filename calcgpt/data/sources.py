@@ -1,23 +1,42 @@
-"""The data of a run: a folder of text, or problems that are drawn as they are needed."""
+"""The data of a run: a folder of text, a task of a user's own, or problems that are drawn as they
+are needed.
+
+Fresh problems are drawn in blocks, each of which serves some hundred steps. To write a block out
+takes from 50 ms to half a minute, by its format. So it is made in chunks, and once that has cost as
+much as it takes to start a process, worker processes make the next chunks during training
+(`calcgpt.data.workers`). If several processes train together, they take turns at the chunks. The
+batches are the same, whoever makes them.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.data.batches import BATCHES, BatchSource, ProblemBatches
-from calcgpt.data.fresh import FreshBatches
+from calcgpt.data.batches import BATCHES, Batch, BatchSource, ProblemBatches, ProblemLines, Team
 from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
+from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
+from calcgpt.data.workers import Chunk, Workers, make
 from calcgpt.errors import ConfigError
 from datagen.files import read_text
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 
+BLOCK = 16_384  # problems, about: some hundred batches
+CHUNK = 512  # problems that are written at a time: at most about a second of work
+PROBE = 1_024  # problems that are drawn and checked before a run begins
+START = 1.0  # seconds that a worker takes to start, about
 VALIDATION_POOL = 2_000  # fresh problems of which the validation loss is the mean
 
 
@@ -106,14 +125,183 @@ class FreshData:
         return [split_line(line) for line in lines]
 
 
-def training_data(recipe: Recipe, folder: Path | None) -> TrainingData:
-    """Returns the data in `folder`, or without one that of the recipe's [data] section. Raises
-    ConfigError if there is neither."""
-    if folder is not None:
-        return DataFolder.load(folder)
+class TaskData:
+    """A task of a user's own, with the seed of the training."""
+
+    def __init__(self, task: AnyTask, seed: int) -> None:
+        self.task, self.seed = task, seed
+        self.fingerprint, self.train_text = task.fingerprint, task.vocabulary
+
+    def batches(
+        self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+    ) -> BatchSource:
+        if isinstance(self.task, Task) and split == Split.TRAIN:
+            return DrawnBatches(self.task, tokenizer, config, block_size)
+        count = VALIDATION_POOL if isinstance(self.task, Task) else None
+        lines = self.task.lines(split, self.seed, count)
+        return ProblemBatches(_joined(lines), tokenizer, config, block_size)
+
+    def validation_problems(self, count: int) -> list[Line]:
+        return self.task.lines(Split.VAL, self.seed, count)
+
+
+class DrawnBatches(BatchSource):
+    """Lines that the function of a task draws for each step.
+
+    Raises DataError if one of the first lines does not fit in `block_size`. Longer ones that come
+    up later are left out.
+    """
+
+    def __init__(
+        self, task: Task, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+    ) -> None:
+        self.task, self.seed, self.tokenizer, self.longest = (
+            task,
+            config.seed,
+            tokenizer,
+            block_size + 1,
+        )
+        ProblemLines(_joined(task.first_lines), tokenizer, block_size)
+
+    def batch(self, step: int, size: int) -> Batch:
+        lines = self.task.training_lines(self.seed, step, size, self.longest)
+        return ProblemLines(_joined(lines), self.tokenizer).batch(np.arange(size))
+
+
+def _joined(lines: Sequence[Line]) -> str:
+    return "".join(f"{line.prompt}{line.completion}\n" for line in lines)
+
+
+def for_task(recipe: Recipe) -> Recipe:
+    """Returns a recipe as it trains on a task: with the characters of the task, a line at a time.
+
+    Raises ConfigError if its model reads positions off the notation of arithmetic.
+    """
+    position = recipe.model.position
+    if position == "coordinates" or position.startswith("coupled"):
+        raise ConfigError(
+            f"positions {position!r} are read off arithmetic: for a task, choose a recipe such as "
+            "'task' or --set model.position=rope"
+        )
+    train = recipe.train.model_copy(update={"batches": "problems"})
+    return recipe.model_copy(update={"tokenizer": "chars", "data": None, "train": train})
+
+
+def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData:
+    """Returns the data in a folder or of a task, or without one that of the recipe's [data]
+    section. Raises ConfigError if there is neither."""
+    if isinstance(source, AnyTask):
+        return TaskData(source, recipe.train.seed)
+    if source is not None:
+        return DataFolder.load(source)
     if recipe.data is None:
         raise ConfigError(
             "the recipe has no [data] section: --data names a folder to train on, "
             "such as data/blog after `calcgpt datagen data/blog`"
         )
     return FreshData(recipe.data, recipe.train.seed)
+
+
+class _Block(NamedTuple):
+    """Number and size of a block."""
+
+    number: int
+    size: int
+
+
+class FreshBatches(BatchSource):
+    """Fresh problems, one a row. Steps share a block of them.
+
+    Raises DataError if one of the first `probe` problems does not fit in `block_size`. Longer
+    problems that come up later are left out: they do not end the run.
+    """
+
+    def __init__(
+        self, problems: FreshProblems, tokenizer: Tokenizer, block_size: int, probe: int = PROBE
+    ) -> None:
+        self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
+        ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
+        self._block: _Block | None = None  # the one in memory, as far as it was needed
+        self._source: _Ahead | None = None
+
+    def batch(self, step: int, size: int) -> Batch:
+        n_steps = max(1, BLOCK // size)  # steps that share a block
+        block = _Block(step // n_steps, n_steps * size)
+        if block != self._block:
+            self._lines = self._lines_of(block, 0)
+            self._block, self._n_chunk = block, 1
+        first = step % n_steps * size
+        while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunks(block):
+            self._lines.extend(self._lines_of(block, self._n_chunk))
+            self._n_chunk += 1
+        if rows.size < first + size:  # the first ones replace those that do not fit
+            rows = np.resize(rows, block.size)
+        return self._lines.batch(rows[first : first + size])
+
+    @contextmanager
+    def ahead(self, steps: int, size: int, n_worker: int, team: Team) -> Iterator[None]:
+        n_steps = max(1, BLOCK // size)
+        stop = -(-steps // n_steps) * n_chunks(_Block(0, n_steps * size))
+        with _Ahead(self.problems, n_worker, team, stop) as self._source:
+            try:
+                yield
+            finally:
+                self._source = None
+
+    def _fitting(self) -> NDArray[np.intp]:
+        """Returns the lines in memory that fit in the context, (n,)."""
+        return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
+
+    def _lines_of(self, block: _Block, number: int) -> ProblemLines:
+        """Returns the lines of a chunk."""
+        if self._source is None:
+            text = make(self.problems, chunk_of(block, number))
+        else:
+            text = self._source.text(block, number)
+        return ProblemLines(text, self.tokenizer)
+
+
+def n_chunks(block: _Block) -> int:
+    """Returns the number of chunks of a block."""
+    return -(-block.size // CHUNK)
+
+
+def chunk_of(block: _Block, number: int) -> Chunk:
+    """Returns the chunk of that number, from 0. The last one of a block may be shorter."""
+    return Chunk(*block, number * CHUNK, min(block.size, (number + 1) * CHUNK))
+
+
+class _Ahead:
+    """The chunks of a run up to number `stop`, counted over all blocks. Workers make the next ones
+    of this process."""
+
+    def __init__(self, problems: FreshProblems, n_worker: int, team: Team, stop: int) -> None:
+        self.problems, self.team, self.stop = problems, team, stop
+        self.workers = Workers(problems, n_worker)
+        self.seconds = 0.0  # spent on chunks in this process
+
+    def __enter__(self) -> _Ahead:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.workers.close()
+
+    def text(self, block: _Block, number: int) -> bytes:
+        """Returns the text of a chunk."""
+        counted = block.number * n_chunks(block) + number
+        return self.team.in_turn(counted, lambda: self._own(block, counted))
+
+    def _own(self, block: _Block, counted: int) -> bytes:
+        """Returns the text of a chunk that this process makes. Asks workers for its next ones."""
+        per_block, world = n_chunks(block), self.team.world_size
+        if self.seconds > START:
+            ahead = range(counted + world, self.stop, world)[: self.workers.capacity]
+            for number in ahead:
+                of, at = divmod(number, per_block)
+                self.workers.ask(chunk_of(_Block(of, block.size), at))
+        chunk = chunk_of(block, counted % per_block)
+        if (text := self.workers.answer(chunk)) is None:
+            began = time.perf_counter()
+            text = make(self.problems, chunk)
+            self.seconds += time.perf_counter() - began
+        return text

@@ -96,20 +96,11 @@ def _by_one_pass(
     if not rows:
         return
     text = "".join(f"{lines[row].prompt}{lines[row].completion}\n" for row in rows)
-    tokens = ProblemLines(text.encode("ascii"), tokenizer)
-    device, limit = torch.device("cpu"), TOKENS_OF_ENGINE
-    if isinstance(decoder, LanguageModel):
-        device = next(decoder.parameters()).device
-        limit = TOKENS_OF_CPU if device.type == "cpu" else TOKENS
+    tokens = ProblemLines(text, tokenizer)
     n_tried = n_found = 0
-    for part in _alike(tokens.lengths, limit):
-        if n_tried >= N_TRIED and n_found < n_tried / 2:
-            return
-        inputs, targets = (tensor.to(device) for tensor in tokens.batch(part))
-        written = targets != NO_LOSS
-        agrees, probabilities = _agreement(decoder, inputs, targets, written)
-        counts = written.sum(dim=1).tolist()
-        columns = (torch.split(column.cpu(), counts) for column in (agrees, probabilities))
+    for reading in read_lines(decoder, tokens):
+        part = reading.rows
+        columns = (torch.split(column.cpu(), reading.counts) for column in _agreement(reading))
         found = {
             rows[index]: Answer(lines[rows[index]].completion, probs_N.tolist())
             for index, agrees_N, probs_N in zip(part.tolist(), *columns, strict=True)
@@ -118,26 +109,57 @@ def _by_one_pass(
         n_tried, n_found = n_tried + len(part), n_found + len(found)
         if found:
             yield found
+        if n_tried >= N_TRIED and n_found < n_tried / 2:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a model would write at each place of some lines that follows their prompts.
+
+    The N places are those of one line after the other.
+    """
+
+    rows: NDArray[np.intp]  # of the lines, (B,)
+    counts: list[int]  # places of each line
+    targets_N: torch.Tensor  # the tokens that the lines have
+    logits_NV: torch.Tensor
+
+
+def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
+    """Yields what a model would write at each place, some lines of like lengths at a time."""
+    device, limit = torch.device("cpu"), TOKENS_OF_ENGINE
+    if isinstance(decoder, LanguageModel):
+        device = next(decoder.parameters()).device
+        limit = TOKENS_OF_CPU if device.type == "cpu" else TOKENS
+    for part in _alike(tokens.lengths, limit):
+        inputs, targets = (tensor.to(device) for tensor in tokens.batch(part))
+        written = targets != NO_LOSS
+        logits_BTV = _logits(decoder, inputs)
+        counts = written.sum(dim=1).tolist()
+        yield Reading(part, counts, targets[written], logits_BTV[written].float())
 
 
 @torch.inference_mode()
-def _agreement(
-    decoder: Decoder, inputs: torch.Tensor, targets: torch.Tensor, written: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns whether greedy decoding certainly writes the target at each written place, (N,), and
-    the probability of the target, (N,). The other arguments are (B, T)."""
+def _logits(decoder: Decoder, inputs: torch.Tensor) -> torch.Tensor:
+    """Returns the logits of tokens (B, T) in one pass, (B, T, V)."""
     if isinstance(decoder, LanguageModel):
-        logits_BTV = decoder(inputs)
-    else:
-        engine = in_numpy(decoder)
-        cache = engine.new_array_cache(*inputs.shape)
-        logits_BTV = torch.from_numpy(engine(inputs.numpy(), cache, False))
-    logits_NV = logits_BTV[written].float()
-    targets_N1 = targets[written][:, None]
-    chosen_N1 = logits_NV.gather(1, targets_N1)
-    probabilities_N = (chosen_N1 - logits_NV.logsumexp(dim=1, keepdim=True)).exp().squeeze(1)
-    others_NV = logits_NV.scatter(1, targets_N1, float("-inf"))
-    return chosen_N1.squeeze(1) > others_NV.amax(dim=1) + MARGIN, probabilities_N
+        logits_BTV: torch.Tensor = decoder(inputs)
+        return logits_BTV
+    engine = in_numpy(decoder)
+    cache = engine.new_array_cache(*inputs.shape)
+    return torch.from_numpy(engine(inputs.numpy(), cache, False))
+
+
+def _agreement(reading: Reading) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns whether greedy decoding certainly writes the target at each place, (N,), and the
+    probability of the target, (N,)."""
+    targets_N1 = reading.targets_N[:, None]
+    chosen_N1 = reading.logits_NV.gather(1, targets_N1)
+    totals_N1 = reading.logits_NV.logsumexp(dim=1, keepdim=True)
+    others_NV = reading.logits_NV.scatter(1, targets_N1, float("-inf"))
+    agrees_N = chosen_N1.squeeze(1) > others_NV.amax(dim=1) + MARGIN
+    return agrees_N, (chosen_N1 - totals_N1).exp().squeeze(1)
 
 
 def _alike(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]:

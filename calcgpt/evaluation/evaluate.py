@@ -53,9 +53,9 @@ class Evaluation:
 
     @property
     def right(self) -> list[bool]:
-        """Whether each answer field matches exactly."""
+        """Whether each answer field is right: matches exactly, or passes the check of its task."""
         pairs = zip(self.lines, self.outputs, strict=True)
-        return [answer_field(line, output) == line.field for line, output in pairs]
+        return [line.accepts(answer_field(line, output)) for line, output in pairs]
 
 
 def evaluate(
@@ -94,7 +94,7 @@ def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
     for line, output in zip(lines, outputs, strict=True):
         predicted = answer_field(line, output)
         matching = sum(map(str.__eq__, line.field, predicted))
-        row = (matching, len(line.field), predicted == line.field)
+        row = (matching, len(line.field), line.accepts(predicted))
         rows.setdefault(line.operation, []).append(row)
     all_rows = [row for group in rows.values() for row in group]
     by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}

@@ -19,6 +19,7 @@ from calcgpt.checkpoint import (
     operation_cells,
 )
 from calcgpt.data.problems import Line, read_problems
+from calcgpt.data.task import AnyTask
 from calcgpt.errors import DataError
 from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.evaluation.evaluate import (
@@ -64,30 +65,69 @@ def evaluation_record(
     `confidence` of the record is that of `confidence_record`, `by_length` that of
     `by_operand_length`. If the model writes worked steps, those of `first_error_record` are added.
     """
-    lines = read_problems(data, limit)
+    evaluation = _evaluation(
+        checkpoint, read_problems(data, limit), sampling, progress, evaluate_lines
+    )
+    manifest = data.parent / "manifest.json"
+    check = checker_of(checkpoint.recipe)
+    source = {
+        "by_length": by_operand_length(evaluation),
+        **({} if check is None else first_error_record(evaluation, check)),
+        "file": data.name,
+        "file_sha256": sha256(data),
+        "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
+    }
+    return _record(checkpoint, evaluation, sampling) | source, evaluation
+
+
+def task_record(
+    checkpoint: Checkpoint,
+    task: AnyTask,
+    split: str,
+    sampling: Sampling,
+    limit: int | None = None,
+    progress: bool = True,
+    evaluate_lines: Evaluate | None = None,
+) -> tuple[dict[str, Any], Evaluation]:
+    """Scores a checkpoint on a split of a task: `train`, `val`, `test` or `all`. The split is that
+    of the training, by the seed of the checkpoint's recipe. For the rest see `evaluation_record`.
+    """
+    lines = task.lines(split, checkpoint.recipe.train.seed, limit)
+    evaluation = _evaluation(checkpoint, lines, sampling, progress, evaluate_lines)
+    source = {
+        "task": task.name,
+        "task_sha256": task.fingerprint,
+        "split": split,
+        "split_seed": checkpoint.recipe.train.seed,
+    }
+    return _record(checkpoint, evaluation, sampling) | source, evaluation
+
+
+def _evaluation(
+    checkpoint: Checkpoint,
+    lines: Sequence[Line],
+    sampling: Sampling,
+    progress: bool,
+    evaluate_lines: Evaluate | None,
+) -> Evaluation:
     if evaluate_lines is None:
         evaluate_lines = partial(
             evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling
         )
     with progress_bar(len(lines), progress, unit="problem", leave=False) as bar:
-        evaluation = evaluate_lines(lines, progress=bar.update)
-    manifest = data.parent / "manifest.json"
-    check = checker_of(checkpoint.recipe)
-    record = {
+        return evaluate_lines(lines, progress=bar.update)
+
+
+def _record(checkpoint: Checkpoint, evaluation: Evaluation, sampling: Sampling) -> dict[str, Any]:
+    return {
         **evaluation.scores.model_dump(),
         "confidence": confidence_record(evaluation.confidences, evaluation.right),
-        "by_length": by_operand_length(evaluation),
-        **({} if check is None else first_error_record(evaluation, check)),
         "temperature": sampling.temperature,
         "seed": sampling.seed,
-        "file": data.name,
-        "file_sha256": sha256(data),
-        "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
         "checkpoint": checkpoint.name,
         "parameters": checkpoint.model.n_parameters(),
         "problems_per_second": round(evaluation.problems_per_second, 1),
     }
-    return record, evaluation
 
 
 def publish(

@@ -81,7 +81,7 @@ class Scoring:
         if isinstance(shard, ProblemArray):
             text = line_format(self.format, self.digits).render_lines(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
-        checkpoint, decoder = _loaded(self.checkpoint, self.device, self.engine, self.threads)
+        checkpoint, decoder = loaded(self.checkpoint, self.device, self.engine, self.threads)
         evaluation = evaluate(
             checkpoint.model, checkpoint.tokenizer, shard, plain=self.plain, decoder=decoder
         )
@@ -117,7 +117,7 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 
 
 @lru_cache(maxsize=2)
-def _loaded(
+def loaded(
     folder: Path, device: str, engine: str, threads: int | None
 ) -> tuple[Checkpoint, Decoder]:
     if threads:

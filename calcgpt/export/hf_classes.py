@@ -19,7 +19,7 @@ import datagen
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.model.gpt import GPT, LanguageModel
-from calcgpt.model.positions import coordinate_frequencies
+from datagen.coordinates import rotary_frequencies
 from datagen.slots import Kind
 
 if TYPE_CHECKING:
@@ -339,7 +339,7 @@ class Coordinates(Qwen3):
         auto = {"AutoConfig": "CalcGPTConfig", "AutoModelForCausalLM": "CalcGPTForCausalLM"}
         return super().settings(config) | {
             "characters": config.characters,
-            "frequencies": coordinate_frequencies(config).tolist(),
+            "frequencies": rotary_frequencies(config.head_dim).tolist(),
             "n_kind": len(Kind),
             "auto_map": {name: f"{module}.{of}" for name, of in auto.items()},
         }

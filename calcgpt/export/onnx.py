@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, check_replaceable, model_card
-from calcgpt.export.hf_card import EXAMPLE_PROMPT
+from calcgpt.export.hf import EXAMPLE_PROMPT
 from calcgpt.inference.onnx_graph import GRAPH, check, require, to_onnx
 from datagen.files import new_folder, write_bytes, write_text
 

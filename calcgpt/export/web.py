@@ -5,8 +5,8 @@ static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
-The page is the same file for file. The weights have 16 bits if the model then solves the same
-problems as with 32.
+The page is the same file for file, but index.html also names its modules beforehand. The weights
+have 16 bits if the model then solves the same problems as with 32.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,9 +28,9 @@ import torch
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
-from calcgpt.inference.calculator import limits_of
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
+from calcgpt.inference.limits import limits_of
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
 from datagen.files import new_folder, sha256, write_bytes, write_json, write_text
@@ -38,6 +39,8 @@ from datagen.notation import render_answer, render_prompt
 PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 MARKER = "sw.js"
+SCRIPT = "calculator.js"  # of the page
+IMPORT = re.compile(r'^import .*? from "(\.[^"]+)";$', re.M | re.S)
 OF_SERVICE = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems of each distribution
 
@@ -71,6 +74,7 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
             models.append({**manifest, **entry})
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
+        _name_modules(staging)
         _name_files(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
@@ -126,6 +130,27 @@ def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
         for prompt, completion in zip(batch, generate(decoder, tokens, stop), strict=True):
             outputs[prompt] = tokenizer.decode(completion.ids)
     return [outputs[render_prompt(problem)] for problem in problems]
+
+
+def _name_modules(folder: Path) -> None:
+    """Tells the browser which modules the page imports. It would find them one level at a time."""
+    found: dict[Path, None] = {}
+    waiting = [folder / "static" / SCRIPT]
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found[module] = None
+            imported = re.findall(
+                r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
+            )
+            waiting += [(module.parent / name).resolve() for name in imported]
+    names = sorted(module.relative_to(folder).as_posix() for module in found)
+    page = folder / "index.html"
+    before = page.read_text("utf-8")
+    script = f'    <script type="module" src="static/{SCRIPT}">'
+    links = [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
+    links.append(f'    <link rel="preload" as="fetch" crossorigin href="{BACKEND.as_posix()}">\n')
+    write_text(page, before.replace(script, "".join(links) + script))
 
 
 def _name_files(folder: Path, default: str) -> None:

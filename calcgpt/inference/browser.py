@@ -14,29 +14,12 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from calcgpt.checkpoint import AnyCheckpoint
-from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.inference.native.positions import ROTATION_OF
-from calcgpt.inference.native.weights import ACTIVATIONS
-from calcgpt.model.frequencies import spread_frequencies
+from calcgpt.inference.native.positions import not_covered
+from datagen.coordinates import rotary_frequencies
 
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
-
-
-def check_covered(config: ModelConfig) -> None:
-    """Raises ConfigError if the engine in the browser cannot run the model. It covers what the
-    native engine does."""
-    covered = {
-        "architecture": ("gpt",),
-        "position": tuple(ROTATION_OF),
-        "attention": ("full",),
-        "feedforward": tuple(ACTIVATIONS),
-        "norm_position": ("pre",),
-    }
-    for name, values in covered.items():
-        if (value := getattr(config, name)) not in values:
-            raise ConfigError(f"the engine in the browser does not cover {name} {value!r}")
 
 
 def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
@@ -46,7 +29,8 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
     of the notation.
     """
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
-    check_covered(config)
+    if part := not_covered(config):
+        raise ConfigError(f"the engine in the browser does not cover {part}")
     tokenizer.require_characters()
     if not isinstance(tokenizer, CharTokenizer):
         raise ConfigError("the engine in the browser needs one token per character")
@@ -55,7 +39,6 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "head_dim": config.head_dim,
         "gated": config.gated,
     }
-    frequencies = spread_frequencies(max(1, 3 * (config.head_dim // 2) // 8)).tolist()
     scores = checkpoint.metrics.get("test")
     return {
         "name": checkpoint.name,
@@ -67,7 +50,9 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "work_digits": checkpoint.recipe.work_digits,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
         "model": model,
-        "frequencies": frequencies if config.position == "coordinates" else [],
+        "frequencies": rotary_frequencies(config.head_dim).tolist()
+        if config.position == "coordinates"
+        else [],
     }
 
 

@@ -4,6 +4,9 @@ An expression is parsed into a tree, each operation becomes a question to the mo
 becomes a node of the result. A power is repeated multiplication: `2^3` asks for 2*2 and then 4*2. A
 `Computation` has no I/O: it states its next questions and takes the answers. The `Calculator` asks
 its model at once. The service batches the questions of many requests.
+
+Before others are given a model's answers, `self_test` asks it a few problems. So weights that are
+whole but wrong, and an engine that computes wrongly on this processor, are noticed.
 """
 
 from __future__ import annotations
@@ -16,11 +19,11 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, resolve
-from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
+from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
 from calcgpt.inference.generate import Decoder, generate
-from calcgpt.inference.limits import AnyWidth, FixedWidth, Limits, Refusal
+from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -30,8 +33,19 @@ from calcgpt.inference.results import (
     confidence,
     read_answer,
 )
-from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
+from datagen.arithmetic import (
+    MAX_PLACES,
+    USUAL_PLACES,
+    Number,
+    Operation,
+    Problem,
+    answer,
+    is_rounded,
+)
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
+
+SELF_TEST = ("12.5+3", "2-136.25", "88*7", "7/8")
+CHANCE = 1e-6  # that a model which is as good as its scores is refused
 
 
 class _Operand(NamedTuple):
@@ -279,13 +293,6 @@ class Calculator:
         return computation.calculation()
 
 
-def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> FixedWidth | AnyWidth:
-    """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
-    if checkpoint.recipe.any_width:
-        return AnyWidth(checkpoint.domain, block_size)
-    return FixedWidth(checkpoint.recipe.work_digits)
-
-
 def _prompt_length(question: Question) -> int:
     return len(question.prompt)
 
@@ -294,3 +301,77 @@ def _shortened(number: Number) -> str:
     """Returns a number as people write it, a long one shortened."""
     text = number_text(number)
     return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def self_test(checkpoint: AnyCheckpoint, decoder: Decoder, calculator: Calculator | None) -> None:
+    """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
+    SELF_TEST worse than its scores can explain.
+
+    `calculator` is None for a model of plain text, which only writes a token. How many answers must
+    be right is known of a model that learned from the distributions of its recipe: a model that
+    learned from files may never have seen such problems.
+    """
+    if calculator is None:
+        (completion,) = generate(
+            decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1
+        )
+        _check_finite(checkpoint, completion.probabilities)
+        return
+    computations = _computations(calculator)
+    n_right = sum(_is_right(calculator, computations))
+    expected = _exact_match(checkpoint)
+    if expected is not None and _at_most(n_right, len(computations), expected) < CHANCE:
+        raise CheckpointError(
+            f"{checkpoint.name}: {n_right} of {len(computations)} answers of the self-test are "
+            f"right; its exact match is {expected:.4f} by its metrics"
+        )
+
+
+def _computations(calculator: Calculator) -> list[Computation]:
+    """Returns those of SELF_TEST that are within the limits of the model."""
+    computations = []
+    for problem in SELF_TEST:
+        try:
+            computations.append(calculator.begin(problem, USUAL_PLACES))  # short work
+        except ExpressionError:  # a small model may take only short numbers
+            continue
+    return computations
+
+
+def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
+    """Returns whether each is answered right. Prompts of one length are one batch."""
+    tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
+    asked = [(c, question) for c in computations for question in c.questions()]
+    right = []
+    for _, group in groupby(asked, key=lambda pair: len(pair[1].prompt)):
+        batch = list(group)
+        prompts = np.array([tokenizer.encode(q.prompt).tolist() for _, q in batch])
+        completions = generate(calculator.decoder, prompts, calculator.stop)
+        for (computation, question), completion in zip(batch, completions, strict=True):
+            _check_finite(checkpoint, completion.probabilities)
+            text = tokenizer.decode(completion.ids)
+            right.append(computation.answer(question.node, text, completion.probabilities).agrees)
+    return right
+
+
+def _check_finite(checkpoint: AnyCheckpoint, probabilities: list[float]) -> None:
+    if not np.isfinite(probabilities).all():
+        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
+
+
+def _exact_match(checkpoint: AnyCheckpoint) -> float | None:
+    """Returns the exact match to expect, or None if nothing can be expected.
+
+    It is Laplace's estimate (right + 1) / (n + 2), so that a perfect score of few problems does not
+    promise that a model is never wrong.
+    """
+    scores = checkpoint.metrics.get("test", checkpoint.metrics.get("validation"))
+    if checkpoint.recipe.data is None or not isinstance(scores, dict):
+        return None
+    n, exact_match = scores.get("n", 0), scores.get("exact_match", 0.0)
+    return float((n * exact_match + 1) / (n + 2))
+
+
+def _at_most(n_right: int, n: int, p: float) -> float:
+    """Returns the probability of at most `n_right` right answers of `n`, each right with `p`."""
+    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n_right + 1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
@@ -140,3 +141,10 @@ class AnyWidth:
         most = f"numbers of at most {digits} digits{divisor_digits}, {places} places"
         reason = f"{what}; this model {source} {most}"
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)
+
+
+def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> FixedWidth | AnyWidth:
+    """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
+    if checkpoint.recipe.any_width:
+        return AnyWidth(checkpoint.domain, block_size)
+    return FixedWidth(checkpoint.recipe.work_digits)

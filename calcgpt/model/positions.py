@@ -18,8 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.frequencies import spread_frequencies
-from datagen.coordinates import N_COORDINATES, coordinates
+from datagen.coordinates import N_COORDINATES, coordinates, rotary_frequencies
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -224,7 +223,7 @@ class CoordinatePositions(PositionalScheme):
         # Not a buffer: what reads the text is on the CPU, wherever the model is.
         self.character_of_token = np.zeros(2**8, np.uint8)  # other ids are no characters
         self.character_of_token[: len(config.characters)] = list(config.characters.encode())
-        frequencies = coordinate_frequencies(config)
+        frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
         self.n_still = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
@@ -260,12 +259,6 @@ class CoordinatePositions(PositionalScheme):
     def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         cos_BXTD, sin_BXTD = located.cos_BXTD, located.sin_BXTD
         return rotate(x_BXTD, cos_BXTD, sin_BXTD)
-
-
-def coordinate_frequencies(config: ModelConfig) -> torch.Tensor:
-    """Returns the frequencies of each axis. Three quarters of the channels are rotated, half of
-    them by each axis."""
-    return torch.from_numpy(spread_frequencies(max(1, 3 * (config.head_dim // 2) // 8)).copy())
 
 
 def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:

@@ -21,13 +21,13 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.problems import Line
-from calcgpt.data.sources import TrainingData, training_data
+from calcgpt.data.sources import TrainingData, for_task, training_data
+from calcgpt.data.task import AnyTask
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate, loss_sum, mean_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
-from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.training.compiled import compiled
+from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.distributed import (
     Interrupted,
     SingleProcess,
@@ -59,7 +59,7 @@ _RNG_CPU, _RNG_CUDA, _RAW = "rng.cpu", "rng.cuda", "weights."
 
 def train(
     recipe: Recipe,
-    data: Path | None,
+    data: Path | AnyTask | None,
     out: Path,
     *,
     resume: bool = False,
@@ -70,10 +70,10 @@ def train(
 ) -> Path:
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
-    `data` is a folder; None draws problems by the recipe's [data] section. `resume` continues the
-    newest checkpoint in `out` that loads, with the same recipe and data. `force` replaces a run in
-    `out`. `trackers` receive the metrics beside the files of the run. If several processes train
-    together, each of them calls this function.
+    `data` is a folder, or a task of your own; None draws problems by the recipe's [data] section.
+    `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data.
+    `force` replaces a run in `out`. `trackers` receive the metrics beside the files of the run. If
+    several processes train together, each of them calls this function.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -86,6 +86,8 @@ def train(
                     f"{out} holds a run: --resume continues it, --force starts afresh"
                 )
             torch_device = pick_device(group.device_name(device))
+            if isinstance(data, AnyTask):
+                recipe = for_task(recipe)
             source = training_data(recipe, data)
             if group.is_main:
                 stack.enter_context(run.locked())

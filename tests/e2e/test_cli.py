@@ -93,7 +93,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
         (["report", "absent"], "absent/metrics.json"),
         (["report", "{tiny}"], "not that of a published checkpoint"),
-        (["recipes", "blogg"], "valid names: blog"),
+        (["recipes", "blogg"], "did you mean 'blog'"),
         (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
         (["calc", "1", "-1"], "'1 -1' may be one expression or several"),
@@ -132,7 +132,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (["--recipe", "blogg"], "valid names: blog"),
+        (["--recipe", "blogg"], "did you mean 'blog'"),
         (["--recipe", "absent.toml"], "absent.toml"),
         (["--recipe", "nano", "--set", "model.n_layer"], "section.field=value"),
         (["--recipe", "nano", "--set", "model.layers=1"], "unknown field 'model.layers'"),
@@ -142,6 +142,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["--recipe", "nano", "--data", "absent"], "absent/train.txt"),
         (["--recipe", "nano", "--threads", "0"], "--threads"),
         (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
+        (["--recipe", "task", "--task", "own.txt"], "--task is for --engine torch"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

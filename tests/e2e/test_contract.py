@@ -9,6 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,8 +26,12 @@ from api.service import LoadedModel
 from api.settings import Settings
 from datagen.arithmetic import Operation
 from datagen.errors import NotationError
+from datagen.files import write_json
 
-EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 130))  # of each operation; `make soak`: more
+# `make soak`: more examples of each operation, and a report.
+EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 130))
+SEED = 0
+REPORT = os.environ.get("CONTRACT_REPORT")
 # Texts with a meaning: little random text would get past the parser.
 TEXTS = [
     "12.5+3",
@@ -70,6 +76,16 @@ class Run:
                 if failed := check.failure_info:
                     self.failures.append(f"{check.name}: {failed.failure}\n{failed.code_sample}")
 
+    def report(self) -> dict[str, Any]:
+        return {
+            "tool": f"schemathesis {version('schemathesis')}",
+            "seed": SEED,
+            "cases": self.operations.total(),
+            "statuses": {str(status): n for status, n in sorted(self.statuses.items())},
+            "operations": dict(sorted(self.operations.items())),
+            "failures": self.failures,
+        }
+
 
 def run(
     settings: dict[str, Any],
@@ -81,7 +97,7 @@ def run(
     at random to each that takes a body."""
     config = schemathesis.Config.from_dict(
         {
-            "seed": 0,
+            "seed": SEED,
             "continue-on-failure": True,
             "generation": {
                 "max-examples": examples,
@@ -133,7 +149,8 @@ def no_models() -> Iterator[LoadedModel]:
 
 def test_at_least_1000_responses_match_the_document() -> None:
     outcome = run({"batch_wait": 0}, models, OPEN, examples=EXAMPLES)
-    print(f"{outcome.operations.total():,} cases: {dict(outcome.statuses)}")
+    if REPORT:
+        write_json(Path(REPORT), outcome.report())
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])
     assert outcome.operations.total() >= 1000
     described = {

@@ -43,13 +43,17 @@ LOAD = """async name => {
     const weights = readWeights(await response.arrayBuffer());
     window.vocabulary = weights.manifest.vocabulary;
     window.decoder = new Decoder(weights);
+    window.unassembled = () => new Decoder(weights, false);
 }"""
 WRITE = """prompts => prompts.map(prompt =>
     [...engine.generate(decoder, vocabulary, prompt)].map(({ text }) => text).join(""))"""
-LOGITS = """text => Array.from(text, (_, index) => {
-    const tokens = engine.encode(vocabulary, text.slice(0, index + 1));
-    return Array.from(decoder.read(tokens).logits.at(-1));
-})"""
+LOGITS = """([text, isAssembled]) => {
+    const read = isAssembled ? decoder : unassembled();
+    return Array.from(text, (_, index) => {
+        const tokens = engine.encode(vocabulary, text.slice(0, index + 1));
+        return Array.from(read.read(tokens).logits.at(-1));
+    });
+}"""
 LOOK = """([text, position]) => {
     const seen = engine.look(decoder, vocabulary, text, position);
     return { ...seen, attention: Array.from(seen.attention) };
@@ -113,6 +117,10 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 8_000_000
     calculate(exported, "(12.5+3)*2", "scratchpad")
     answered(exported, "31")
+    imported = exported.locator("link[rel=modulepreload]").evaluate_all(
+        "all => all.map(e => e.href)"
+    )
+    assert len(imported) == len(set(imported)) > 20  # if one did not exist, it would be an error
     exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
     exported.context.set_offline(True)
     exported.reload()
@@ -125,7 +133,8 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
 def test_it_writes_what_python_writes(
     exported: Page, checkpoints: dict[str, Checkpoint], name: str
 ) -> None:
-    """Token for token as the checkpoint; logits as torch, with weights of 16 bits, to 1e-4."""
+    """Token for token as the checkpoint; logits as torch with weights of 16 bits, to 1e-4; with and
+    without WebAssembly."""
     checkpoint = checkpoints[name]
     exported.evaluate(LOAD, name)
     tokenizer = checkpoint.tokenizer
@@ -146,7 +155,9 @@ def test_it_writes_what_python_writes(
     model.load_state_dict(tensors)
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
-    np.testing.assert_allclose(exported.evaluate(LOGITS, text), logits, rtol=0, atol=1e-4)
+    for is_assembled in (True, False):
+        found = exported.evaluate(LOGITS, [text, is_assembled])
+        np.testing.assert_allclose(found, logits, rtol=0, atol=1e-4)
 
     position = len(text) - 3
     plain, attention = model.with_plain_attention(), []
@@ -164,8 +175,8 @@ def test_it_writes_what_python_writes(
     np.testing.assert_allclose(seen["attention"], expected_attention.numpy(), atol=1e-4)
     shares, tokens = logits.softmax(dim=0).topk(5)
     assert [c["text"] for c in seen["candidates"]] == list(tokenizer.decode(tokens.tolist()))
-    found = [c["probability"] for c in seen["candidates"]]
-    np.testing.assert_allclose(found, shares.numpy(), atol=1e-4)
+    probabilities = [c["probability"] for c in seen["candidates"]]
+    np.testing.assert_allclose(probabilities, shares.numpy(), atol=1e-4)
     assert len(seen["lens"]) == model.config.n_layer + 1
     assert seen["lens"][-1] == seen["candidates"][0]
 
@@ -282,6 +293,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
 
 
 def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
+    page.evaluate("() => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))")
     calculate(page, "12.5*3")
     with page.expect_response("**/v1/models/steps/weights") as weights:
         page.get_by_role("button", name="Look inside the model").click()

@@ -9,9 +9,9 @@ from parity import naive
 from parity.variants import build, small
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.frequencies import spread_frequencies
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS
+from datagen.coordinates import spread_frequencies
 from datagen.work import ALPHABET, render
 
 PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]

@@ -1,13 +1,15 @@
 // A decoder-only transformer with its key/value cache, for one text (calcgpt/model/gpt.py). On
 // demand it also tells what a token attends to and what each layer makes of it.
 //
-// Shapes: T new tokens, S all tokens, C n_embd, L layers, H query heads, G key/value heads, D head
+// Shapes: T new tokens, S block_size, C n_embd, L layers, H query heads, G key/value heads, D head
 // width, V vocabulary.
 
+import { Memory } from "./memory.js";
 import { Positions } from "./positions.js";
-import { ACTIVATIONS, Linear, Norm, addProducts, addScaled, softmax } from "./products.js";
+import { ACTIVATIONS, Linear, Norm, softmax } from "./products.js";
 
 const CHUNK = 32; // tokens that go through the layers together
+const FOUR = 4; // numbers that are multiplied at a time
 
 /**
  * What happened at the last token of a forward pass.
@@ -18,34 +20,39 @@ const CHUNK = 32; // tokens that go through the layers together
  */
 
 export class Decoder {
+  #memory;
   #layers;
   #norm;
   #head;
   #embedding;
   #positions;
-  #keys;
-  #values;
+  /** Where they are in the memory: the inputs and outputs of layers. */
+  #at;
   /** @type {number[]} the tokens whose keys and values are known */
   #cached = [];
 
   /**
    * @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
+   * @param {boolean} [mayAssemble] whether WebAssembly may be used
    */
-  constructor({ tensors, manifest }) {
+  constructor({ tensors, manifest }, mayAssemble = true) {
     const config = manifest.model;
     this.config = config;
+    const { n_layer: L, n_kv_head: G, head_dim: D, block_size: S } = config;
+    const sizes = sizesOf(config, tensors);
+    const all = [...Object.values(sizes), ...Object.values(tensors).map(({ data }) => data.length)];
+    const memory = new Memory(all.reduce((a, b) => a + b, 2 * L * S * G * D), mayAssemble);
+    this.#memory = memory;
     const norm = (name) =>
-      new Norm(tensors[`${name}.weight`].data, tensors[`${name}.bias`]?.data, config.norm === "layernorm");
-    const linear = (name) => {
-      const { shape, data } = tensors[`${name}.weight`];
-      return new Linear(data, tensors[`${name}.bias`]?.data, shape[1]);
+      new Norm(memory, tensors[`${name}.weight`].data, tensors[`${name}.bias`]?.data, config.norm === "layernorm");
+    const linear = (name, weight = name) => {
+      const { shape, data } = tensors[`${weight}.weight`];
+      return new Linear(memory, data, tensors[`${name}.bias`]?.data, shape[1]);
     };
     this.#embedding = tensors["token_embedding.weight"].data;
     this.#norm = norm("norm");
-    this.#head = config.tie_embeddings
-      ? new Linear(this.#embedding, tensors["head.bias"]?.data, config.n_embd)
-      : linear("head");
-    this.#layers = Array.from({ length: config.n_layer }, (_, index) => {
+    this.#head = linear("head", config.tie_embeddings ? "token_embedding" : "head");
+    this.#layers = Array.from({ length: L }, (_, index) => {
       const prefix = `blocks.${index}`;
       return {
         attentionNorm: norm(`${prefix}.attn_norm`),
@@ -56,12 +63,12 @@ export class Decoder {
         feedForwardNorm: norm(`${prefix}.ff_norm`),
         up: linear(config.gated ? `${prefix}.ff.gate_up` : `${prefix}.ff.up`),
         down: linear(`${prefix}.ff.down`),
+        keys: memory.allocate(S * G * D),
+        values: memory.allocate(S * G * D),
       };
     });
-    this.#positions = new Positions(config, tensors, manifest.vocabulary, manifest.frequencies);
-    const width = config.n_kv_head * config.head_dim * config.block_size;
-    this.#keys = this.#layers.map(() => new Float32Array(width));
-    this.#values = this.#layers.map(() => new Float32Array(width));
+    this.#at = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, memory.allocate(size)]));
+    this.#positions = new Positions(config, tensors, manifest.vocabulary, manifest.frequencies, CHUNK);
   }
 
   /**
@@ -75,7 +82,10 @@ export class Decoder {
     let start = 0; // the last token is always read, because its logits are wanted
     while (start < tokens.length - 1 && tokens[start] === this.#cached[start]) start += 1;
     const isKnown = start === tokens.length - 1 && tokens[start] === this.#cached[start];
-    if (!isKnown) this.#cached = [...tokens];
+    if (!isKnown) {
+      this.#cached.length = start;
+      for (let position = start; position < tokens.length; position += 1) this.#cached.push(tokens[position]);
+    }
     let logits;
     while (start < tokens.length) {
       const stop = Math.min(start + CHUNK, tokens.length);
@@ -88,100 +98,105 @@ export class Decoder {
   /** Reads tokens[start : stop], which follow those in the cache. */
   #forward(start, stop, look) {
     const { n_embd: C, n_head: H } = this.config;
+    const { x } = this.#at;
+    const { numbers } = this.#memory;
     const T = stop - start;
-    const tokens = this.#cached.slice(0, stop);
-    this.#positions.locate(tokens, start);
-    const x = new Float32Array(T * C);
+    const tokens = this.#cached;
+    this.#positions.locate(tokens, start, stop);
     for (let t = 0; t < T; t += 1) {
-      x.set(this.#embedding.subarray(tokens[start + t] * C, (tokens[start + t] + 1) * C), t * C);
-      this.#positions.embed(tokens, start + t, x, t * C);
+      const row = tokens[start + t] * C;
+      for (let i = 0; i < C; i += 1) numbers[x + t * C + i] = this.#embedding[row + i];
+      this.#positions.embed(tokens, start + t, numbers, x + t * C);
     }
     const attention = look ? new Float32Array(this.#layers.length * H * stop) : null;
-    const logits = look ? [this.#logits(x, T)] : [];
+    const logits = look ? [this.#logits(T)] : [];
     for (const [index, layer] of this.#layers.entries()) {
       const kept = attention?.subarray(index * H * stop, (index + 1) * H * stop);
-      this.#attend(layer, index, x, start, T, kept);
-      this.#feedForward(layer, x, T);
-      if (look) logits.push(this.#logits(x, T));
+      this.#attend(layer, start, T, kept);
+      this.#feedForward(layer, T);
+      if (look) logits.push(this.#logits(T));
     }
-    if (!look) logits.push(this.#logits(x, T));
+    if (!look) logits.push(this.#logits(T));
     return { attention, logits };
   }
 
   /** Adds attention to x (T, C). Keeps the weights of the last token, (H, S), if asked to. */
-  #attend(layer, index, x, start, T, kept) {
-    const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D } = this.config;
-    const normed = normalised(layer.attentionNorm, x, T, C);
-    const qkv = new Float32Array(T * layer.qkv.nOut);
-    layer.qkv.write(normed, qkv, T);
-    const [keys, values] = [this.#keys[index], this.#values[index]];
-    const positions = this.#positions;
+  #attend(layer, start, T, kept) {
+    const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S } = this.config;
     const scale = 1 / Math.sqrt(D);
-    let isRotated = false;
+    const { x, normed, qkv, heads, scores } = this.#at;
+    const memory = this.#memory;
+    const { numbers } = memory;
+    layer.attentionNorm.write(x, normed, T);
+    layer.qkv.write(normed, qkv, T);
+    numbers.fill(0, heads, heads + T * C);
     for (let t = 0; t < T; t += 1) {
-      const [from, to] = [t * layer.qkv.nOut, (start + t) * G * D];
-      for (let head = 0; head < H + G; head += 1) {
-        const [norm, at] = [head < H ? layer.qNorm : layer.kNorm, from + head * D];
-        if (norm) norm.write(qkv, at, qkv, at);
-        // All queries of a token have the same angles, and so have its keys.
-        if (head === 0 || head === H) isRotated = positions.angles(start + t, head < H);
-        if (isRotated) positions.rotate(qkv, at);
+      const query = qkv + t * (H + 2 * G) * D;
+      const [key, value] = [query + H * D, query + (H + G) * D];
+      if (layer.qNorm) layer.qNorm.write(query, query, H);
+      if (layer.kNorm) layer.kNorm.write(key, key, G);
+      this.#positions.rotate(t, true, numbers, query, H);
+      this.#positions.rotate(t, false, numbers, key, G);
+      for (let i = query; i < key; i += 1) numbers[i] *= scale;
+      for (let i = 0; i < G * D; i += 1) {
+        numbers[layer.keys + (((i / D) | 0) * S + start + t) * D + (i % D)] = numbers[key + i];
+        numbers[layer.values + i * S + start + t] = numbers[value + i];
       }
-      keys.set(qkv.subarray(from + H * D, from + (H + G) * D), to);
-      values.set(qkv.subarray(from + (H + G) * D, from + (H + 2 * G) * D), to);
     }
-    const heads = normed.fill(0); // (T, C), of all heads
-    const scores = new Float32Array(start + T);
     for (let t = 0; t < T; t += 1) {
       const n = start + t + 1;
       for (let head = 0; head < H; head += 1) {
-        const group = (((head * G) / H) | 0) * D;
-        const query = t * layer.qkv.nOut + head * D;
-        scores.fill(0, 0, n);
-        addProducts(keys, group, G * D, n, qkv, query, D, scores, 0);
-        for (let s = 0; s < n; s += 1) scores[s] *= scale;
-        softmax(scores, n);
-        for (let s = 0; s < n; s += 1) {
-          if (scores[s]) addScaled(scores[s], values, s * G * D + group, heads, t * C + head * D, D);
-        }
-        if (kept && t === T - 1) kept.set(scores, head * n);
+        const group = (((head * G) / H) | 0) * S * D;
+        const query = qkv + (t * (H + 2 * G) + head) * D;
+        numbers.fill(0, scores, scores + n + FOUR);
+        memory.addProducts(layer.keys + group, D, n, query, D, scores);
+        softmax(numbers, scores, n);
+        const width = Math.min(S, Math.ceil(n / FOUR) * FOUR); // beyond n, weights are 0
+        memory.addProducts(layer.values + group, S, D, scores, width, heads + t * C + head * D);
+        if (kept && t === T - 1) kept.set(numbers.subarray(scores, scores + n), head * n);
       }
     }
     layer.out.add(heads, x, T);
   }
 
   /** Adds the feed-forward network to x (T, C). */
-  #feedForward(layer, x, T) {
-    const { n_embd: C, feedforward, gated } = this.config;
+  #feedForward(layer, T) {
+    const { feedforward, gated } = this.config;
+    const { x, normed, up, hidden } = this.#at;
+    const { numbers } = this.#memory;
     const activate = ACTIVATIONS[feedforward];
-    const up = new Float32Array(T * layer.up.nOut);
-    layer.up.write(normalised(layer.feedForwardNorm, x, T, C), up, T);
+    layer.feedForwardNorm.write(x, normed, T);
+    layer.up.write(normed, up, T);
     const width = gated ? layer.up.nOut / 2 : layer.up.nOut;
-    const hidden = gated ? new Float32Array(T * width) : up;
     for (let t = 0; t < T; t += 1) {
-      const from = up.subarray(t * layer.up.nOut, (t + 1) * layer.up.nOut);
-      const to = hidden.subarray(t * width, (t + 1) * width);
+      const [from, to] = [up + t * layer.up.nOut, hidden + t * width];
       for (let i = 0; i < width; i += 1) {
-        to[i] = gated ? activate(from[i]) * from[width + i] : activate(from[i]);
+        numbers[to + i] = activate(numbers[from + i]) * (gated ? numbers[from + width + i] : 1);
       }
     }
     layer.down.add(hidden, x, T);
   }
 
   /** Returns what the output layer makes of the last row of x, (V). */
-  #logits(x, T) {
-    const { n_embd: C } = this.config;
-    const row = new Float32Array(C);
-    this.#norm.write(x, (T - 1) * C, row, 0);
-    const logits = new Float32Array(this.#head.nOut);
-    this.#head.write(row, logits, 1);
-    return logits;
+  #logits(T) {
+    const { x, normed, logits } = this.#at;
+    this.#norm.write(x + (T - 1) * this.config.n_embd, normed, 1);
+    this.#head.write(normed, logits, 1);
+    return this.#memory.numbers.slice(logits, logits + this.#head.nOut);
   }
 }
 
-/** Returns the rows of x (T, C), each normalised. */
-function normalised(norm, x, T, C) {
-  const result = new Float32Array(T * C);
-  for (let t = 0; t < T; t += 1) norm.write(x, t * C, result, t * C);
-  return result;
+/** Returns how many numbers the inputs and outputs of the layers are. */
+function sizesOf({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S, gated }, tensors) {
+  const up = CHUNK * tensors[`blocks.0.ff.${gated ? "gate_up" : "up"}.weight`].shape[0];
+  return {
+    x: CHUNK * C,
+    normed: CHUNK * C,
+    qkv: CHUNK * (H + 2 * G) * D,
+    heads: CHUNK * C,
+    scores: S + FOUR,
+    up,
+    hidden: up,
+    logits: tensors["token_embedding.weight"].shape[0],
+  };
 }

@@ -2,7 +2,7 @@
 
 import { ServiceError } from "../client.js";
 
-/** Runs models in a worker, which starts with the first task. */
+/** Runs models in a worker, which starts with the first task or before. */
 export class Engine {
   #worker = null;
   #tasks = new Map(); // id -> what to do with its messages
@@ -41,14 +41,20 @@ export class Engine {
     return this.#loaded.get(model);
   }
 
+  /** Starts the worker, if it does not run. */
+  start() {
+    this.#worker ??= this.#newWorker();
+  }
+
   async #load(model) {
+    this.start(); // while the weights come
     const buffer = await this.#fetchWeights(model);
     for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
   }
 
   async *#run(task, payload, signal, transfer = []) {
     signal?.throwIfAborted();
-    this.#worker ??= this.#start();
+    this.start();
     const id = this.#next++;
     const waiting = [];
     let wake = () => {};
@@ -78,7 +84,7 @@ export class Engine {
     }
   }
 
-  #start() {
+  #newWorker() {
     const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
     worker.onerror = () => {

@@ -8,31 +8,39 @@ import { CoordinateReader } from "./coordinates.js";
 const BASE = 10_000; // of the sinusoidal frequencies
 const ROTATED = ["rope", "learned+rope", "coupled+rope"];
 
-/** A scheme adds vectors to the embeddings and rotates queries and keys. */
+/** A scheme adds vectors to the embeddings and rotates queries and keys, by angles that are the same
+ * in all layers. */
 export class Positions {
   #config;
   #tensors;
   #rowOfToken;
   #vocabulary;
   #reader = new CoordinateReader();
+  #line = "";
   /** @type {import("./coordinates.js").Coordinates[]} */
   #where = [];
   #start = 0;
+  #half;
+  /** @type {number[]} angles of a rotary scheme at position 1 */
+  #rope;
+  /** The rotations of queries and of keys, cosines before sines: (T, 2, 2, D/2). */
+  #rotations;
 
   /**
    * @param {Record<string, any>} config the model's, as `config.json` has it
    * @param {import("./weights.js").Tensors} tensors
    * @param {string} vocabulary
    * @param {number[]} frequencies of the coordinates, per axis; empty for other schemes
+   * @param {number} most new tokens at a time
    */
-  constructor(config, tensors, vocabulary, frequencies) {
+  constructor(config, tensors, vocabulary, frequencies, most) {
     this.#config = config;
     this.#tensors = tensors;
     this.#vocabulary = vocabulary;
     this.#rowOfToken = new Map(config.row_marks.map((token, index) => [token, index + 1]));
-    this.half = config.head_dim / 2;
-    this.cos = new Float32Array(this.half); // of the last rotation asked for
-    this.sin = new Float32Array(this.half);
+    this.#half = config.head_dim / 2;
+    this.#rope = Array.from({ length: this.#half }, (_, i) => config.rope_base ** (-i / this.#half));
+    this.#rotations = new Float32Array(most * 4 * this.#half);
     this.frequencies = Float32Array.from(frequencies);
   }
 
@@ -40,13 +48,36 @@ export class Positions {
    * Reads what the scheme computes from the text. Call it before the others.
    * @param {number[]} tokens all so far
    * @param {number} start the first new one
+   * @param {number} stop after the last new one
    */
-  locate(tokens, start) {
+  locate(tokens, start, stop) {
     this.#start = start;
-    if (this.#config.position === "coordinates") {
-      const line = tokens.map((token) => this.#vocabulary[token]).join("");
-      this.#where = this.#reader.read(line, start);
+    const { position: scheme } = this.#config;
+    if (scheme === "coordinates") {
+      this.#line = this.#line.slice(0, start);
+      for (let at = this.#line.length; at < stop; at += 1) this.#line += this.#vocabulary[tokens[at]];
+      this.#where = this.#reader.read(this.#line, start);
+    } else if (!ROTATED.includes(scheme)) return;
+    for (let t = 0; t < stop - start; t += 1) {
+      for (const [side, isQuery] of [true, false].entries()) {
+        const at = (2 * t + side) * 2 * this.#half;
+        for (let i = 0; i < this.#half; i += 1) {
+          const angle = this.#angle(start + t, isQuery, i);
+          this.#rotations[at + i] = Math.cos(angle);
+          this.#rotations[at + this.#half + i] = Math.sin(angle);
+        }
+      }
     }
+  }
+
+  /** Returns the angle by which channel i of a query or a key is rotated. */
+  #angle(position, isQuery, i) {
+    if (this.#config.position !== "coordinates") return position * this.#rope[i];
+    const n = this.frequencies.length;
+    if (i >= 2 * n) return 0;
+    const [, , row, column, queryRow, queryColumn] = this.#where[position - this.#start];
+    const axes = isQuery ? [queryRow, queryColumn] : [row, column];
+    return Math.fround(axes[Math.floor(i / n)] * this.frequencies[i % n]);
   }
 
   /**
@@ -87,38 +118,25 @@ export class Positions {
   }
 
   /**
-   * Sets `cos` and `sin` for the query or the key of a token.
-   * @returns {boolean} whether the scheme rotates at all
+   * Rotates the queries or the keys of a new token: channels i and i + D/2 of each, by the angles.
+   * @param {number} t its index among the new ones
+   * @param {boolean} isQuery
+   * @param {Float32Array} x
+   * @param {number} at where the first one is
+   * @param {number} heads how many there are
    */
-  angles(position, isQuery) {
-    const { position: scheme, rope_base: base } = this.#config;
-    if (ROTATED.includes(scheme)) {
-      for (let i = 0; i < this.half; i += 1) this.#set(i, position * base ** (-i / this.half));
-      return true;
-    }
-    if (scheme !== "coordinates") return false;
-    const [, , row, column, queryRow, queryColumn] = this.#where[position - this.#start];
-    const axes = isQuery ? [queryRow, queryColumn] : [row, column];
-    const n = this.frequencies.length;
-    for (let i = 0; i < this.half; i += 1) {
-      this.#set(i, i < 2 * n ? Math.fround(axes[Math.floor(i / n)] * this.frequencies[i % n]) : 0);
-    }
-    return true;
-  }
-
-  #set(i, angle) {
-    this.cos[i] = Math.cos(angle);
-    this.sin[i] = Math.sin(angle);
-  }
-
-  /** Rotates channels i and i + D/2 of x[at : at + D] by the angles. */
-  rotate(x, at) {
-    const { half, cos, sin } = this;
-    for (let i = 0; i < half; i += 1) {
-      const a = x[at + i];
-      const b = x[at + i + half];
-      x[at + i] = a * cos[i] - b * sin[i];
-      x[at + i + half] = b * cos[i] + a * sin[i];
+  rotate(t, isQuery, x, at, heads) {
+    const { position: scheme } = this.#config;
+    if (scheme !== "coordinates" && !ROTATED.includes(scheme)) return;
+    const [half, rotations] = [this.#half, this.#rotations];
+    const cos = (2 * t + (isQuery ? 0 : 1)) * 2 * half;
+    const sin = cos + half;
+    for (let first = at; first < at + heads * 2 * half; first += 2 * half) {
+      for (let i = 0; i < half; i += 1) {
+        const [a, b] = [x[first + i], x[first + half + i]];
+        x[first + i] = a * rotations[cos + i] - b * rotations[sin + i];
+        x[first + half + i] = b * rotations[cos + i] + a * rotations[sin + i];
+      }
     }
   }
 }

@@ -43,18 +43,18 @@ function numbers(buffer, dtype, shape, [begin, end], start) {
 }
 
 /**
- * Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits.
+ * Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits, which have the same fields but
+ * eight bits of exponent instead of five: its bias is larger by 112.
  * @param {Uint16Array} halves
  */
 export function fromHalf(halves) {
-  const result = new Float32Array(halves.length);
+  const bits = new Uint32Array(halves.length);
+  const result = new Float32Array(bits.buffer);
   for (let index = 0; index < halves.length; index += 1) {
     const half = halves[index];
-    const exponent = (half >> 10) & 31;
-    const fraction = half & 1023;
-    let value = exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
-    if (exponent === 31) value = fraction ? NaN : Infinity;
-    result[index] = half >> 15 ? -value : value;
+    if ((half & 0x7c00) === 0x7c00) throw damaged(); // no finite number
+    bits[index] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13);
+    result[index] *= 2 ** 112;
   }
   return result;
 }

@@ -16,12 +16,12 @@ from calcgpt.inference.native.machine_code import forward
 from calcgpt.inference.native.positions import (
     ROTATION_OF,
     Coordinates,
+    not_covered,
     rotations_of,
     rows_of,
     tables_of,
 )
 from calcgpt.inference.native.weights import (
-    ACTIVATIONS,
     LAST_ID,
     LAST_PLACE,
     ROTATION,
@@ -31,20 +31,6 @@ from calcgpt.inference.native.weights import (
     padded,
     scratch_size,
 )
-
-
-def check_covered(config: ModelConfig) -> None:
-    """Raises ConfigError, which names another engine, if the kernels cannot run the model."""
-    covered = {
-        "architecture": ("gpt",),
-        "position": tuple(ROTATION_OF),
-        "attention": ("full",),
-        "feedforward": tuple(ACTIVATIONS),
-        "norm_position": ("pre",),
-    }
-    for name, values in covered.items():
-        if (value := getattr(config, name)) not in values:
-            raise ConfigError(f"engine 'native' does not cover {name} {value!r}: take 'torch'")
 
 
 class NativeCache:
@@ -86,7 +72,8 @@ class NativeDecoder:
         Raises ConfigError if the kernels do not cover the model, UserError if a library is missing,
         and CheckpointError if `tensors` are not those of the model.
         """
-        check_covered(config)
+        if part := not_covered(config):
+            raise ConfigError(f"engine 'native' does not cover {part}: take 'torch'")
         self.config = config
         self.vocab_size, self._n_logit = vocab_size, padded(vocab_size)
         weights = lay_out(config, vocab_size, tensors, tables_of(config, tensors))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
+    ACTIVATIONS,
     BY_POSITION,
     BY_ROW,
     KINDS,
@@ -25,8 +26,16 @@ from calcgpt.inference.native.weights import (
     Reader,
     Tensors,
 )
-from calcgpt.model.frequencies import spread_frequencies
-from datagen.coordinates import COLUMN, KIND, NEXT_KIND, QUERY_COLUMN, QUERY_ROW, ROW, coordinates
+from datagen.coordinates import (
+    COLUMN,
+    KIND,
+    NEXT_KIND,
+    QUERY_COLUMN,
+    QUERY_ROW,
+    ROW,
+    coordinates,
+    rotary_frequencies,
+)
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -41,6 +50,22 @@ ROTATION_OF = {
     "coupled+rope": BY_POSITION,
     "coordinates": BY_ROW,
 }
+
+
+def not_covered(config: ModelConfig) -> str | None:
+    """Returns the first part of the model that the native engine, and the one in the browser,
+    cannot run, such as "attention 'mla'"; or None."""
+    covered = {
+        "architecture": ("gpt",),
+        "position": tuple(ROTATION_OF),
+        "attention": ("full",),
+        "feedforward": tuple(ACTIVATIONS),
+        "norm_position": ("pre",),
+    }
+    for name, values in covered.items():
+        if (value := getattr(config, name)) not in values:
+            return f"{name} {value!r}"
+    return None
 
 
 def tables_of(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
@@ -90,9 +115,8 @@ class Coordinates:
     def __init__(self, config: ModelConfig) -> None:
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
-        half = config.head_dim // 2
-        self._frequencies = spread_frequencies(max(1, 3 * half // 8))
-        self._n_still = half - 2 * len(self._frequencies)
+        self._frequencies = rotary_frequencies(config.head_dim)
+        self._n_still = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(
         self, tokens_BS: NDArray[np.int64], start: int

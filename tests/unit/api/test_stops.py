@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from api.completions import StoppedText
 from api.schemas.completions import MAX_STOP_LENGTH
-from api.stops import StoppedText
 from calcgpt.data.tokenizer import text_tokenizer
 
 LETTERS = "abc"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from calcgpt.errors import CheckpointError
 CONFIG, METRICS = "config.json", "metrics.json"
 
 
+def scores(exact_match: float) -> dict[str, Any]:
+    return {"n": 4, "char_accuracy": 1.0, "exact_match": exact_match, "by_operation": {}}
+
+
 def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1) -> Path:
     """A folder with the files of a checkpoint that `best` reads."""
     folder = root / name
@@ -24,7 +29,7 @@ def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1)
     configure(folder, {})
     metrics: dict[str, Any] = {"parameters": parameters}
     if exact_match is not None:
-        metrics["validation"] = {"exact_match": exact_match}
+        metrics["validation"] = scores(exact_match)
     (folder / METRICS).write_text(json.dumps(metrics))
     return folder
 
@@ -45,7 +50,7 @@ def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     entry(tmp_path, "a", 0.5)
     file = entry(tmp_path, "b", 0.4) / METRICS
     metrics = json.loads(file.read_text())
-    file.write_text(json.dumps({**metrics, "test": {"exact_match": 1.0}}))
+    file.write_text(json.dumps({**metrics, "test": scores(1.0)}))
     assert best(tmp_path) == tmp_path / "a"
 
 
@@ -94,9 +99,10 @@ def test_a_checkpoint_without_validation_comes_last(tmp_path: Path) -> None:
         "[]",
         "{}",
         '{"validation": {"exact_match": "high"}, "parameters": 1}',
-        '{"validation": {"exact_match": 1}, "parameters": 1, "val_loss": NaN}',
+        json.dumps({"validation": scores(1.0), "parameters": 1, "val_loss": math.nan}),
+        json.dumps({"validation": scores(1.0), "parameters": 1, "val_loss": 10**400}),
         '{"validation": [1], "parameters": 1}',
-        '{"validation": {"exact_match": 1}}',
+        json.dumps({"validation": scores(1.0)}),
     ],
 )
 def test_damaged_metrics_are_skipped_with_a_warning(

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_values import exact, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +21,7 @@ from datagen.corner_problems import (
     corner,
     of_kind,
 )
-from datagen.decimals import problem_array
-from datagen.drawing import Integers, Sampler, Words, bit_generator
+from datagen.drawing import Integers, Sampler, Words, bit_generator, problem_array
 from datagen.edge_problems import KINDS as EDGE_KINDS
 from datagen.edge_problems import Unsigned
 
@@ -55,22 +55,6 @@ def without_signs(problem: Problem) -> Problem:
 def without_point(number: Number) -> Number:
     """The number, without a point if it is whole."""
     return Number.from_units(number.units, number.places, number.units % 10**number.places > 0)
-
-
-def value(number: Number) -> Fraction:
-    return Fraction(number.units, 10**number.places)
-
-
-def exact(problem: Problem) -> Fraction:
-    a, b = value(problem.a), value(problem.b)
-    match problem.op:
-        case Operation.ADD:
-            return a + b
-        case Operation.SUB:
-            return a - b
-        case Operation.MUL:
-            return a * b
-    return a / b
 
 
 def significant(number: Number) -> int:

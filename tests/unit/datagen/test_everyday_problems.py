@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable
-from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_values import value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,10 +30,6 @@ def sample() -> list[Problem]:
 def share_is(flags: list[bool], expected: float) -> bool:
     """Whether the share of True is the expected one, within five standard deviations."""
     return abs(np.mean(flags) - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
-
-
-def value(number: Number) -> Fraction:
-    return Fraction(number.units, 10**number.places)
 
 
 def without_signs(problem: Problem) -> Problem:

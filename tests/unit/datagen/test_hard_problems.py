@@ -5,31 +5,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from exact_values import exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Operation, Problem
 from datagen.corner_problems import KIND_WORDS, of_kind
 from datagen.drawing import bit_generator
 from datagen.hard_problems import KINDS, WORDS, hard
 
 N = 3_000
-
-
-def value(number: Number) -> Fraction:
-    return Fraction(number.units, 10**number.places)
-
-
-def exact(problem: Problem) -> Fraction:
-    a, b = value(problem.a), value(problem.b)
-    match problem.op:
-        case Operation.ADD:
-            return a + b
-        case Operation.SUB:
-            return a - b
-        case Operation.MUL:
-            return a * b
-    return a / b
 
 
 def from_tie(problem: Problem) -> Fraction:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcgpt.config import DataConfig
-from calcgpt.data import fresh as module
+from calcgpt.data import sources as module
 from calcgpt.data import workers
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.fresh import FreshBatches
 from calcgpt.data.problems import FreshProblems, split_line
+from calcgpt.data.sources import FreshBatches
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
 from calcgpt.training.distributed import SingleProcess

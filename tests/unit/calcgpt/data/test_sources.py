@@ -6,9 +6,8 @@ import pytest
 
 from calcgpt.config import DataConfig, TrainConfig
 from calcgpt.data.batches import ProblemBatches
-from calcgpt.data.fresh import FreshBatches
 from calcgpt.data.problems import split_line
-from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshData, training_data
+from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshBatches, FreshData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import ConfigError
 from calcgpt.recipe import load_recipe

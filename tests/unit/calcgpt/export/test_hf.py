@@ -27,8 +27,7 @@ from calcgpt.data.tokenizer import (
 )
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf
-from calcgpt.export.hf import hf_tokenizer, stop_id
-from calcgpt.export.hf_card import EXAMPLE_PROMPT, hf_card
+from calcgpt.export.hf import EXAMPLE_PROMPT, hf_card, hf_tokenizer, stop_id
 from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names

@@ -11,8 +11,7 @@ from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, r
 
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.errors import CheckpointError
-from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.self_test import PROBLEMS, self_test
+from calcgpt.inference.calculator import SELF_TEST, Calculator, self_test
 
 DIGITS = 7
 
@@ -58,7 +57,7 @@ def test_a_model_that_is_much_worse_is_refused(signs: str, n_right: int, key: st
     with pytest.raises(CheckpointError) as caught:
         check(wrong_for(signs), {key: scores(0.9999)["test"]}, DIGITS)
     message = str(caught.value)
-    assert f"{n_right} of {len(PROBLEMS)} answers of the self-test are right" in message
+    assert f"{n_right} of {len(SELF_TEST)} answers of the self-test are right" in message
     assert "0.9998 by its metrics" in message
 
 

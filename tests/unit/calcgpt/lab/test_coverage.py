@@ -13,8 +13,7 @@ import pytest
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import UserError
-from calcgpt.lab.coverage import BLOCK, RARE, Coverage, count_scored, measure
-from calcgpt.lab.coverage_plots import draw_coverage
+from calcgpt.lab.coverage import BLOCK, RARE, Coverage, count_scored, draw_coverage, measure
 from calcgpt.plots import wilson_interval
 from calcgpt.recipe import load_recipe
 from datagen.problem_classes import TABLES, count_classes
@@ -45,7 +44,7 @@ def scored(tmp_path: Path) -> Path:
 @pytest.fixture
 def few_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {name: TABLES[name] for name in FEW}
-    monkeypatch.setattr("calcgpt.lab.coverage_plots.TABLES", tables)
+    monkeypatch.setattr("calcgpt.lab.coverage.TABLES", tables)
 
 
 @pytest.fixture

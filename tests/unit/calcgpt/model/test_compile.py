@@ -12,8 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.gpt import build_model
-from calcgpt.training.compiled import compiled
+from calcgpt.model.gpt import build_model, compiled
 from datagen.work import ALPHABET
 
 BASE = ModelConfig(block_size=64, n_layer=1, n_embd=32, n_head=4, n_kv_head=2, row_marks=[3])

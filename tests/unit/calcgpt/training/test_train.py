@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
@@ -9,9 +10,10 @@ from safetensors.torch import load_file
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data import fresh
+from calcgpt.data import sources
 from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.sources import DataFolder, training_data
+from calcgpt.data.task import Task
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
 from calcgpt.model.parameters import count
@@ -126,7 +128,7 @@ def test_resuming_gives_the_same_bits(data: Path, tmp_path: Path, overrides: tup
 def test_resuming_without_files_gives_the_same_bits(
     tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
+    monkeypatch.setattr(sources, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
     whole = run(None, tmp_path / "whole", *FRESH, *overrides)
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
@@ -152,6 +154,28 @@ def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: P
     trainer.average = None  # the same numbers without averaging, from the weights as saved
     trainer.model.load_state_dict(saved.model.state_dict())
     assert trainer.validate() == validated
+
+
+def double(random: Random) -> str:
+    number = random.randrange(1000)
+    return f"twice {number}={2 * number}"
+
+
+def test_a_task_of_ones_own_is_trained_scored_and_resumed(tmp_path: Path) -> None:
+    def steps(count: int, task: Task, out: Path, **options: bool) -> Path:
+        constant = ("train.schedule=constant", f"train.steps={count}")
+        return train(recipe(*constant), task, out, progress=False, **options)
+
+    whole = steps(10, Task(double), tmp_path / "whole")
+    steps(5, Task(double), tmp_path / "half")
+    torch.manual_seed(999)  # must have no effect on the resumed run
+    resumed = steps(10, Task(double), tmp_path / "half", resume=True)
+    assert_same_state(resumed, whole)
+    loaded = Checkpoint.load(resumed)
+    assert loaded.tokenizer.decode(range(len(loaded.tokenizer))) == " $0123456789=ceitw"
+    assert loaded.metrics["validation"]["n"] == 20
+    with pytest.raises(ConfigError, match="begun on other data"):
+        steps(15, Task(lambda random: double(random) + "0"), tmp_path / "half", resume=True)
 
 
 def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:

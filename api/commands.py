@@ -1,0 +1,70 @@
+"""The commands `calcgpt serve` and `calcgpt mcp`, which are entry points in pyproject.toml.
+
+They import the service when they are called, so that the help of `calcgpt` is fast.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+
+class ServeCommand(click.Command):
+    """A command whose options are the service's settings. They are looked up when it is called."""
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        from api.settings import options
+
+        return [*options(), *super().get_params(context)]
+
+
+@click.command(cls=ServeCommand)
+@click.option(
+    "--show-config", is_flag=True, help="Print the settings with secrets masked, and exit."
+)
+def serve(show_config: bool, **flags: Any) -> None:
+    """Serve the calculator over HTTP, with a page to use it on.
+
+    Each option can also be set in the environment: CALCGPT_PORT for --port, and so on.
+    """
+    from api.server import run
+    from api.settings import load_settings
+
+    settings = load_settings({name: value for name, value in flags.items() if value is not None})
+    if show_config:
+        click.echo(json.dumps(settings.masked(), indent=2))
+    else:
+        run(settings)
+
+
+@click.command()
+@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
+)
+@click.option(
+    "--http",
+    "port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Serve over HTTP on this machine, under /mcp, instead of stdin and stdout.",
+)
+def mcp(checkpoint: str, engine: str, port: int | None) -> None:
+    """Serve the calculator as tools for assistants (Model Context Protocol)."""
+    from api.mcp_server import serve_http, tools
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.engines import load_decoder
+
+    stored = StoredCheckpoint.read(resolve(checkpoint))
+    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
+    calculator = Calculator(stored, decoder)
+    if port is None:
+        tools(calculator).run("stdio")
+    else:
+        serve_http(calculator, port)

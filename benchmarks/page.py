@@ -1,0 +1,168 @@
+"""The exported page in Chromium: characters written per second, and the time to the first answer.
+
+    python -m benchmarks.page [--checkpoint NAME] [--runs N] [--json FILE]
+
+The engine of the page writes the answers to problems of each distribution, with WebAssembly and
+without; Python's native engine writes the same. They take turns, and medians are compared. The
+times are those of the processor, because other programs do not change them much.
+
+The page is then opened from a host on loopback, each time in a browser that has seen nothing of it:
+by a link that names a question, until the whole answer is shown, and without one, until the first
+character of the example is. Times are those of a clock.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+
+from benchmarks.measure import alternate, environment, parser, show, summary, write
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.export.web import export_web
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import generate
+from datagen.distributions import distribution
+from datagen.notation import render_prompt
+
+PROBLEMS = 12  # of each distribution
+NATIVE, WITH, WITHOUT = "native engine", "browser, WebAssembly", "browser, JavaScript"
+CHROMIUM = "/usr/bin/chromium"
+QUESTION, ANSWER = "471/299", "1.57525084"
+LOAD = """async name => {
+    const { readWeights } = await import("./static/engine/weights.js");
+    const { Decoder } = await import("./static/engine/decoder.js");
+    const { generate } = await import("./static/engine/generate.js");
+    const buffer = await (await fetch(`models/${name}.safetensors`)).arrayBuffer();
+    const weights = readWeights(buffer);
+    const { vocabulary } = weights.manifest;
+    const decoders = [true, false].map(mayAssemble => new Decoder(weights, mayAssemble));
+    window.answer = (isAssembled, prompts) => prompts.map(prompt =>
+        [...generate(decoders[isAssembled ? 0 : 1], vocabulary, prompt)].map(t => t.text).join(""));
+}"""
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def hosted(folder: Path) -> Iterator[str]:
+    """Serves a folder; yields its address."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{host.server_address[1]}/"
+        host.shutdown()
+
+
+def renderer_seconds(session: CDPSession) -> float:
+    """Returns the processor time of all pages."""
+    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
+    return sum(float(p["cpuTime"]) for p in processes if p["type"] == "renderer")
+
+
+def measure_engine(
+    browser: Browser, page: Page, checkpoint: Checkpoint, runs: int
+) -> dict[str, Any]:
+    """Returns the characters that each engine writes per second of processor time."""
+    prompts = []
+    for name in ("blog", "everyday"):
+        [drawn] = distribution(name)(np.random.PCG64(0), PROBLEMS)
+        prompts += [render_prompt(problem) for problem in drawn.to_problems()]
+    page.evaluate(LOAD, checkpoint.name)
+    session = browser.new_browser_cdp_session()
+    tokenizer = checkpoint.tokenizer
+    _, decoder = load_decoder(checkpoint, among=("native",))
+    stop = int(tokenizer.encode("$")[0])
+    written: dict[str, list[str]] = {}
+
+    def in_browser(name: str) -> float:
+        began = renderer_seconds(session)
+        written[name] = page.evaluate(
+            f"prompts => answer({str(name == WITH).lower()}, prompts)", prompts
+        )
+        return sum(map(len, written[name])) / (renderer_seconds(session) - began)
+
+    def in_python() -> float:
+        began = time.process_time()
+        tokens = [np.array([tokenizer.encode(prompt).tolist()]) for prompt in prompts]
+        ids = [generate(decoder, row, stop)[0].ids for row in tokens]
+        seconds = time.process_time() - began
+        written[NATIVE] = [tokenizer.decode(row) for row in ids]
+        return sum(map(len, written[NATIVE])) / seconds
+
+    contestants: dict[str, Callable[[], float]] = {
+        NATIVE: in_python,
+        **{name: functools.partial(in_browser, name) for name in (WITH, WITHOUT)},
+    }
+    rates = alternate(contestants, runs)
+    same = sum(len(set(texts)) == 1 for texts in zip(*written.values(), strict=True))
+    return {"problems": len(prompts), "written_alike": same, **summary(rates, NATIVE)}
+
+
+def seconds_to(browser: Browser, address: str, selector: str) -> float:
+    """Returns the time from the request of the page until an element is shown."""
+    context = browser.new_context()
+    try:
+        page = context.new_page()
+        began = time.perf_counter()
+        page.goto(address, wait_until="commit")
+        page.wait_for_selector(selector)
+        return time.perf_counter() - began
+    finally:
+        context.close()
+
+
+def main() -> None:
+    options = parser("Measures the exported page in Chromium.", runs=5)
+    options.add_argument("--checkpoint", default="scratchpad")
+    given = options.parse_args()
+    torch.set_num_threads(given.threads)
+    checkpoint = Checkpoint.load(resolve(given.checkpoint))
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        out = Path(folder) / "page"
+        export_web(checkpoint, out, force=False)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with hosted(out) as address:
+            page = browser.new_page()
+            page.goto(address)
+            engine = measure_engine(browser, page, checkpoint, given.runs)
+            page.close()
+            asked = f"{address}#q={QUESTION}"
+            firsts = {
+                "answer to a link": [
+                    seconds_to(browser, asked, f'#answer .value:text-is("{ANSWER}")')
+                    for _ in range(given.runs)
+                ],
+                "first character of the example": [
+                    seconds_to(browser, address, "#nodes [data-at]") for _ in range(given.runs)
+                ],
+            }
+        browser.close()
+    show(f"{checkpoint.name}, characters", engine, "characters")
+    opened = {}
+    for name, runs in firsts.items():
+        opened[name] = {
+            "median_seconds": round(median(runs), 2),
+            "runs": [round(r, 2) for r in runs],
+        }
+        print(f"{name}: {median(runs):.2f} s")
+    figures = {"environment": environment(torch.device("cpu")), "engine": engine, "opened": opened}
+    write(given.json, figures)
+
+
+if __name__ == "__main__":
+    main()

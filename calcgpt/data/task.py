@@ -1,0 +1,308 @@
+"""Tasks of a user's own: lines of question, `=` and answer; without torch.
+
+    abc=cba                   a line
+    12+34=2+4:6,1+3:4=46      a line with work between the question and the answer
+
+A task is a text file of such lines, or a Python function that draws them. Held-out questions are
+never trained on: those of a file are chosen by the seed, those of a function by a hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+from calcgpt.data.problems import Line
+from calcgpt.errors import ConfigError, DataError, did_you_mean
+from datagen.files import read_text
+from datagen.splits import Split, split_of_text
+
+ALL = "all"
+SPLITS = (*map(str, Split), ALL)
+MAX_BYTES = 64 * 2**20  # of a file
+MAX_LINES = 2_000_000  # of a file
+MAX_LINE = 4_096  # characters
+MAX_CHARACTERS = 256  # different ones, `=` and `$` included: an id is a byte
+END = "$"  # closes each line where the model reads and writes it
+N_HELD_OUT = 10_000  # questions of a file, at most, in each of validation and test
+N_DRAWN = 1_000  # lines of a function, where no number is given
+PROBE = 1_024  # lines of a function that are drawn and checked before all others
+MAX_IDLE = 20_000  # lines in a row that may be of no use
+
+Draw: TypeAlias = Callable[[Random], str]
+Check: TypeAlias = Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
+class CheckedLine(Line):
+    """A line whose answer is right if a user's function says so."""
+
+    check: Check
+
+    def accepts(self, answer: str) -> bool:
+        return answer.endswith(END) and self.check(self.prompt[:-1], answer[:-1])
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task whose lines a function draws.
+
+    `draw` gets a `random.Random`, from which all its randomness must come, and returns a line such
+    as `2+2=4`. `check` gets a question and an answer, and returns whether that is right; without
+    it, only the answer in the line is. `alphabet` has all characters; without it, they are those
+    of the first lines.
+    """
+
+    draw: Draw
+    check: Check | None = None
+    alphabet: str | None = None
+    name: str = ""
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """All characters, sorted, with `=` and `$`. Raises DataError for a function that fails,
+        whose lines are not valid, or differ for the same random numbers."""
+        text = _text(self.first_lines) if self.alphabet is None else self.alphabet
+        return _vocabulary(self._source, text)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the first lines, and so of what the function does."""
+        return _sha256(self.first_lines)
+
+    @cached_property
+    def first_lines(self) -> list[Line]:
+        """The first lines that the function draws from a fixed seed; checked."""
+        first, again = (
+            [self._line(random) for _ in range(PROBE)] for random in (Random(0), Random(0))
+        )
+        for line, other in zip(first, again, strict=True):
+            if line.text != other.text:
+                raise DataError(
+                    f"{self._source}: draws {line.text!r:.60} and then {other.text!r:.60} from the "
+                    "same random numbers: all randomness must come from its argument"
+                )
+            if not line.accepts(line.field):
+                raise DataError(f"{self._source}: its check refuses its own line {line.text!r:.60}")
+        return first
+
+    @property
+    def _source(self) -> str:
+        return f"task {self.name or getattr(self.draw, '__name__', 'of yours')}"
+
+    def lines(self, split: str, seed: int, count: int | None = None) -> list[Line]:
+        """Returns `count` lines, N_DRAWN by default, with different questions of a split: `train`,
+        `val`, `test` or `all`. They are fewer if there are no more. Raises DataError if there are
+        none."""
+        _check_split(split)
+        random, found, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0
+        while len(found) < (count or N_DRAWN) and n_idle < MAX_IDLE:
+            line = self._known_line(random)
+            n_idle += 1
+            if line.prompt not in found and split in (ALL, split_of_text(line.prompt)):
+                found[line.prompt], n_idle = line, 0
+        if not found:
+            raise DataError(f"{self._source}: too few different questions for {split}")
+        return list(found.values())
+
+    def training_lines(self, seed: int, step: int, count: int, longest: int) -> list[Line]:
+        """Returns the lines of one step of training, none held out or longer than `longest`
+        characters with its `$`. They depend on the arguments only."""
+        random, lines, n_idle = Random(f"{seed} train {step}"), list[Line](), 0
+        while len(lines) < count:
+            line = self._known_line(random)
+            n_idle += 1
+            fits = len(line.prompt) + len(line.completion) <= longest
+            if fits and split_of_text(line.prompt) is Split.TRAIN:
+                lines.append(line)
+                n_idle = 0
+            if n_idle == MAX_IDLE:
+                raise DataError(f"{self._source}: too few questions to train on")
+        return lines
+
+    def _known_line(self, random: Random) -> Line:
+        line = self._line(random)
+        if unknown := set(line.text).difference(self.vocabulary):
+            raise DataError(
+                f"{self._source}: {min(unknown)!r} in {line.text!r:.60} is not in its alphabet, "
+                f"which is that of the first {PROBE:,} lines unless Task(alphabet=...) names it"
+            )
+        return line
+
+    def _line(self, random: Random) -> Line:
+        text = self._called("draw", self.draw, random)
+        if not isinstance(text, str):
+            raise DataError(f"{self._source}: draws a {type(text).__name__}, not a line as '2+2=4'")
+        if fault := _fault(text):
+            raise DataError(f"{self._source}: the line {text!r:.60} {fault}")
+        prompt, completion = _parts(text)
+        if self.check is None:
+            return Line(prompt, completion, "")
+        return CheckedLine(prompt, completion, "", self._is_right)
+
+    def _is_right(self, question: str, answer: str) -> bool:
+        assert self.check
+        return bool(self._called("check", self.check, question, answer))
+
+    def _called(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise DataError(f"{self._source}: its {role} failed with {what}") from error
+
+
+@dataclass(frozen=True)
+class TextTask:
+    """A task whose lines are those of a text file."""
+
+    name: str
+    content: list[Line] = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> TextTask:
+        """Reads a file. Raises DataError, which names the first bad line."""
+        lines: list[Line] = []
+        answers: dict[str, tuple[str, int]] = {}  # by question; and the line where it stands
+        text = read_text(path, MAX_BYTES).removeprefix("\ufeff")
+        if text.count("\n") > MAX_LINES:
+            raise DataError(f"{path} has more than {MAX_LINES:,} lines")
+        for number, row in enumerate(text.split("\n"), start=1):
+            row = row.removesuffix("\r")
+            if not row:
+                continue
+            if fault := _fault(row):
+                raise DataError(f"{path}, line {number}: {row!r:.40} {fault}")
+            line = Line(*_parts(row), "")
+            answer, first = answers.setdefault(line.prompt, (line.field, number))
+            if answer != line.field:
+                raise DataError(f"{path}, line {number}: another answer than in line {first}")
+            lines.append(line)
+        if len(answers) < 10:
+            raise DataError(f"{path}: {len(answers)} different questions; at least 10 are needed")
+        return cls(str(path), lines)
+
+    @cached_property
+    def vocabulary(self) -> str:
+        """All characters, sorted, with `=` and `$`."""
+        return _vocabulary(self.name, _text(self.content))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the lines."""
+        return _sha256(self.content)
+
+    def lines(self, split: str, seed: int, count: int | None = None) -> list[Line]:
+        """Returns the lines of a split, up to `count`: `train`, `val`, `test` or `all`.
+
+        A tenth of the questions is for validation and a tenth for test, at most N_HELD_OUT each,
+        drawn from the seed. These come once, with their first line; training has every line of all
+        other questions.
+        """
+        _check_split(split)
+        if split == ALL:
+            return self.content[:count]
+        first = {line.prompt: line for line in reversed(self.content)}
+        questions = sorted(first)
+        Random(f"{seed} split").shuffle(questions)
+        n = min(len(questions) // 10, N_HELD_OUT)
+        held_out = {str(Split.VAL): questions[:n], str(Split.TEST): questions[n : 2 * n]}
+        if split in held_out:
+            return [first[question] for question in held_out[split][:count]]
+        trained = set(questions[2 * n :])
+        return [line for line in self.content if line.prompt in trained][:count]
+
+
+AnyTask: TypeAlias = Task | TextTask
+
+
+def load_task(reference: str) -> AnyTask:
+    """Returns the task `FILE.py:NAME`, or that of a text file.
+
+    NAME is a Task or a function that draws lines. The Python file is run, with all that it does.
+    Raises ConfigError or DataError if there is no such task.
+    """
+    file, _, name = reference.rpartition(":")
+    if file.endswith(".py"):
+        return _task_of_python(Path(file), name)
+    if reference.endswith(".py"):
+        raise ConfigError(f"{reference}: which task in it? Write {reference}:NAME")
+    return TextTask.read(Path(reference))
+
+
+def _task_of_python(path: Path, name: str) -> Task:
+    spec = importlib.util.spec_from_file_location(f"calcgpt_task_{path.stem}", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses in it look there
+    try:
+        spec.loader.exec_module(module)
+    except FileNotFoundError:
+        raise ConfigError(f"cannot read {path}: no such file") from None
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{path} failed with {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    reference = f"{path}:{name}"
+    if isinstance(found, Task):
+        return Task(found.draw, found.check, found.alphabet, reference)
+    if callable(found):
+        return Task(found, name=reference)
+    names = [
+        key for key, value in vars(module).items() if isinstance(value, Task) or callable(value)
+    ]
+    raise ConfigError(f"{path} has no task {name!r}{did_you_mean(name, names)}")
+
+
+def _check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise ConfigError(f"unknown split {split!r}; valid names: {', '.join(SPLITS)}")
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Returns a line as prompt and completion."""
+    question, _, rest = text.partition("=")
+    return f"{question}=", f"{rest}{END}"
+
+
+def _fault(text: str) -> str | None:
+    """Returns what is wrong with a line, or None."""
+    if len(text) > MAX_LINE:
+        return f"has {len(text):,} characters; at most {MAX_LINE:,} are possible"
+    if "=" not in text:
+        return "has no '=' between question and answer"
+    if text.startswith("="):
+        return "has no question"
+    if text.endswith("="):
+        return "has no answer"
+    if END in text:
+        return f"has a {END!r}, which stands for the end of a line"
+    if not text.isprintable():
+        bad = next(character for character in text if not character.isprintable())
+        return f"has the character {bad!a}, which cannot be printed"
+    return None
+
+
+def _text(lines: list[Line]) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def _sha256(lines: list[Line]) -> str:
+    return hashlib.sha256(_text(lines).encode()).hexdigest()
+
+
+def _vocabulary(source: str, text: str) -> str:
+    characters = {*text, "=", END} - {"\n"}
+    if len(characters) > MAX_CHARACTERS:
+        raise DataError(
+            f"{source}: {len(characters):,} different characters; "
+            f"at most {MAX_CHARACTERS} are possible"
+        )
+    return "".join(sorted(characters))

@@ -1,0 +1,454 @@
+"""Local steps: every rule of worked steps, over all that it can read.
+
+A work is right if each of its characters is what its rule (`datagen.rules`) writes. A rule reads a
+few characters, so that it has a limited number of different inputs, here called cases. If a model
+writes the right character in every case of every rule, it never takes a wrong step.
+
+A `LocalStep` is a rule with all its cases: a table with an axis for the kind of character that is
+written, and one for each thing that is read. `line_cases` says which case every character of a line
+is. Cases of all steps have numbers of their own, 0 to N_CASES - 1.
+
+Shapes: n lines of one shape, T characters of the work, m slots of one rule, k sources.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen.layout import answer_slots, layout, shape_of
+from datagen.rules import MINUS, RULES, value
+from datagen.slots import MIN_DIVISOR, Kind, Shape
+from datagen.work_errors import slot_groups
+
+Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+Characters: TypeAlias = NDArray[np.uint8]
+
+NONE = "none"  # what a rule reads where there is no character
+DIGITS = tuple("0123456789")
+SIGNS = ("+", "-")
+NOT_ALL_ZERO = ("all 0", "not all 0", NONE)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One thing that a rule reads, and the values that it may have."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+Read: TypeAlias = Callable[[Sequence[Characters]], list[Ints]]
+Allowed: TypeAlias = Callable[..., Any]  # flags, from indices
+
+
+@dataclass(frozen=True)
+class LocalStep:
+    """A rule, and all the cases in which it may have to write a character.
+
+    `read` turns sources, (k, anything), into indices on the axes after the first. `allowed` says
+    which combinations of these indices can occur together; by default all.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    read_axes: tuple[Axis, ...]
+    read: Read
+    allowed: Allowed = lambda *indices: True
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        kinds = tuple(kind.name.lower().replace("_", " ") for kind in self.kinds)
+        return (Axis("writes", kinds), *self.read_axes)
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(axis.values) for axis in self.axes)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape))
+
+    def cases(self, kind: Kind, sources: Sequence[Characters]) -> Ints:
+        """Returns the index of each case in the table."""
+        indices = self.read(sources)
+        first = np.full(indices[0].shape if indices else (), self.kinds.index(kind))
+        return np.ravel_multi_index((first, *indices), self.shape).astype(np.int64)
+
+    def possible(self, seen: Flags) -> Flags:
+        """Returns which cases can occur, (size,): those that are `allowed`, without values that are
+        never read, as no quotient digit is 9. `seen`, (size,), are cases that occur."""
+        indices = np.indices(self.shape, sparse=True)
+        result = np.ones(self.shape, bool) & self.allowed(*indices[1:])
+        table = seen.reshape(self.shape)
+        for axis in range(1, len(self.shape)):  # the values may be different ones for each kind
+            others = tuple(i for i in range(1, len(self.shape)) if i != axis)
+            result &= table.any(axis=others, keepdims=True)
+        if len(self.shape) == 1:
+            result &= table
+        return np.asarray(result.ravel())
+
+    def describe(self, case: int) -> dict[str, str]:
+        """Returns the values of a case by the names of the axes."""
+        indices = np.unravel_index(case, self.shape)
+        return {
+            axis.name: axis.values[index] for axis, index in zip(self.axes, indices, strict=True)
+        }
+
+
+def _reader(*axes: Axis, rest: bool = False) -> Read:
+    """Returns a function that reads one source for each axis or, with `rest`, for each but the
+    last, which says whether all other sources are 0."""
+    tables = []
+    for axis in axes[: len(axes) - rest]:
+        table = np.full(256, axis.values.index(NONE) if NONE in axis.values else 0, np.int64)
+        for index, text in enumerate(axis.values):
+            if text != NONE:
+                table[ord(text)] = index
+        tables.append(table)
+
+    def read(sources: Sequence[Characters]) -> list[Ints]:
+        nothing = np.zeros_like(sources[0])
+        given = [*sources[: len(tables)], *[nothing] * (len(tables) - len(sources))]
+        indices = [table[source] for table, source in zip(tables, given, strict=True)]
+        if rest:
+            others = sources[len(tables) :]
+            flags = _any(value(c) > 0 for c in others) if others else np.zeros_like(nothing, bool)
+            indices.append(np.where(flags, 1, 0) if others else np.full(nothing.shape, 2))
+        return indices
+
+    return read
+
+
+def _any(flags: Iterable[Flags]) -> Flags:
+    return np.asarray(np.logical_or.reduce(list(flags)))
+
+
+def _kinds_like(kind: Kind) -> tuple[Kind, ...]:
+    """Returns all kinds that the same rule writes."""
+    return tuple(other for other, rule in RULES.items() if rule is RULES[kind])
+
+
+def _digit(name: str) -> Axis:
+    return Axis(name, DIGITS)
+
+
+def _digit_or_none(name: str) -> Axis:
+    return Axis(name, (*DIGITS, NONE))
+
+
+def _step(
+    name: str, kind: Kind, *axes: Axis, rest: bool = False, allowed: Allowed | None = None
+) -> LocalStep:
+    kinds, read = _kinds_like(kind), _reader(*axes, rest=rest)
+    return LocalStep(name, kinds, axes, read, allowed or LocalStep.allowed)
+
+
+def _signs_of_operands() -> LocalStep:
+    """The minus of an operand may stand anywhere in its field. A difference adds the negative."""
+    axes = (Axis("minus in the operand", ("no", "yes")), Axis("operation", ("+", "-", NONE)))
+    op = _reader(axes[1])
+
+    def read(sources: Sequence[Characters]) -> list[Ints]:
+        # Only a difference reads its operator, the last source, as a whole: no operand ends in one.
+        is_op = (sources[-1] == ord("+")) | (sources[-1] == MINUS)
+        minus = _any(c == MINUS for c in sources[:-1])
+        return [minus.astype(np.int64), *op([np.where(is_op, sources[-1], 0).astype(np.uint8)])]
+
+    kinds = (Kind.A_SIGN, Kind.B_SIGN, Kind.B_SIGN_OF_SUM)
+    return LocalStep("sign of an operand", kinds, axes, read)
+
+
+def _carried(op: Ints, a: Ints, b: Ints, a_before: Ints, b_before: Ints, before: Ints) -> Flags:
+    """What is carried into the column before is 0 or 1. The lowest column has none before it."""
+    direction = np.where(op == 0, 1, -1)
+    carry = direction * (before - a_before - direction * b_before) % 10
+    none = (a_before == 10).astype(int) + (b_before == 10) + (before == 10)
+    return np.asarray(np.where(none == 0, carry <= 1, none == 3))
+
+
+def _complemented(top: Ints, total: Ints, total_before: Ints, before: Ints) -> Flags:
+    """The digit before is that of the sum or, below 0, of its ten's complement."""
+    negative = np.isin(top, 9)
+    either = ((9 - total_before) % 10 == before) | ((10 - total_before) % 10 == before)
+    none = (total_before == 10).astype(int) + (before == 10)
+    same = np.where(negative, either, total_before == before)
+    return np.asarray(np.where(none == 0, same, none == 2))
+
+
+def _product_carries(multiplier: Ints, a: Ints, old: Ints, carry: Ints) -> Flags:
+    """The lowest digit of a row has no carry; the first row has no old digits."""
+    none = carry == 10
+    return np.asarray(none | (carry <= np.maximum(multiplier - (old == 10), 0)))
+
+
+def _remainder_carries(sign: Ints, q: Ints, b: Ints, old: Ints, carry: Ints) -> Flags:
+    return np.asarray((carry == 10) | (carry <= q))
+
+
+def _rounded_digits(exact: Ints, before: Ints, result: Ints) -> Flags:
+    """`result` is the digit before, or one more; at the lowest digit, 0 or the rounding."""
+    follows = (result == before) | (result == (before + 1) % 10)
+    return np.asarray(np.where(before == 10, np.isin(result, (0, 10)), follows))
+
+
+def _quotient_digits(sign: Ints, q: Ints, sign_before: Ints, before: Ints, result: Ints) -> Flags:
+    """`result` is the signed digit before with -1, 0 or 1 carried into it, or the rounding."""
+    signed = np.where(sign_before == 1, -before, before)
+    carried = (result - signed + 1) % 10 <= 2
+    first = np.isin(result, (0, 10, 11)) & (before == 10)
+    both_or_none = (sign == 2) == (q == 10)
+    follows = (before < 10) & (result < 10) & carried
+    return np.asarray(both_or_none & np.where(sign_before == 2, first, follows))
+
+
+def _quotient_roundings(sign: Ints, last: Ints, before: Ints, top: Ints, rest: Ints) -> Flags:
+    """A digit of 0 leaves the dividend, whose sign is known. What is below 0 is not 0."""
+    negative = top == 9
+    same_sign = (last > 0) | (negative == (sign == 1))
+    return np.asarray(same_sign & (~negative | (rest == 1)))
+
+
+_LEADING = 10**MIN_DIVISOR
+_LEAST = _LEADING // 10
+
+
+def _read_leading(sources: Sequence[Characters]) -> list[Ints]:
+    """The remainder's leading digits with its sign, and the divisor's."""
+    powers = 10 ** np.arange(MIN_DIVISOR)
+    digits = [value(source).astype(np.int64) for source in sources]
+    leading = sum(p * d for p, d in zip(powers, digits, strict=False))
+    divisor = sum(p * d for p, d in zip(powers, digits[MIN_DIVISOR + 1 :], strict=True))
+    below_zero = digits[MIN_DIVISOR] == 9
+    return [np.where(below_zero, leading, leading + _LEADING), np.asarray(divisor - _LEAST)]
+
+
+def _leading_quotients(leading: Ints, divisor: Ints) -> Flags:
+    """A dividend is at most ten times the divisor."""
+    return np.asarray(np.abs(leading_quotient(leading, divisor)) <= 10)
+
+
+def leading_quotient(leading: Ints, divisor: Ints) -> NDArray[np.float64]:
+    """Returns the quotient that the indices of a case of QUOTIENT_CHOICE tell, as `estimate` in
+    `datagen.rules`."""
+    return np.asarray(10 * (leading - _LEADING + 0.5) / (divisor + _LEAST + 0.5))
+
+
+QUOTIENT_CHOICE = LocalStep(
+    "quotient digit",
+    (Kind.QUOTIENT_DIGIT,),
+    (
+        Axis("leading digits of the remainder", tuple(map(str, range(-_LEADING, _LEADING)))),
+        Axis("of the divisor", tuple(map(str, range(_LEAST, _LEADING)))),
+    ),
+    _read_leading,
+    _leading_quotients,
+)
+
+_COPIES = LocalStep(
+    "copied digit",
+    (*_kinds_like(Kind.A_DIGIT), Kind.ANSWER_DIGIT),
+    (_digit("digit"),),
+    _reader(_digit("digit")),
+)
+_REST = Axis("the others", NOT_ALL_ZERO)
+_COLUMN = (_digit_or_none("A before"), _digit_or_none("B before"), _digit_or_none("sum before"))
+
+_RULED = [
+    _signs_of_operands(),
+    _COPIES,
+    _step("sum or difference", Kind.ADD_OR_SUBTRACT, Axis("A", SIGNS), Axis("B", SIGNS)),
+    _step(
+        "digit of a sum",
+        Kind.SUM_DIGIT,
+        *(Axis("operation", SIGNS), _digit("A"), _digit("B"), *_COLUMN),
+        allowed=_carried,
+    ),
+    _step(
+        "magnitude of a sum",
+        Kind.SUM_RESULT,
+        *(_digit("top"), _digit("sum"), _digit_or_none("sum before"), _digit_or_none("before")),
+        allowed=_complemented,
+    ),
+    _step(
+        "sign of a sum",
+        Kind.SUM_SIGN,
+        Axis("A", SIGNS),
+        _digit("top"),
+        _REST,
+        rest=True,
+        allowed=lambda a, top, rest: (top != 1) | (rest == 1),
+    ),
+    *(
+        _step(
+            f"{what} of a product",
+            kind,
+            *(_digit("digit of B"), _digit("A"), _digit_or_none("old"), _digit_or_none("carry")),
+            allowed=_product_carries,
+        )
+        for what, kind in {"digit": Kind.PRODUCT_DIGIT, "carry": Kind.PRODUCT_CARRY}.items()
+    ),
+    _step("sign of a dividend", Kind.DIVIDEND_SIGN, _digit("top")),
+    QUOTIENT_CHOICE,
+    *(
+        _step(
+            f"{what} of a remainder",
+            kind,
+            *(Axis("sign", SIGNS), _digit("quotient digit"), _digit("B")),
+            *(_digit("old"), _digit_or_none("carry")),
+            allowed=_remainder_carries,
+        )
+        for what, kind in {"digit": Kind.REMAINDER_DIGIT, "carry": Kind.REMAINDER_CARRY}.items()
+    ),
+    _step(
+        "rounding",
+        Kind.ROUNDING,
+        *(_digit("half"), _digit_or_none("kept"), _REST),
+        rest=True,
+        allowed=lambda half, kept, rest: (kept < 10) | (rest < 2),
+    ),
+    _step(
+        "rounded digit",
+        Kind.ROUNDED_RESULT,
+        _digit_or_none("exact"),
+        _digit_or_none("before"),
+        Axis("result before", (*DIGITS, "+")),
+        allowed=_rounded_digits,
+    ),
+    _step(
+        "rounding of a quotient",
+        Kind.QUOTIENT_ROUNDING,
+        *(Axis("sign", SIGNS), _digit("last"), _digit_or_none("before"), _digit("top"), _REST),
+        rest=True,
+        allowed=_quotient_roundings,
+    ),
+    _step(
+        "digit of a quotient",
+        Kind.QUOTIENT_RESULT,
+        *(Axis("sign", (*SIGNS, NONE)), _digit_or_none("digit")),
+        *(Axis("sign before", (*SIGNS, NONE)), _digit_or_none("before")),
+        Axis("result before", (*DIGITS, "+", "-")),
+        allowed=_quotient_digits,
+    ),
+    _step("sign", Kind.SIGN, Axis("A", SIGNS), Axis("B", SIGNS), _REST, rest=True),
+]
+_QUESTION = {Kind.QUESTION, Kind.A_FIELD, Kind.B_FIELD}
+_FIXED = set(Kind) - _QUESTION - {kind for step in _RULED for kind in step.kinds}
+LOCAL_STEPS = [*_RULED, LocalStep("mark", tuple(sorted(_FIXED)), (), lambda sources: [])]
+#: Steps with so many cases that only a sample of them is tried.
+SAMPLED = {QUOTIENT_CHOICE.name}
+
+#: The number of the first case of each step.
+OFFSETS: dict[str, int] = dict(
+    zip(
+        (step.name for step in LOCAL_STEPS),
+        np.cumsum([0, *(step.size for step in LOCAL_STEPS)]).tolist(),
+        strict=False,
+    )
+)
+N_CASES = sum(step.size for step in LOCAL_STEPS)
+_STEP_OF = {kind: step for step in LOCAL_STEPS for kind in step.kinds}
+
+
+def line_cases(lines: Sequence[bytes]) -> list[Ints]:
+    """Returns the case of each character that follows the prompt of a line, (T,) for each line.
+
+    The lines must be complete: `$P(A op B)=WORK=ANSWER$`. Lines of one shape share most of the
+    effort.
+    """
+    shapes = [_shape(line) for line in lines]
+    rows: dict[Shape, list[int]] = {}
+    for row, shape in enumerate(shapes):
+        rows.setdefault(shape, []).append(row)
+    width = 1 + max((len(layout(shape).slots) for shape in rows), default=0)
+    text = b"".join(
+        line[: len(layout(shape).slots)].ljust(width, b"\0")  # the last: what NOWHERE reads
+        for line, shape in zip(lines, shapes, strict=True)
+    )
+    flat = np.frombuffer(text, np.uint8)
+    # One call reads all slots of a kind with equally many sources.
+    slots: dict[tuple[Kind, int], tuple[list[Ints], list[Ints]]] = {}
+    for shape, alike in rows.items():
+        starts = np.array(alike)[:, None] * width  # (n, 1)
+        for group in slot_groups(shape):
+            key = group.kind, len(group.sources)
+            positions, sources = slots.setdefault(key, ([], []))
+            positions.append((group.positions + starts).ravel())
+            if key[1]:
+                places = group.sources % width  # (k, m)
+                sources.append((places[:, None] + starts).reshape(key[1], -1))
+    cases = np.empty(len(flat), np.int64)
+    for (kind, count), (positions, sources) in slots.items():
+        step = _STEP_OF[kind]
+        read = list(flat[np.concatenate(sources, axis=1)]) if count else []
+        cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, read)
+    return [
+        np.concatenate((cases[row * width :][_work_slice(shape)], _answer_cases(shape, line)))
+        for row, (line, shape) in enumerate(zip(lines, shapes, strict=True))
+    ]
+
+
+def _work_slice(shape: Shape) -> slice:
+    plan = layout(shape)
+    return slice(plan.prompt_length, len(plan.slots))
+
+
+def _answer_cases(shape: Shape, line: bytes) -> Ints:
+    plan = layout(shape)
+    slots = answer_slots(plan, line[: len(plan.slots)])
+    return np.array([_answer_case(slot.kind, character) for slot, character in slots], np.int64)
+
+
+@lru_cache
+def _answer_case(kind: Kind, character: str) -> int:
+    step = _STEP_OF[kind]
+    source = [np.array(ord(character), np.uint8)] if kind is Kind.ANSWER_DIGIT else []
+    offset: int = OFFSETS[step.name]
+    return offset + int(step.cases(kind, source))
+
+
+def _shape(line: bytes) -> Shape:
+    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
+    if shape is None:
+        raise ValueError(f"not a line: {line!r:.80}")
+    return shape
+
+
+def quotient_choices(line: bytes) -> list[tuple[int, Flags]]:
+    """Returns the position of each quotient digit of a line, counted from the prompt's end, and
+    which digits leave less than the divisor there, (10,)."""
+    plan = layout(_shape(line))
+    return [
+        (digit - plan.prompt_length, _valid(line, divisor, dividend))
+        for digit, divisor, dividend in _divisions(_shape(line))
+    ]
+
+
+@lru_cache(maxsize=1_000)
+def _divisions(shape: Shape) -> list[tuple[int, list[int], list[int]]]:
+    """Returns the positions of each quotient digit, of the divisor's digits and of those of what is
+    divided, the lowest first."""
+    rows: list[tuple[int, list[int], list[int]]] = []
+    slots = layout(shape).slots
+    for position, slot in enumerate(slots):
+        if slot.kind is Kind.QUOTIENT_DIGIT:
+            rows.append((position, [], []))
+        elif slot.kind is Kind.REMAINDER_DIGIT:
+            rows[-1][1].append(slot.sources[2])
+            rows[-1][2].append(slot.sources[3])
+    for position, _, dividend in rows:
+        dividend += slots[position - 1].sources  # its sign is read from the top digit
+    return rows
+
+
+def _valid(line: bytes, divisor: Sequence[int], dividend: Sequence[int]) -> Flags:
+    """Returns which digits leave less than the divisor, (10,), given positions, lowest first."""
+    by = int(bytes(line[position] for position in reversed(divisor)))
+    number = int(bytes(line[position] for position in reversed(dividend)))
+    if line[dividend[-1]] == ord("9"):  # a ten's complement
+        number = 10 ** len(dividend) - number
+    return np.array([abs(number - digit * by) < by for digit in range(10)])
