@@ -18,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from calcgpt import __version__
 from datagen.dataset import DatasetPlan, generate
 from datagen.extras import EXTRAS
 
@@ -140,3 +141,24 @@ def test_what_needs_more_says_the_line_that_installs_it(
     line = f"uv pip install --python {python} 'calcgpt[{extras}]'"  # it was made without pip
     assert (command.returncode, output) == (2, "")
     assert errors == f"error: {what} needs {' and '.join(libraries)}: {line}\n"
+
+
+def test_the_version_and_the_addresses_stand_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    hosts = {address.split("/")[2] for address in project["urls"].values()}
+    files = [*ROOT.glob("*.*"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt/**/*.py")]
+    for file in files:
+        text = file.read_text("utf-8") if file.is_file() else ""
+        assert file.name == "pyproject.toml" or not any(host in text for host in hosts), file
+
+
+def test_each_library_is_in_the_extra_that_is_named() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    names = {
+        extra: {canonicalize_name(Requirement(line).name) for line in lines}
+        for extra, lines in extras.items()
+    }
+    assert all(name in names[EXTRAS[name]] for name in EXTRAS.keys() - {"llvmlite"})
