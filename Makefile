@@ -45,14 +45,10 @@ sbom: .venv/serve.stamp .venv/audit.stamp
 	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file sbom.json $(BIN)/python
 
-# What the image installs, with hashes. torch is not in it: each index has builds of its own, for this
-# or that processor, with hashes of their own. Its dependencies are.
+# What the image installs, with hashes: all that answering needs.
 lock: .venv/audit.stamp
-	echo torch > .venv/not-locked
-	printf '%s\n' fsspec jinja2 networkx 'setuptools; python_version >= "3.12"' \
-		| $(BIN)/uv pip compile pyproject.toml - --extra native --extra onnx --constraint constraints.txt \
-		--excludes .venv/not-locked --generate-hashes --universal --python-version 3.11 \
-		--no-header --no-annotate --quiet --output-file deploy/requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --universal \
+		--python-version 3.11 --no-header --no-annotate --quiet --output-file deploy/requirements.lock
 
 # Measures the tests: the share of small changes to the code that they catch. Takes about an hour of
 # one core; `make mutants MUTANTS=--resume` continues after an interruption.
@@ -63,7 +59,7 @@ mutants: .venv/mutants.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	$(PIP) --editable '.[native,onnx]'
+	$(PIP) --editable '.[train,onnx]'
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt

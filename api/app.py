@@ -19,7 +19,6 @@ from threading import Thread
 from typing import Any
 
 import fastapi_offline
-import torch
 import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -82,10 +81,9 @@ SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swag
 
 
 def prepare(settings: Settings) -> None:
-    """Prepares a process to serve: sets up logs and threads, and raises the limit of open files."""
+    """Prepares a process to serve: sets up logs, and raises the limit of open files."""
     configure(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the server logs its own start
-    torch.set_num_threads(settings.threads)
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(ValueError, OSError):  # some systems do not allow even the hard limit
         _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)

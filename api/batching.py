@@ -20,10 +20,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-import torch
+import numpy as np
 
 from api.telemetry import Metrics
-from calcgpt.inference.generate import Completion, Decoder, Generation, Sampling, Step
+from calcgpt.inference.generate import (
+    Completion,
+    Decoder,
+    Floats,
+    Generation,
+    Sampling,
+    Step,
+    log_softmax,
+)
 
 GREEDY = Sampling()
 
@@ -65,9 +73,7 @@ class Job:
         self.completion.ids.append(step.ids[index])
         self.completion.probabilities.append(step.probabilities[index])
         if self.n_top:
-            logits_V = torch.from_numpy(step.logits_BV[index])
-            best = logits_V.log_softmax(dim=-1).topk(min(self.n_top, len(logits_V)))
-            self.top.append(dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
+            self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
 
     @property
     def is_full(self) -> bool:
@@ -75,6 +81,11 @@ class Job:
         written = self.completion.ids
         limit = self.max_new_tokens
         return (limit is not None and len(written) >= limit) or self.ends(written)
+
+
+def most_probable(logprobs_V: Floats, n: int) -> dict[int, float]:
+    """Returns the log-probabilities of the `n` most probable tokens, the most probable first."""
+    return {int(i): float(logprobs_V[i]) for i in np.argsort(-logprobs_V, kind="stable")[:n]}
 
 
 class Group:
@@ -85,7 +96,7 @@ class Group:
         self.jobs = jobs
         self.generation = Generation(
             first.decoder,
-            torch.tensor([job.prompt for job in jobs]),
+            np.array([job.prompt for job in jobs], np.int64),
             first.stop_token,
             sampling=first.sampling,
         )

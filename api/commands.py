@@ -56,6 +56,9 @@ def serve(show_config: bool, **flags: Any) -> None:
 )
 def mcp(checkpoint: str, engine: str, port: int | None) -> None:
     """Serve the calculator as tools for assistants (Model Context Protocol)."""
+    from datagen.extras import require
+
+    require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, tools
     from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.inference.calculator import Calculator

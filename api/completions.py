@@ -19,12 +19,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 
-from api.batching import GREEDY, Job
+from api.batching import GREEDY, Job, most_probable
 from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.schemas.completions import (
@@ -37,7 +36,7 @@ from api.schemas.completions import (
 from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy
+from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy, log_softmax
 
 SMALLEST = sys.float_info.min  # the smallest positive probability
 TOKENS_PER_OPERATION = 100  # what an operation in worked steps has, about
@@ -331,19 +330,17 @@ def _borders(stop: str) -> list[int]:
     return borders
 
 
-@torch.inference_mode()
 def score(decoder: Decoder, prompt: list[int], n_top: int) -> list[TokenScore]:
     """Returns the scores of a prompt's tokens, each given those before it; one forward pass."""
     arrays = in_numpy(decoder)
     cache = arrays.new_array_cache(1, len(prompt))
-    logits_TV = torch.tensor(arrays(np.array([prompt]), cache, False)[0, :-1])
-    logprobs_TV = logits_TV.log_softmax(dim=-1)
-    best = logprobs_TV.topk(min(n_top, logprobs_TV.size(1)), dim=-1)
+    logprobs_TV = log_softmax(arrays(np.array([prompt]), cache, False)[0, :-1])
     scores = [TokenScore(prompt[0])]
-    for index, token in enumerate(prompt[1:]):
-        logprob = float(logprobs_TV[index, token])
-        top = zip(best.indices[index].tolist(), best.values[index].tolist(), strict=True)
-        scores.append(TokenScore(token, logprob, {token: logprob, **dict(top)}))
+    for logprobs_V, token in zip(logprobs_TV, prompt[1:], strict=True):
+        logprob = float(logprobs_V[token])
+        scores.append(
+            TokenScore(token, logprob, {token: logprob} | most_probable(logprobs_V, n_top))
+        )
     return scores
 
 

@@ -10,6 +10,9 @@ import sys
 import threading
 from typing import Annotated
 
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from calcgpt import __version__
@@ -19,13 +22,6 @@ from calcgpt.inference.results import Calculation, Confidence
 from datagen import steps, work_errors
 from datagen.arithmetic import MAX_PLACES, answer
 from datagen.notation import answer_text, parse_prompt
-
-try:
-    from mcp.server.mcpserver import MCPServer
-    from mcp.server.mcpserver.exceptions import ToolError
-    from mcp_types import ToolAnnotations
-except ImportError:
-    raise UserError("`calcgpt mcp` needs mcp: pip install 'calcgpt[mcp]'") from None
 
 MAX_LINE = 20_000  # characters of a line to check
 MAX_CONNECTIONS = 64

@@ -19,14 +19,12 @@ from fastapi import FastAPI
 from api.app import create_app, prepare
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
-from calcgpt.errors import UserError
+from datagen.extras import require
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends statistics unless it is set
 
-try:
-    from ray import serve
-except ImportError:
-    raise UserError("Ray is not installed: pip install 'calcgpt[ray]'") from None
+require("a service on Ray", "ray")
+from ray import serve  # noqa: E402
 
 
 def app(arguments: dict[str, Any]) -> serve.Application:

@@ -19,7 +19,13 @@ from api.problems import ProblemError
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.checkpoint import CONFIG, Checkpoint, resolve, shipped_checkpoints
+from calcgpt.checkpoint import (
+    CONFIG,
+    AnyCheckpoint,
+    StoredCheckpoint,
+    resolve,
+    shipped_checkpoints,
+)
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.engines import load_decoder
@@ -39,7 +45,7 @@ Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes
 class LoadedModel:
     """A checkpoint, its decoder, and a calculator if the model knows the notation."""
 
-    checkpoint: Checkpoint
+    checkpoint: AnyCheckpoint
     decoder: Decoder
     engine: str
     calculator: Calculator | None
@@ -57,7 +63,7 @@ class LoadedModel:
             id=self.name,
             default=default,
             description=self.checkpoint.recipe.description,
-            parameters=self.checkpoint.model.n_parameters(),
+            parameters=self.checkpoint.n_parameters,
             engine=self.engine,
             domain=_domain(self.calculator.limits) if self.calculator else None,
             metrics={name: scores[name] for name in names if name in scores}
@@ -102,7 +108,7 @@ def _domain(limits: FixedWidth | AnyWidth) -> Domain:
 Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; may block
 
 
-def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
+def load_model(checkpoint: AnyCheckpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
     """Returns a model ready to answer. Raises UserError if the engine cannot run it, or if it fails
     the self-test."""
     name, decoder = load_decoder(checkpoint, engine, threads)
@@ -121,7 +127,7 @@ def load_models(
 
     Raises UserError if the first does not load. If another one does not, logs a warning.
     """
-    first = load_model(Checkpoint.load(resolve(reference)), engine, threads)
+    first = load_model(StoredCheckpoint.read(resolve(reference)), engine, threads)
     yield first
     names = {first.name}
     folders = sorted(file.parent for file in shipped_checkpoints().glob(f"[!.]*/{CONFIG}"))
@@ -129,7 +135,7 @@ def load_models(
         if folder.name in names:
             continue
         try:
-            loaded = load_model(Checkpoint.load(folder), engine, threads)
+            loaded = load_model(StoredCheckpoint.read(folder), engine, threads)
         except UserError as error:
             log.warning("skipping a checkpoint: %s", error)
             continue

@@ -30,7 +30,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.export.web import export_web
+from calcgpt.export.web import export_page
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
 from datagen.distributions import distribution
@@ -134,7 +134,7 @@ def main() -> None:
     checkpoint = Checkpoint.load(resolve(given.checkpoint))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         out = Path(folder) / "page"
-        export_web(checkpoint, out, force=False)
+        export_page([checkpoint], out, force=False)
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         with hosted(out) as address:
             page = browser.new_page()

@@ -32,7 +32,15 @@ __all__ = ["__version__", *_MODULES]
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'calcgpt' has no attribute {name!r}")
-    value = getattr(import_module(_MODULES[name]), name)
+    try:
+        value = getattr(import_module(_MODULES[name]), name)
+    except ModuleNotFoundError as error:
+        from datagen.extras import EXTRAS, install_line
+
+        if error.name not in EXTRAS:
+            raise
+        needed = f"calcgpt.{name} needs {error.name}: {install_line(error.name)}"
+        raise ImportError(needed, name=error.name) from None
     globals()[name] = value
     return value
 

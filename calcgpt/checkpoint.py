@@ -31,6 +31,7 @@ from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from calcgpt.tables import markdown_table
+from datagen.extras import require
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
@@ -91,17 +92,22 @@ class Checkpoint:
     @classmethod
     def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
         """Loads a folder. Raises CheckpointError, which names the file, if one is missing or
-        damaged or does not fit the others."""
+        damaged or does not fit the others, and UserError without torch."""
+        require("a model in memory", "torch")
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         tensors = load_tensors(folder, WEIGHTS, hashes)
         _check_types(folder / WEIGHTS)
         is_finite = {name: bool(tensor.isfinite().all()) for name, tensor in tensors.items()}
         _check_finite(is_finite, folder / WEIGHTS)
-        model = _new_model(recipe, tokenizer, tensors, folder / WEIGHTS)
-        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+        model = _model_of(recipe, tokenizer, tensors, folder / WEIGHTS)
         name, metrics = folder.resolve().name, _load_metrics(folder, hashes)
-        return cls(name, recipe, tokenizer, model.to(device).eval(), metrics, domain)
+        return cls(name, recipe, tokenizer, model.to(device), metrics, domain)
+
+    @property
+    def n_parameters(self) -> int:
+        """The number of trained parameters."""
+        return sum(count(self.recipe.model, len(self.tokenizer)).values())
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:
@@ -147,10 +153,20 @@ class StoredCheckpoint:
     def name(self) -> str:
         return self.folder.resolve().name
 
+    @property
+    def n_parameters(self) -> int:
+        """The number of trained parameters."""
+        return sum(count(self.recipe.model, len(self.tokenizer)).values())
+
     @cached_property
     def model(self) -> LanguageModel:
-        """The model, on the CPU. Raises CheckpointError as `Checkpoint.load`."""
-        return Checkpoint.load(self.folder).model
+        """The model, on the CPU. Raises CheckpointError if the weights do not fit the recipe, and
+        UserError without torch."""
+        require("engine 'torch'", "torch")
+        import torch
+
+        tensors = {name: torch.tensor(array) for name, array in self.arrays.items()}
+        return _model_of(self.recipe, self.tokenizer, tensors, self.folder / WEIGHTS)
 
 
 AnyCheckpoint: TypeAlias = Checkpoint | StoredCheckpoint
@@ -327,6 +343,15 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
         path.chmod(0o644)  # safetensors makes files that only their owner can read
     except SafetensorError as error:  # for example a full disk, which is no OSError here
         raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
+
+
+def _model_of(
+    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], path: Path
+) -> LanguageModel:
+    """Returns the model with these weights."""
+    model = _new_model(recipe, tokenizer, tensors, path)
+    model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+    return model.eval()
 
 
 def _new_model(

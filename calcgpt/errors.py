@@ -56,12 +56,6 @@ class ExpressionError(UserError):
         return f"{self.reason} (position {self.position})"
 
 
-def missing_extra(target: str, library: str) -> UserError:
-    """Returns the error for an export target whose library is not installed. The extra that
-    installs the library has the name of the target."""
-    return UserError(f"export to {target} needs {library}: pip install 'calcgpt[{target}]'")
-
-
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
     close = get_close_matches(name, list(valid), 1)

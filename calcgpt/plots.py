@@ -11,12 +11,12 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calcgpt.errors import DataError, UserError
+from calcgpt.errors import DataError
 from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from datagen.extras import require
 from datagen.files import write_bytes
 
 if TYPE_CHECKING:
@@ -103,8 +103,7 @@ def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]
 
 def check_matplotlib() -> None:
     """Raises UserError if matplotlib is not installed."""
-    if find_spec("matplotlib") is None:
-        raise UserError("plots need matplotlib: pip install 'calcgpt[lab]'")
+    require("drawing", "matplotlib")
 
 
 def _png(figure: Figure) -> bytes:

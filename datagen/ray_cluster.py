@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from datagen.errors import UserError
+from datagen.extras import require
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
 _STARTS = 4  # Ray gives up a start after 30 seconds, which a busy machine may need
@@ -39,10 +40,8 @@ def prepare(address: str | None) -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:
         _check_address(address)
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise UserError("Ray is not installed: pip install 'calcgpt[ray]'") from None
+    require("--engine ray", "ray")
+    import ray  # noqa: F401
 
 
 def _check_address(address: str) -> None:

@@ -1,6 +1,7 @@
 // The page: connects its controls to the service and shows what comes back.
 
 import * as address from "./address.js";
+import { Beside } from "./beside.js";
 import { calculate, prepare } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
 import { Field } from "./field.js";
@@ -51,7 +52,7 @@ const tour = new Tour($("tour"), $("tour-offer"), {
 });
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
-const inside = new Inside();
+const panels = [new Inside(), new Beside(() => models.all)];
 
 let run = null; // the current calculation
 let shown = null; // the question that is shown, and the character that is pointed at
@@ -114,7 +115,7 @@ function begin(typed, place) {
 const HANDLERS = {
   start(data, steps, typed) {
     const { nodes } = data;
-    inside.begin(data);
+    for (const panel of panels) panel.begin(data);
     const characters = [...typed];
     nodes.forEach((node, index) => steps.push(new Step(node, index, nodes, characters)));
     $("nodes").append(...steps.map((step) => step.element));
@@ -125,7 +126,7 @@ const HANDLERS = {
   token: (data, steps) => steps[data.node].write(data),
   answer(data, steps) {
     steps[data.node].end(data);
-    inside.offer(steps[data.node].element, data);
+    for (const panel of panels) panel.offer(steps[data.node].element, data);
   },
   result(calculation, steps, typed) {
     calculation.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked

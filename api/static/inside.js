@@ -5,6 +5,7 @@ import { look, write } from "./backend.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { Arcs } from "./inside/arcs.js";
 import { doubt, element, percent, plain } from "./format.js";
+import { labelled, offerPanel } from "./panel.js";
 
 const LEAST = 0.02; // weights below it are not shown
 const MOST_NAMED = 3; // characters that the words name
@@ -23,34 +24,22 @@ export class Inside {
   /** Adds the button that opens the panel of an operation. */
   offer(step, { prompt, output, exact }) {
     if (!prompt || !output) return;
-    const button = element("button", "plain look-inside", "Look inside the model");
-    button.type = "button";
-    button.ariaExpanded = "false";
-    let panel = null;
-    const open = () => {
-      panel ??= new Panel({ model: this.#model, places: this.#places, prompt, output, exact });
-      if (!panel.element.isConnected) button.after(panel.element);
-      button.ariaExpanded = "true";
-      button.textContent = "Close";
-      return panel;
-    };
-    button.addEventListener("click", () => {
-      if (panel?.element.isConnected) {
-        panel.element.remove();
-        button.ariaExpanded = "false";
-        button.textContent = "Look inside the model";
-      } else open().show(prompt.length);
-    });
-    step.append(button);
+    const operation = { model: this.#model, places: this.#places, prompt, output, exact };
+    const offered = offerPanel(
+      step,
+      "Look inside the model",
+      () => new Panel(operation),
+      (panel) => panel.show(prompt.length),
+    );
     step.addEventListener("point", ({ detail: { at, isChosen } }) => {
-      if (isChosen && panel?.element.isConnected) panel.show(prompt.length + at);
+      if (isChosen) offered.panel?.show(prompt.length + at);
     });
     // A character of the model view that is clicked is looked at as well.
     step.addEventListener("click", ({ target }) => {
       if (!target.matches(".rows .characters span")) return;
       const all = [...step.querySelectorAll(".rows .characters span")];
       const position = all.indexOf(target);
-      if (position >= prompt.length) open().show(position);
+      if (position >= prompt.length) offered.open().show(position);
     });
   }
 }
@@ -243,13 +232,6 @@ class Panel {
     const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${plain(exact)}.`;
     verdict.textContent = `With ${character} instead of ${this.#text[this.#position]}: ${ends}. ${recovers}`;
   }
-}
-
-/** Returns a control in its label. */
-function labelled(name, control) {
-  const label = element("label", "", `${name} `);
-  label.append(control);
-  return { label, control };
 }
 
 function section(title, content) {

@@ -54,6 +54,11 @@ export class Models {
     return this.#known.some(({ id }) => id === model);
   }
 
+  /** All of them: `id` and `name`. */
+  get all() {
+    return this.#known.map((model) => ({ id: model.id, name: named(model) }));
+  }
+
   /** Selects a model, or else the default one, and places, if they are offered. */
   choose({ model, places }) {
     if (!this.#known.length) return;

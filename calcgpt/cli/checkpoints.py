@@ -22,7 +22,7 @@ from calcgpt.cli.options import (
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
-    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.checkpoint import AnyCheckpoint
     from calcgpt.evaluation.evaluate import Evaluation
 
 
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
 @click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
 @click.option(
     "--engine",
-    default="torch",
-    show_default=True,
-    help="What decodes: torch, or on the CPU native, onnxruntime or auto.",
+    help="What decodes: torch, or on the CPU native, onnxruntime or auto.  [default: torch, or "
+    "native without it]",
 )
 @click.option(
     "--plain",
@@ -89,7 +88,7 @@ def evaluate(
     limit: int | None,
     temperature: float,
     seed: int,
-    engine: str,
+    engine: str | None,
     plain: bool,
     workers: int | None,
     shards: Path | None,
@@ -106,15 +105,14 @@ def evaluate(
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import resolve
     from calcgpt.data.task import load_task
     from calcgpt.evaluation import report
+    from calcgpt.evaluation import shards as in_shards
     from calcgpt.evaluation.evaluate import checker_of, predicts_text
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
-    from calcgpt.evaluation.shards import Scoring, as_lines, evaluate_in_shards, scored_answers
-    from calcgpt.inference.engines import load_decoder
     from calcgpt.inference.generate import Sampling
-    from calcgpt.training.train import pick_device
+    from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
     if (data is None) == (task is None):
@@ -122,8 +120,9 @@ def evaluate(
     if (workers or shards or scored) if task else split:
         raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
     own = load_task(task) if task else None
-    folder, chosen = resolve(checkpoint), pick_device(device)
-    loaded = Checkpoint.load(folder, chosen)
+    engine = engine or ("torch" if is_installed("torch") else "native")
+    folder, chosen = resolve(checkpoint), _device_of(engine, device)
+    loaded, decoder = in_shards.loaded(folder, chosen, engine)
     if data and predicts_text(loaded):
         if limit or temperature or workers or shards or scored or errors:
             raise UserError(f"{loaded.name} predicts text: of the options, --json is for it")
@@ -132,18 +131,14 @@ def evaluate(
     sampling = Sampling(temperature, seed=seed)
     if temperature and (workers or shards):
         raise UserError("--workers and --shards are for greedy decoding, at temperature 0")
-    _, decoder = load_decoder(loaded, engine)
     evaluate_lines: report.Evaluate = partial(
-        evaluate_all,
-        loaded.model,
-        loaded.tokenizer,
-        sampling=sampling,
-        plain=plain,
-        decoder=decoder,
+        evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
     )
     if workers or shards:
-        scoring = Scoring(folder, str(chosen), engine, plain, threads=workers and 1)
-        evaluate_lines = partial(evaluate_in_shards, scoring, workers=workers, folder=shards)
+        scoring = in_shards.Scoring(folder, chosen, engine, plain, threads=workers and 1)
+        evaluate_lines = partial(
+            in_shards.evaluate_in_shards, scoring, workers=workers, folder=shards
+        )
     if own:
         source = f"{task}, {split or 'test'}"
         scoring_of = partial(report.task_record, loaded, own, split or "test")
@@ -155,7 +150,7 @@ def evaluate(
         scoring_of = partial(report.evaluation_record, loaded, data)
     record, evaluation = scoring_of(sampling, limit, not quiet, evaluate_lines)
     if scored:
-        write_text(scored, as_lines(scored_answers(evaluation)))
+        write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
     how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
@@ -175,8 +170,25 @@ def _print_scores(record: dict[str, Any], evaluation: Evaluation) -> None:
         click.echo(report.first_error_table(record))
 
 
-def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
-    from calcgpt.evaluation.evaluate import score_text
+def _device_of(engine: str, device: str) -> str:
+    """Returns the device that --device names. Raises UserError if the engine cannot use it."""
+    from datagen.extras import require
+
+    if engine != "torch":
+        if device not in ("auto", "cpu"):
+            raise UserError(f"--device {device} is for --engine torch")
+        return "cpu"
+    require("--engine torch", "torch")
+    from calcgpt.training.train import pick_device
+
+    return str(pick_device(device))
+
+
+def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+    from datagen.extras import require
+
+    require("the score of a text", "torch")
+    from calcgpt.evaluation.losses import score_text
     from datagen.files import read_text, sha256, write_json
     from datagen.progress import progress_bar
 
@@ -229,11 +241,14 @@ def generate(
 
     The text ends after --tokens, or when the model's context is full.
     """
-    from calcgpt.checkpoint import load
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.inference.engines import load_decoder
     from calcgpt.inference.generate import Sampling, sample
 
     sampling = Sampling(temperature, top_k, top_p, seed)
-    parts = sample(load(checkpoint), prompt, tokens, sampling)
+    stored = StoredCheckpoint.read(resolve(checkpoint))
+    _, decoder = load_decoder(stored, among=("native", "torch"))
+    parts = sample(stored, prompt, tokens, sampling, decoder)
     first = next(parts, "")  # raises for a bad prompt before anything is written
     click.echo(f"{prompt.removeprefix(chr(10))}{first}", nl=False)
     for part in parts:
@@ -264,9 +279,8 @@ def publish(
     """
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation.report import publish as write
-    from calcgpt.training.train import pick_device
 
-    loaded = Checkpoint.load(resolve(run), pick_device(device))
+    loaded = Checkpoint.load(resolve(run), _device_of("torch", device))
     write(loaded, data, out, force, also=also, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
@@ -289,16 +303,18 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     if the two are equal. With `--to web`, OUT is the calculator's page for any static host: the
     model runs in the browser.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.errors import look_up
-    from calcgpt.export import EXPORTERS
+    from calcgpt.export import EXPORTERS, LIBRARIES
     from calcgpt.export.web import export_page
+    from datagen.extras import require
 
     write = look_up(EXPORTERS, target, "export target")
     if also and target != "web":
         raise UserError("--also is for --to web")
-    loaded = Checkpoint.load(resolve(checkpoint))
-    others = [Checkpoint.load(resolve(other)) for other in also]
+    require(f"export to {target}", *LIBRARIES[target])
+    loaded = StoredCheckpoint.read(resolve(checkpoint))
+    others = [StoredCheckpoint.read(resolve(other)) for other in also]
     if target == "web":
         written = export_page([loaded, *others], out, force)
     else:
@@ -370,15 +386,16 @@ def inspect_(
     many problems with their exact answers. A unit is dead if its input to the nonlinearity is never
     above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
     """
+    from datagen.extras import require
+
+    require("a look inside a model", "torch", "matplotlib")
     import torch
 
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.lab.inspection import choose, inspect
     from calcgpt.lab.inspection_plots import draw_inspection
-    from calcgpt.plots import check_matplotlib
     from datagen.files import write_json
 
-    check_matplotlib()
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
     layers, heads = choose(loaded.recipe.model, layer, head)

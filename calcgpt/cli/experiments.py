@@ -69,6 +69,9 @@ def ablate(
     The same command continues after an interruption and does not repeat finished runs. Other seeds
     add runs. Suites: attention, blog, feedforward, nano, positions.
     """
+    from datagen.extras import require
+
+    require("an ablation", "torch", "matplotlib")
     from calcgpt.lab.ablate import ablate as run
     from calcgpt.lab.suite import load_suite
 
@@ -149,6 +152,9 @@ def sweep(
     OUT/report.md lists the trials and OUT/best.toml is the best one as a recipe. The same command
     continues after an interruption. Spaces: blog, nano.
     """
+    from datagen.extras import require
+
+    require("a sweep", "torch", "ray", "optuna", "matplotlib")
     from calcgpt.lab.space import load_space
     from calcgpt.lab.sweep import sweep as run
     from calcgpt.lab.sweep_report import MAX_ROWS, summary, table

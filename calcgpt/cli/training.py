@@ -80,11 +80,15 @@ def train(
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.
     """
+    from calcgpt.errors import TrainingError
+    from calcgpt.recipe import load_recipe
+    from datagen.extras import require
+
+    libraries = {"ray": engine == "ray", "wandb": wandb_project is not None}
+    require("training", "torch", *(name for name, is_used in libraries.items() if is_used))
     import torch
 
     from calcgpt.data.task import load_task
-    from calcgpt.errors import TrainingError
-    from calcgpt.recipe import load_recipe
     from calcgpt.training.distributed import Interrupted, launched_rank
 
     if task and (data or engine == "ray"):
@@ -180,7 +184,7 @@ def info(
     CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
     operations that a token takes, are given as closed formulas.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.lab.info import choices, operation_table, parameter_table, training
     from calcgpt.recipe import load_recipe
 
@@ -189,7 +193,7 @@ def info(
     trained = ""
     if checkpoint is not None:
         folder = resolve(checkpoint)
-        loaded = Checkpoint.load(folder)
+        loaded = StoredCheckpoint.read(folder)
         model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
         trained = f"\n\n{training(loaded, folder)}"
     else:

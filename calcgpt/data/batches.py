@@ -13,17 +13,20 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.tokenizer import Tokenizer, code_points
 from calcgpt.errors import DataError
 
-Batch = tuple[torch.Tensor, torch.Tensor]  # inputs and targets, each int64 (B, T)
+if TYPE_CHECKING:  # scoring by another engine takes lines as arrays
+    import torch
+
+Ints = npt.NDArray[np.int64]
+Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # inputs and targets, each int64 (B, T)
 NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
@@ -73,7 +76,7 @@ class StreamBatches(BatchSource):
     def batch(self, step: int, size: int) -> Batch:
         starts = _rng(self.seed, step).integers(len(self.ids) - self.block_size, size=size)
         windows = self.ids[starts[:, None] + np.arange(self.block_size + 1)].astype(np.int64)
-        return torch.from_numpy(windows[:, :-1]), torch.from_numpy(windows[:, 1:])
+        return _as_tensors(windows[:, :-1], windows[:, 1:])
 
 
 class ProblemLines:
@@ -118,13 +121,17 @@ class ProblemLines:
 
     def batch(self, rows: npt.NDArray[np.intp]) -> Batch:
         """Returns the lines at these indices, in this order."""
+        return _as_tensors(*self.arrays(rows))
+
+    def arrays(self, rows: npt.NDArray[np.intp]) -> tuple[Ints, Ints]:
+        """Returns the same as `batch`, as arrays."""
         lengths = self.lengths[rows, None]
         columns = np.arange(lengths.max())
         # Shorter lines are padded with their own last character, which is never a target.
         ids = self.ids[self.starts[rows, None] + np.minimum(columns, lengths - 1)].astype(np.int64)
         has_loss = (columns < lengths) & (columns > self.equals[rows, None])
         targets = np.where(has_loss, ids, NO_LOSS)[:, 1:]
-        return torch.from_numpy(ids[:, :-1]), torch.from_numpy(targets)
+        return ids[:, :-1], targets
 
 
 class ProblemBatches(BatchSource):
@@ -159,6 +166,8 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
     are cut so that the largest has as few tokens as it can: long rows come in small parts. With a
     count of 1, returns the batch itself. Raises ValueError for more parts than rows.
     """
+    import torch
+
     if count == 1:
         return [batch]
     inputs, targets = batch
@@ -199,6 +208,12 @@ def part_sizes(widths: Sequence[int], count: int) -> list[int]:
 
     most = len(widths) * widths[-1]
     return sizes(bisect_left(range(most), True, key=fits))
+
+
+def _as_tensors(inputs: Ints, targets: Ints) -> Batch:
+    import torch
+
+    return torch.from_numpy(inputs), torch.from_numpy(targets)
 
 
 def _rng(seed: int, index: int) -> np.random.Generator:

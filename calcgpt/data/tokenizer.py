@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calcgpt.config import VOCAB_SIZE
-from calcgpt.errors import CheckpointError, DataError, UserError
+from calcgpt.errors import CheckpointError, DataError
 from datagen import work
+from datagen.extras import require
 from datagen.notation import ALPHABET
 from datagen.steps import STEPS_ALPHABET
 
@@ -322,12 +323,9 @@ def _pipeline(ids: dict[str, int], merges: list[tuple[str, str]]) -> tokenizers.
 
 def _library() -> Any:
     """Returns the package tokenizers. Raises UserError if it is not installed."""
-    try:
-        import tokenizers
-    except ImportError:
-        raise UserError(
-            "byte-pair tokenizers need the tokenizers package: pip install 'calcgpt[text]'"
-        ) from None
+    require("a byte-pair tokenizer", "tokenizers")
+    import tokenizers
+
     return tokenizers
 
 

@@ -11,20 +11,32 @@ Shapes: B lines, T tokens, N characters that the model writes, V vocabulary.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
-from calcgpt.inference.generate import Decoder, Sampling, generate, in_numpy
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.inference.generate import (
+    Decoder,
+    Floats,
+    Ints,
+    Sampling,
+    generate,
+    in_numpy,
+    log_softmax,
+)
+
+if TYPE_CHECKING:  # other engines need no torch
+    import torch
+
+    from calcgpt.model.gpt import LanguageModel
 
 BATCH_SIZE = 500  # prompts that are decoded together
 # Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
@@ -45,39 +57,45 @@ class Answer:
 
 
 def answer(
-    model: LanguageModel,
+    model: Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
     plain: bool = False,
-    decoder: Decoder | None = None,
 ) -> list[Answer]:
-    """Lets the model answer every line.
+    """Lets the model, or the decoder of another engine, answer every line.
 
     Greedy answers are read from one pass where that is possible, unless `plain` is set. The others
-    are decoded. `decoder` computes, which runs the same model; by default the model itself. At a
-    temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress` is
-    called with numbers of answers. Raises DataError if the tokenizer lacks characters of the
-    notation.
+    are decoded. At a temperature above 0, each batch has its own seed, derived from
+    `sampling.seed`. `progress` is called with numbers of answers. Raises DataError if the tokenizer
+    lacks characters of the notation.
     """
     characters = tokenizer.require_characters()
     sampling = sampling or Sampling()
-    was_training = model.training
-    model.eval()
+    module = _torch_model(model)
+    was_training = module is not None and module.training
+    if module:
+        module.eval()
     answers: dict[int, Answer] = {}
-    decoder = model if decoder is None else decoder
     if sampling.temperature == 0 and not plain:
-        for found in _by_one_pass(decoder, characters, lines):
+        for found in _by_one_pass(model, characters, lines):
             answers |= found
             progress(len(found))
     others = [row for row in range(len(lines)) if row not in answers]
-    for found in _by_decoding(decoder, characters, lines, others, sampling, batch_size):
+    for found in _by_decoding(model, characters, lines, others, sampling, batch_size):
         answers |= found
         progress(len(found))
-    model.train(was_training)
+    if module:
+        module.train(was_training)
     return [answers[row] for row in range(len(lines))]
+
+
+def _torch_model(decoder: Decoder) -> LanguageModel | None:
+    """Returns a decoder that is a module of torch; None for that of another engine."""
+    gpt = sys.modules.get("calcgpt.model.gpt")  # such a module comes from there
+    return decoder if gpt and isinstance(decoder, gpt.LanguageModel) else None
 
 
 def _by_one_pass(
@@ -99,8 +117,8 @@ def _by_one_pass(
     tokens = ProblemLines(text, tokenizer)
     n_tried = n_found = 0
     for reading in read_lines(decoder, tokens):
-        part = reading.rows
-        columns = (torch.split(column.cpu(), reading.counts) for column in _agreement(reading))
+        part, ends = reading.rows, np.cumsum(reading.counts)[:-1]
+        columns = (np.split(column, ends) for column in _agreement(reading))
         found = {
             rows[index]: Answer(lines[rows[index]].completion, probs_N.tolist())
             for index, agrees_N, probs_N in zip(part.tolist(), *columns, strict=True)
@@ -113,8 +131,7 @@ def _by_one_pass(
             return
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a model would write at each place of some lines that follows their prompts.
 
     The N places are those of one line after the other.
@@ -122,44 +139,50 @@ class Reading:
 
     rows: NDArray[np.intp]  # of the lines, (B,)
     counts: list[int]  # places of each line
-    targets_N: torch.Tensor  # the tokens that the lines have
-    logits_NV: torch.Tensor
+    targets_N: Ints  # the tokens that the lines have
+    logits_NV: Floats
 
 
 def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
     """Yields what a model would write at each place, some lines of like lengths at a time."""
-    device, limit = torch.device("cpu"), TOKENS_OF_ENGINE
-    if isinstance(decoder, LanguageModel):
-        device = next(decoder.parameters()).device
-        limit = TOKENS_OF_CPU if device.type == "cpu" else TOKENS
+    limit = TOKENS_OF_ENGINE
+    if module := _torch_model(decoder):
+        limit = TOKENS_OF_CPU if _device(module).type == "cpu" else TOKENS
     for part in _alike(tokens.lengths, limit):
-        inputs, targets = (tensor.to(device) for tensor in tokens.batch(part))
+        inputs, targets = tokens.arrays(part)
         written = targets != NO_LOSS
-        logits_BTV = _logits(decoder, inputs)
-        counts = written.sum(dim=1).tolist()
-        yield Reading(part, counts, targets[written], logits_BTV[written].float())
+        logits_NV = _logits(decoder, inputs)[written]
+        yield Reading(part, written.sum(axis=1).tolist(), targets[written], logits_NV)
 
 
-@torch.inference_mode()
-def _logits(decoder: Decoder, inputs: torch.Tensor) -> torch.Tensor:
-    """Returns the logits of tokens (B, T) in one pass, (B, T, V)."""
-    if isinstance(decoder, LanguageModel):
-        logits_BTV: torch.Tensor = decoder(inputs)
-        return logits_BTV
-    engine = in_numpy(decoder)
-    cache = engine.new_array_cache(*inputs.shape)
-    return torch.from_numpy(engine(inputs.numpy(), cache, False))
+def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
+    """Returns the logits after each token in one pass, (B, T, V)."""
+    module = _torch_model(decoder)
+    if module is None:
+        engine = in_numpy(decoder)
+        return engine(tokens_BT, engine.new_array_cache(*tokens_BT.shape), False)
+    import torch
+
+    with torch.inference_mode():
+        logits_BTV = module(torch.from_numpy(tokens_BT).to(_device(module)))
+    array_BTV: Floats = logits_BTV.float().cpu().numpy()
+    return array_BTV
 
 
-def _agreement(reading: Reading) -> tuple[torch.Tensor, torch.Tensor]:
+def _device(module: LanguageModel) -> torch.device:
+    return next(module.parameters()).device
+
+
+def _agreement(reading: Reading) -> tuple[NDArray[np.bool_], Floats]:
     """Returns whether greedy decoding certainly writes the target at each place, (N,), and the
     probability of the target, (N,)."""
-    targets_N1 = reading.targets_N[:, None]
-    chosen_N1 = reading.logits_NV.gather(1, targets_N1)
-    totals_N1 = reading.logits_NV.logsumexp(dim=1, keepdim=True)
-    others_NV = reading.logits_NV.scatter(1, targets_N1, float("-inf"))
-    agrees_N = chosen_N1.squeeze(1) > others_NV.amax(dim=1) + MARGIN
-    return agrees_N, (chosen_N1 - totals_N1).exp().squeeze(1)
+    targets_N, logits_NV = reading.targets_N, reading.logits_NV
+    places = np.arange(len(targets_N))
+    chosen_N = logits_NV[places, targets_N]
+    probabilities_N = np.exp(log_softmax(logits_NV)[places, targets_N])
+    others_NV = logits_NV.copy()
+    others_NV[places, targets_N] = -np.inf
+    return chosen_N > others_NV.max(axis=1) + MARGIN, probabilities_N
 
 
 def _alike(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]:
@@ -182,14 +205,15 @@ def _by_decoding(
     batch_size: int,
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
-    # Another engine than the model itself is for the CPU.
-    device = next(decoder.parameters()).device if isinstance(decoder, LanguageModel) else "cpu"
+    module = _torch_model(decoder)
     stop = int(tokenizer.encode("$")[0])
     for index, batch in enumerate(_of_one_length(lines, rows, batch_size)):
-        prompts_BP = torch.tensor([tokenizer.encode(lines[row].prompt).tolist() for row in batch])
+        prompts = [tokenizer.encode(lines[row].prompt) for row in batch]
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
-        completions = generate(decoder, prompts_BP.to(device), stop, sampling=seeded)
+        prompts_BP = np.array(prompts, np.int64)
+        device = None if module is None else _device(module)
+        completions = generate(in_numpy(decoder, device), prompts_BP, stop, sampling=seeded)
         yield {
             row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
             for row, completion in zip(batch, completions, strict=True)

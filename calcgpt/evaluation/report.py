@@ -13,6 +13,7 @@ from calcgpt.checkpoint import (
     ALSO,
     CONFIG,
     SPLITS,
+    AnyCheckpoint,
     Checkpoint,
     check_replaceable,
     load_metrics,
@@ -52,7 +53,7 @@ class Evaluate(Protocol):
 
 
 def evaluation_record(
-    checkpoint: Checkpoint,
+    checkpoint: AnyCheckpoint,
     data: Path,
     sampling: Sampling,
     limit: int | None = None,
@@ -81,7 +82,7 @@ def evaluation_record(
 
 
 def task_record(
-    checkpoint: Checkpoint,
+    checkpoint: AnyCheckpoint,
     task: AnyTask,
     split: str,
     sampling: Sampling,
@@ -104,7 +105,7 @@ def task_record(
 
 
 def _evaluation(
-    checkpoint: Checkpoint,
+    checkpoint: AnyCheckpoint,
     lines: Sequence[Line],
     sampling: Sampling,
     progress: bool,
@@ -118,14 +119,16 @@ def _evaluation(
         return evaluate_lines(lines, progress=bar.update)
 
 
-def _record(checkpoint: Checkpoint, evaluation: Evaluation, sampling: Sampling) -> dict[str, Any]:
+def _record(
+    checkpoint: AnyCheckpoint, evaluation: Evaluation, sampling: Sampling
+) -> dict[str, Any]:
     return {
         **evaluation.scores.model_dump(),
         "confidence": confidence_record(evaluation.confidences, evaluation.right),
         "temperature": sampling.temperature,
         "seed": sampling.seed,
         "checkpoint": checkpoint.name,
-        "parameters": checkpoint.model.n_parameters(),
+        "parameters": checkpoint.n_parameters,
         "problems_per_second": round(evaluation.problems_per_second, 1),
     }
 

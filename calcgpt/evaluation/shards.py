@@ -16,10 +16,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-import torch
 from pydantic import Field
 
-from calcgpt.checkpoint import CONFIG, Checkpoint
+from calcgpt.checkpoint import CONFIG, AnyCheckpoint, Checkpoint, StoredCheckpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
@@ -75,16 +74,14 @@ class Scoring:
     plain: bool = False
     format: str = "direct"
     digits: int | None = None
-    threads: int | None = None  # of torch; None leaves its number as it is
+    threads: int | None = None  # of the engine; None leaves their number as it is
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
         if isinstance(shard, ProblemArray):
             text = line_format(self.format, self.digits).render_lines(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
         checkpoint, decoder = loaded(self.checkpoint, self.device, self.engine, self.threads)
-        evaluation = evaluate(
-            checkpoint.model, checkpoint.tokenizer, shard, plain=self.plain, decoder=decoder
-        )
+        evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
         return scored_answers(evaluation)
 
     def asked(self, source: dict[str, Any]) -> dict[str, Any]:
@@ -118,11 +115,15 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 
 @lru_cache(maxsize=2)
 def loaded(
-    folder: Path, device: str, engine: str, threads: int | None
-) -> tuple[Checkpoint, Decoder]:
-    if threads:
-        torch.set_num_threads(threads)
-    checkpoint = Checkpoint.load(folder, device)
+    folder: Path, device: str, engine: str, threads: int | None = None
+) -> tuple[AnyCheckpoint, Decoder]:
+    """Returns a checkpoint and what decodes with it. Other engines than torch are for the CPU, and
+    `device` has no effect on them."""
+    checkpoint: AnyCheckpoint
+    if engine == "torch":
+        checkpoint = Checkpoint.load(folder, device)
+    else:
+        checkpoint = StoredCheckpoint.read(folder)
     return checkpoint, load_decoder(checkpoint, engine, threads)[1]
 
 

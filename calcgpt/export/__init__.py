@@ -1,7 +1,7 @@
 """Checkpoints in the formats of other libraries.
 
-A format is a function of type `Exporter` and an entry in `EXPORTERS`. Each format needs an extra,
-which it imports where it is used: if one is missing, the other formats still work.
+A format is a function of type `Exporter`, an entry in `EXPORTERS`, and its libraries in
+`LIBRARIES`. It is imported when it is used: if a library is missing, the other formats still work.
 """
 
 from __future__ import annotations
@@ -9,24 +9,44 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.export.hf import export_hf
-from calcgpt.export.onnx import export_onnx
-from calcgpt.export.web import export_web
+from calcgpt.checkpoint import AnyCheckpoint
 
 
 class Exporter(Protocol):
     """A function that writes a checkpoint in the format of another library."""
 
-    def __call__(self, checkpoint: Checkpoint, out: Path, force: bool) -> str:
+    def __call__(self, checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
         """Writes the folder `out`, whole or not at all. Returns what it is, for example
         "a LlamaForCausalLM of transformers".
 
         Before the folder appears, its files are read with the other library and compared with
-        `checkpoint`. Raises UserError if an extra is missing, ConfigError if the format cannot
+        `checkpoint`. Raises UserError if a library is missing, ConfigError if the format cannot
         express the model, and CheckpointError if `out` exists and may not be replaced, cannot be
         written or differs from the checkpoint.
         """
 
 
-EXPORTERS: dict[str, Exporter] = {"hf": export_hf, "onnx": export_onnx, "web": export_web}
+def _hf(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+    from calcgpt.export.hf import export_hf
+
+    return export_hf(checkpoint, out, force)
+
+
+def _onnx(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+    from calcgpt.export.onnx import export_onnx
+
+    return export_onnx(checkpoint, out, force)
+
+
+def _web(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+    from calcgpt.export.web import export_page
+
+    return export_page([checkpoint], out, force)
+
+
+EXPORTERS: dict[str, Exporter] = {"hf": _hf, "onnx": _onnx, "web": _web}
+LIBRARIES = {  # that a format needs
+    "hf": ("torch", "transformers"),
+    "onnx": ("torch", "onnx", "onnxruntime", "onnxscript"),
+    "web": (),
+}

@@ -11,21 +11,18 @@ have 16 bits if the model then solves the same problems as with 32.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from calcgpt.checkpoint import Checkpoint, check_replaceable
+from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
 from calcgpt.inference.engines import load_decoder
@@ -45,12 +42,7 @@ OF_SERVICE = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems of each distribution
 
 
-def export_web(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes a page with one model; see `calcgpt.export.Exporter`."""
-    return export_page([checkpoint], out, force)
-
-
-def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> str:
+def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) -> str:
     """Writes a page with some models, the first of which is the default; see
     `calcgpt.export.Exporter`."""
     if not (PAGE / "index.html").is_file():
@@ -79,17 +71,19 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
 
-def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
+def _fits_half(checkpoint: AnyCheckpoint) -> tuple[bool, str]:
     """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
     problems = list(_problems(checkpoint))
-    with_half = copy.deepcopy(checkpoint.model)
-    tensors = {
-        name: torch.from_numpy(array.astype(np.float32))
-        for name, array in rounded(checkpoint, half=True).items()
-    }
-    with_half.load_state_dict(tensors, strict=False)  # a tied head is not among them
-    before = _outputs(checkpoint, problems)
-    after = _outputs(replace(checkpoint, model=with_half), problems)
+    half = rounded(checkpoint, half=True).items()
+    with_half = StoredCheckpoint(
+        Path(checkpoint.name),
+        checkpoint.recipe,
+        checkpoint.tokenizer,
+        {name: array.astype(np.float32) for name, array in half},
+        checkpoint.metrics,
+        checkpoint.domain,
+    )
+    before, after = _outputs(checkpoint, problems), _outputs(with_half, problems)
     right = [f"{render_answer(answer(problem))}$" for problem in problems]
     solved = [
         [output.rpartition("=")[2] == field for output, field in zip(outputs, right, strict=True)]
@@ -102,9 +96,9 @@ def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
     return True, f"16-bit weights, {same}"
 
 
-def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
+def _problems(checkpoint: AnyCheckpoint) -> Iterator[Problem]:
     """Yields problems that the model can be given."""
-    limits = limits_of(checkpoint, checkpoint.model.config.block_size)
+    limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
     for name in ("blog", "everyday"):
         [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
         allowed = [
@@ -117,7 +111,7 @@ def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
         yield from allowed[:CHECKED]
 
 
-def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
+def _outputs(checkpoint: AnyCheckpoint, problems: Sequence[Problem]) -> list[str]:
     """Returns what the model writes for each problem."""
     tokenizer = checkpoint.tokenizer
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))

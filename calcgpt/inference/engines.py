@@ -9,6 +9,7 @@ from typing import Protocol
 from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.inference.generate import Decoder
+from datagen.extras import require
 
 AUTO = "auto"  # the fastest engine that can run the checkpoint
 
@@ -35,6 +36,7 @@ def native_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Dec
 
 def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
     """Returns a decoder for the CPU. With a cached graph it needs neither onnx nor onnxscript."""
+    require("engine 'onnxruntime'", "torch", "onnxruntime")
     from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
 
     return OnnxDecoder(checkpoint.model, cached_graph(checkpoint.model), threads)
@@ -42,6 +44,7 @@ def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -
 
 def torch_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
     """Returns the model itself. `threads` is set for the whole process, as torch has it."""
+    require("engine 'torch'", "torch")
     if threads:
         import torch
 

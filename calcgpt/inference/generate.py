@@ -1,6 +1,4 @@
-"""Decoding with a key/value cache.
-
-It is done in NumPy, so that an engine without torch need not import it; only sampling does.
+"""Decoding with a key/value cache, in NumPy, so that an engine without torch need not import it.
 
 Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
@@ -156,7 +154,8 @@ class Generation:
         self._left = limit if max_new_tokens is None else min(limit, max_new_tokens)
         self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
         self._stop_token = stop_token
-        self._sample = _Sampler(sampling) if sampling and sampling.temperature else None
+        self._sampling = sampling or Sampling()
+        self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
         if isinstance(prompts_BP, np.ndarray):
             self._model, self._tokens = in_numpy(model), prompts_BP
         else:
@@ -175,7 +174,7 @@ class Generation:
             self._tokens = self._tokens[:, self._n_shared :]
             self._n_shared = 0
         logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
-        next_B = self._sample(logits_BV) if self._sample else logits_BV.argmax(axis=1)
+        next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
         probs_B = weights_BV[np.arange(len(next_B)), next_B] / weights_BV.sum(axis=1)
         step = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
@@ -195,23 +194,6 @@ class Generation:
             self._tokens = self._tokens[keep]
             if not self._n_shared:  # otherwise the cache still has a single row, which all share
                 self._cache.select(np.array(keep))
-
-
-class _Sampler:
-    """Draws tokens: logits (B, V) -> (B,)."""
-
-    def __init__(self, sampling: Sampling) -> None:
-        import torch
-
-        self._sampling, self._rng = sampling, torch.Generator().manual_seed(sampling.seed)
-
-    def __call__(self, logits_BV: Floats) -> Ints:
-        import torch
-
-        # A copy: an engine's logits may be a view that is not contiguous.
-        logits = torch.tensor(logits_BV)
-        tokens: Ints = choose(logits, self._sampling, self._rng).numpy()
-        return tokens
 
 
 def generate(
@@ -237,14 +219,15 @@ def sample(
     prompt: str,
     max_new_tokens: int = 200,
     sampling: Sampling | None = None,
+    decoder: Decoder | None = None,
 ) -> Iterator[str]:
     """Continues a text, and yields what the model writes, in parts.
 
     Ends after `max_new_tokens`, when the model's context is full or, for a model of problems, after
-    `$`. Raises DataError if the prompt is empty, longer than the context, or has characters that
-    the model does not know.
+    `$`. `decoder` runs the model; by default torch does. Raises DataError if the prompt is empty,
+    longer than the context, or has characters that the model does not know.
     """
-    tokenizer, model = checkpoint.tokenizer, checkpoint.model
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model if decoder is None else decoder
     prompt_P, limit = tokenizer.encode(prompt), model.config.block_size
     if not 1 <= len(prompt_P) <= limit:
         raise DataError(f"the prompt has {len(prompt_P)} tokens; it must have 1 to {limit}")
@@ -266,27 +249,36 @@ def _shared_prefix(prompts_BP: Ints) -> int:
     return int(equal_P.argmin())
 
 
-def choose(logits_BV: torch.Tensor, sampling: Sampling, rng: torch.Generator) -> torch.Tensor:
+def log_softmax(logits: Floats) -> Floats:
+    """Returns log-probabilities over the last axis."""
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    logprobs: Floats = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return logprobs
+
+
+def choose(logits_BV: Floats, sampling: Sampling, rng: np.random.Generator) -> Ints:
     """Returns the next token of each row, (B,). Raises DataError if it has to sample from logits
     that are not finite."""
-    import torch
-
     if sampling.temperature == 0:
-        return logits_BV.argmax(dim=-1)
-    if not logits_BV.isfinite().all():
+        greedy_B: Ints = logits_BV.argmax(axis=1)
+        return greedy_B
+    if not np.isfinite(logits_BV).all():
         raise DataError("the model's logits are not finite: its weights are damaged")
-    logits_BV = logits_BV.float() / sampling.temperature
-    if sampling.top_k is not None and sampling.top_k < logits_BV.size(-1):
-        kept = logits_BV.topk(sampling.top_k, dim=-1)  # so many, also where some are equal
-        nothing = torch.full_like(logits_BV, float("-inf"))
-        logits_BV = nothing.scatter_(-1, kept.indices, kept.values)
-    probs_BV = logits_BV.softmax(dim=-1)
+    # The most probable first; of equals, that with the lowest number.
+    order_BV = np.argsort(-logits_BV, axis=1, kind="stable")
+    scaled_BV = np.take_along_axis(logits_BV, order_BV, axis=1) / np.float64(sampling.temperature)
+    weights_BV = np.exp(scaled_BV - scaled_BV[:, :1])
+    if sampling.top_k is not None:
+        weights_BV[:, sampling.top_k :] = 0  # exactly k remain, also where some are equal
+    upto_BV = weights_BV.cumsum(axis=1)
     if sampling.top_p < 1:
         # Nucleus sampling (Holtzman et al. 2020): a token stays if those more probable than it
-        # have less than p in total.
-        ordered, order = probs_BV.sort(dim=-1, descending=True)
-        beyond_BV = ordered.cumsum(dim=-1) - ordered >= sampling.top_p
-        beyond_BV[:, 0] = False  # one token stays even if p is 0 in float32
-        ordered[beyond_BV] = 0
-        probs_BV = torch.zeros_like(probs_BV).scatter_(-1, order, ordered)
-    return torch.multinomial(probs_BV, 1, generator=rng).squeeze(1)
+        # have less than p in total. One stays even if p is 0.
+        beyond_BV = upto_BV - weights_BV >= sampling.top_p * upto_BV[:, -1:]
+        weights_BV[:, 1:][beyond_BV[:, 1:]] = 0
+        upto_BV = weights_BV.cumsum(axis=1)
+    drawn_B1 = rng.random((len(weights_BV), 1)) * upto_BV[:, -1:]
+    rank_B = (upto_BV <= drawn_B1).sum(axis=1)
+    rank_B = np.minimum(rank_B, (weights_BV > 0).sum(axis=1) - 1)  # the product may be rounded up
+    tokens_B: Ints = np.take_along_axis(order_BV, rank_B[:, None], axis=1)[:, 0]
+    return tokens_B

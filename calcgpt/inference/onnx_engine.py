@@ -22,7 +22,7 @@ from calcgpt.inference.onnx_graph import (
     check,
     input_output_names,
     new_session,
-    require,
+    require_onnx,
     to_onnx,
     zero_past,
 )
@@ -74,12 +74,12 @@ def cached_graph(model: LanguageModel) -> bytes:
     A graph that is not there is made, checked against the model and added. Raises UserError if a
     library is missing, and the errors of `to_onnx` and `check`.
     """
-    require("onnxruntime")
+    require_onnx("engine 'onnxruntime'", "onnxruntime")
     return cached(f"{graph_key(model)}.graph", lambda: _new_graph(model), "the graph")
 
 
 def _new_graph(model: LanguageModel) -> bytes:
-    require("onnx", "onnxscript")
+    require_onnx("a new graph for onnxruntime", "onnx", "onnxscript")
     graph: bytes = to_onnx(model).SerializeToString()
     check(model, graph)
     return graph

@@ -14,16 +14,16 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from calcgpt.errors import CheckpointError, ConfigError, missing_extra
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import GPT, LanguageModel
+from datagen.extras import require
 
 if TYPE_CHECKING:
     import onnx
@@ -35,15 +35,11 @@ OPSET = 18  # the version of ONNX's operators that torch's exporter is written f
 TOLERANCE = 1e-4  # of logits, relative to the largest
 
 
-def require(*libraries: str) -> None:
-    """Raises UserError, which names the extra, if a library is missing. Call this before the first
-    import of onnxruntime."""
+def require_onnx(what: str, *libraries: str) -> None:
+    """Raises UserError if libraries are missing. Call this before the first import of
+    onnxruntime."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime reads it when imported
-    for library in libraries:
-        try:
-            import_module(library)
-        except ImportError:
-            raise missing_extra("onnx", library) from None
+    require(what, *libraries)
 
 
 class GraphCache(KVCache):

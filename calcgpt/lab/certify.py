@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.random import Generator
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from calcgpt.data.batches import ProblemLines
 from calcgpt.errors import ConfigError
 from calcgpt.evaluation.answers import Reading, read_lines
 from calcgpt.evaluation.shards import loaded
+from calcgpt.inference.generate import log_softmax
 from calcgpt.tables import text_table
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
@@ -190,7 +190,7 @@ class CaseReader:
         checkpoint, decoder = loaded(self.checkpoint, "cpu", self.engine, self.threads)
         tokenizer = checkpoint.tokenizer.require_characters()
         tokens = ProblemLines(b"".join(line + b"\n" for line in lines), tokenizer)
-        digits = torch.from_numpy(tokenizer.encode("0123456789").astype(np.int64))
+        digits = tokenizer.encode("0123456789").astype(np.int64)
         cases = line_cases(lines)
         parts: list[tuple[Ints, Flags, NDArray[np.float32]]] = []
         wrong: list[WrongPlace] = []
@@ -199,7 +199,7 @@ class CaseReader:
             right, probability = _check(reading, [lines[row] for row in rows], digits)
             part = np.concatenate([cases[row] for row in rows])
             parts.append((part, right, probability))
-            written, end = tokenizer.decode(reading.logits_NV.argmax(dim=1).numpy()), 0
+            written, end = tokenizer.decode(reading.logits_NV.argmax(axis=1)), 0
             for row, count in zip(rows, reading.counts, strict=True):
                 start, end = end, end + count
                 for index in np.flatnonzero(~right[start:end]).tolist():
@@ -212,21 +212,22 @@ class CaseReader:
 
 
 def _check(
-    reading: Reading, lines: Sequence[bytes], digits: torch.Tensor
+    reading: Reading, lines: Sequence[bytes], digits: Ints
 ) -> tuple[Flags, NDArray[np.float32]]:
     """Returns whether the most probable character is right at each place, (N,), and the probability
     of the right one, (N,). For a quotient digit all that leave less than the divisor are right."""
-    probability_NV = reading.logits_NV.softmax(dim=1)
-    right_N = reading.logits_NV.argmax(dim=1) == reading.targets_N
-    sure_N = probability_NV.gather(1, reading.targets_N[:, None]).squeeze(1)
+    probability_NV = np.exp(log_softmax(reading.logits_NV))
+    chosen_N = reading.logits_NV.argmax(axis=1)
+    right_N = chosen_N == reading.targets_N
+    sure_N = probability_NV[np.arange(len(chosen_N)), reading.targets_N]
     start = 0
     for line, count in zip(lines, reading.counts, strict=True):
         for position, valid in quotient_choices(line):
-            place, ids = start + position, digits[torch.from_numpy(valid)]
-            right_N[place] = bool((reading.logits_NV[place].argmax() == ids).any())
+            place, ids = start + position, digits[valid]
+            right_N[place] = chosen_N[place] in ids
             sure_N[place] = probability_NV[place, ids].sum()
         start += count
-    return right_N.numpy(), sure_N.numpy()
+    return right_N, sure_N
 
 
 @dataclass(frozen=True)

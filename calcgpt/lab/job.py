@@ -19,7 +19,8 @@ from calcgpt.config import ModelConfig, Recipe, Section
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.evaluation.evaluate import evaluate, mean_loss
+from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.losses import mean_loss
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +20,13 @@ import torch
 
 from calcgpt import __version__
 from calcgpt.data.sources import training_data
-from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
+from calcgpt.errors import ConfigError, DataError, TrainingError
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import write_report
 from calcgpt.lab.trials import ROUND, Ranked, Resources, SweepFolder, Trial, ranked
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer
+from datagen.extras import require
 from datagen.files import locked
 from datagen.ray_cluster import prepare as prepare_ray
 
@@ -114,9 +114,7 @@ def prepare(address: str | None) -> None:
 
     Raises UserError if a package is missing, or if there is no Ray at the address.
     """
-    for package in ("optuna", "matplotlib"):
-        if find_spec(package) is None:
-            raise UserError(f"a sweep needs {package}: pip install 'calcgpt[ray,lab]'")
+    require("a sweep", "ray", "optuna", "matplotlib")
     os.environ.update(RAY_SETTINGS)
     prepare_ray(address)
 
@@ -182,8 +180,7 @@ def _optuna_search(domains: Domains, sampler: Any, **task: Any) -> Searcher:
 
 def hyperopt(domains: Domains, seed: int, *, points_to_evaluate: Any, **task: Any) -> Searcher:
     """The tree-structured Parzen estimator of HyperOpt; the first twenty trials are random."""
-    if find_spec("hyperopt") is None:
-        raise ConfigError("algorithm 'hyperopt' needs its package: pip install 'calcgpt[ray]'")
+    require("algorithm 'hyperopt'", "hyperopt")
     from ray.tune.search.hyperopt import HyperOptSearch
 
     return HyperOptSearch(

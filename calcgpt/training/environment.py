@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from pydantic import ValidationError
 
 from calcgpt import __version__
@@ -22,6 +21,9 @@ from calcgpt.config import Recipe
 from calcgpt.metrics import PartialModel, step_lines
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import write_text
+
+if TYPE_CHECKING:  # tables of runs need no torch
+    import torch
 
 NAME = "environment.jsonl"
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -79,6 +81,8 @@ def record_start(
 ) -> None:
     """Adds a line for a start after `step` steps. Removes the lines of later steps, which the run
     does again, and incomplete lines."""
+    import torch
+
     cuda = device.type == "cuda"
     precision = recipe.train.precision
     if precision == "auto":
@@ -149,6 +153,8 @@ def _first_state(folder: Path) -> Git | None:
 
 def device_name(device: torch.device) -> str:
     """Returns the name of a GPU, or of the processor."""
+    import torch
+
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 

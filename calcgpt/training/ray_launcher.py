@@ -21,6 +21,7 @@ from calcgpt.errors import ConfigError, UserError
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import RowCall, TrackerFactory
+from datagen.extras import install_line
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected, prepare
 
@@ -53,8 +54,8 @@ def train_on_ray(
     try:
         from ray import train as ray_train
         from ray.train.torch import TorchTrainer
-    except ImportError:
-        raise ConfigError("--engine ray needs Ray Train: pip install 'calcgpt[ray]'") from None
+    except ImportError:  # a Ray without its part for training
+        raise ConfigError(f"--engine ray needs Ray Train: {install_line('ray')}") from None
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}

@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
-
-import torch
+from typing import TYPE_CHECKING, Any, Self
 
 from calcgpt import checkpoint
 from calcgpt.checkpoint import Checkpoint
@@ -26,6 +24,9 @@ from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.recipe import differences
 from datagen.files import locked
+
+if TYPE_CHECKING:  # tables of runs need no torch
+    import torch
 
 log = logging.getLogger(__name__)
 N_RECENT = 2  # checkpoints that are kept beside the best

@@ -21,6 +21,7 @@ from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import RunFolder
+from datagen.extras import require
 from datagen.files import write_text
 
 Row = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
@@ -147,10 +148,9 @@ def wandb_tracker(project: str) -> TrackerFactory:
     """
     # No error reports to Weights & Biases, unless the user allows them.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-    try:
-        import wandb
-    except ImportError:
-        raise ConfigError("--wandb needs the package: pip install 'calcgpt[wandb]'") from None
+    require("--wandb", "wandb")
+    import wandb
+
     try:
         wandb.Settings(project=project)
         mode = wandb.setup(wandb.Settings(silent=True)).settings.mode

@@ -25,7 +25,8 @@ from calcgpt.data.sources import TrainingData, for_task, training_data
 from calcgpt.data.task import AnyTask
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
-from calcgpt.evaluation.evaluate import evaluate, loss_sum, mean_loss
+from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.losses import loss_sum, mean_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.distributed import (

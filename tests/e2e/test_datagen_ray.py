@@ -19,6 +19,7 @@ import psutil
 
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import UserError
+from datagen.extras import install_line
 from datagen.plan import BLOCK
 from datagen.ray_cluster import connected
 
@@ -252,7 +253,7 @@ def test_without_ray(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # importing it raises
     code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, "--engine", "ray", "--quiet")
-    assert (code, errors) == (2, "error: Ray is not installed: pip install 'calcgpt[ray]'\n")
+    assert (code, errors) == (2, f"error: --engine ray needs ray: {install_line('ray')}\n")
 
 
 def test_ray_is_imported_only_if_it_is_needed() -> None:

@@ -21,6 +21,7 @@ from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
+from datagen.extras import install_line
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -213,7 +214,7 @@ def test_without_transformers_the_error_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)  # importing it raises
     outcome = run_cli("export", small_folder, "--to", "hf", tmp_path / "out")
-    refused(outcome, "export to hf needs transformers: pip install 'calcgpt[hf]'")
+    refused(outcome, f"export to hf needs transformers: {install_line('transformers')}")
     assert list(tmp_path.iterdir()) == []
 
 

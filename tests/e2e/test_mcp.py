@@ -17,6 +17,8 @@ mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` i
 import anyio  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
+from datagen.extras import install_line  # noqa: E402
+
 COMMAND = ["mcp", "--checkpoint", "scratchpad", "--engine", "torch"]
 
 
@@ -77,8 +79,7 @@ def test_over_http(tmp_path: Path) -> None:
 def test_without_the_extra_the_error_says_what_to_install(
     run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "api.mcp_server", raising=False)
-    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)  # importing it raises
+    monkeypatch.setitem(sys.modules, "mcp", None)  # importing it raises
     outcome = run_cli("mcp")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "error: `calcgpt mcp` needs mcp: pip install 'calcgpt[mcp]'\n"
+    assert outcome.err == f"error: `calcgpt mcp` needs mcp: {install_line('mcp')}\n"

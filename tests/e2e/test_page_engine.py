@@ -216,8 +216,42 @@ def test_a_look_inside(exported: Page) -> None:
         assert exported.evaluate("() => document.documentElement.scrollWidth") <= width
         exported.emulate_media(color_scheme=scheme)
         assert violations(exported) == []
-    exported.get_by_role("button", name="Close", exact=True).click()
+    exported.get_by_role("button", name="Look inside the model").click()
     expect(words).to_have_count(0)
+
+
+def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
+    calculate(exported, "471/299", "scratchpad")
+    answered(exported, "1.57525084")
+    exported.get_by_role("button", name="Side by side").click()
+    tally, samples = exported.locator(".beside [role=status]"), exported.locator(".sample")
+    expect(tally).to_contain_text("of 6 samples end in the exact answer.")
+    temperature = exported.get_by_label("Temperature")
+    temperature.fill("0")  # greedy
+    expect(tally).to_have_text("6 of 6 samples end in the exact answer.")
+    expect(samples.get_by_text("The same text as above")).to_have_count(6)
+    temperature.fill("2")
+    expect(samples.get_by_text("Differs from character")).not_to_have_count(0)
+    expect(tally).to_contain_text("of 6 samples")
+    drawn = samples.all_inner_texts()
+    exported.get_by_label("Drawn from").select_option("2")
+    expect(samples).not_to_have_text(drawn)
+    expect(tally).to_contain_text("of 6 samples")
+    exported.get_by_label("Drawn from").select_option("")
+    expect(samples).to_have_text(drawn, use_inner_text=True)  # a seed repeats them
+    exported.get_by_role("button", name="Draw others").click()
+    expect(samples.first).to_contain_text("Sample 7")
+    expect(tally).to_contain_text("of 6 samples")
+
+    exported.get_by_role("button", name="Ask all checkpoints").click()
+    expect(samples.locator("strong")).to_have_count(6 + len(MODELS))
+    others = samples.filter(has_not_text="Sample")
+    expect(others.filter(has_text="(scratchpad)")).to_contain_text("✓ 1.57525084")
+    expect(others.filter(has_text="(steps)")).to_contain_text("rounded to 2 places")
+    expect(others.filter(has_text="(blog)")).to_contain_text("✗")
+    exported.set_viewport_size({"width": 320, "height": 900})
+    assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
+    assert violations(exported) == []
 
 
 EXPRESSIONS = [

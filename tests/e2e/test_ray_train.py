@@ -18,6 +18,7 @@ from ray_cluster import RayCluster
 
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
+from datagen.extras import install_line
 
 SETTINGS = (
     "model.n_layer=1",
@@ -125,4 +126,4 @@ def test_without_ray_the_extra_is_named(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray.train.torch", None)
     line = refusal(run_cli, data_folder, tmp_path / "run", "--engine", "ray")
-    assert line == "error: --engine ray needs Ray Train: pip install 'calcgpt[ray]'"
+    assert line == f"error: --engine ray needs Ray Train: {install_line('ray')}"

@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment of its own and used in another folder."""
+"""The wheel, installed into an environment without torch and used in another folder."""
 
 from __future__ import annotations
 
@@ -7,34 +7,61 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Callable
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import httpx2 as httpx
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from calcgpt import __version__
 from datagen.dataset import DatasetPlan, generate
+from datagen.extras import EXTRAS
 
 pytest.importorskip("hatchling", reason="hatchling builds the wheel")
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 120  # seconds; no command needs as many
+LIMIT = 300  # seconds; no command needs as many
 Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def core() -> list[Distribution]:
+    """Returns the distributions that `pip install calcgpt` installs beside it: those that it needs,
+    those that these need, and so on."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    waiting, found = [("", line) for line in project["dependencies"]], dict[str, Distribution]()
+    seen = set()
+    while waiting:
+        extra, line = waiting.pop()
+        requirement = Requirement(line)
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        found[name] = distribution(name)
+        for asked in {"", *requirement.extras} - {e for n, e in seen if n == name}:
+            seen.add((name, asked))
+            waiting += [(asked, line) for line in found[name].requires or ()]
+    return list(found.values())
 
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """Starts `calcgpt` of the new environment. The dependencies are those of the tests."""
+    """Starts `calcgpt` of a new environment, which has nothing but what the package needs."""
     folder = tmp_path_factory.mktemp("wheel")
     build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=LIMIT)
     (wheel,) = folder.glob("calcgpt-*.whl")
     venv.create(folder / "env")
-    site = sysconfig.get_path(
-        "purelib", "venv", {"base": str(folder / "env"), "platbase": str(folder / "env")}
-    )
-    Path(site, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    base = {"base": str(folder / "env"), "platbase": str(folder / "env")}
+    site = Path(sysconfig.get_path("purelib", "venv", base))
+    for installed in core():
+        for top in {file.parts[0] for file in installed.files or ()} - {".."}:
+            if not (site / top).exists():
+                (site / top).symlink_to(installed.locate_file(top))
     python = folder / "env/bin/python"
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index")
     subprocess.run((*pip, wheel), check=True, capture_output=True, timeout=LIMIT)
@@ -58,6 +85,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     return start
 
 
+def test_all_that_it_needs_takes_less_than_400_mb() -> None:
+    files = {Path(file.locate()) for installed in core() for file in installed.files or ()}
+    sizes = {str(file): file.stat().st_size for file in files if file.exists()}
+    assert sum(sizes.values()) < 400e6, sorted(sizes, key=sizes.__getitem__)[-10:]
+    assert not {installed.name for installed in core()} & {"onnx", "ray", "torch", "transformers"}
+
+
 def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
     calc = start("calc", "12.5*3")
     assert calc.communicate(timeout=LIMIT) == ("37.5\n", "")
@@ -69,7 +103,7 @@ def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
 
 
 def test_it_serves(start: Start) -> None:
-    server = start("serve", "--port", "0", "--no-others", "--engine", "torch")
+    server = start("serve", "--port", "0", "--no-others")
     try:
         assert server.stderr
         lines = iter(server.stderr.readline, "")
@@ -82,3 +116,49 @@ def test_it_serves(start: Start) -> None:
         server.terminate()
         server.communicate(timeout=LIMIT)
     assert server.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "libraries"),
+    [
+        (("train", "--recipe", "nano", "--out", "run"), "training", ("torch",)),
+        (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
+        (("eval", "steps", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
+        (("export", "steps", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
+        (("inspect", "steps", "1+1"), "a look inside a model", ("torch", "matplotlib")),
+        (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
+        (("plot", "out", "file.json"), "drawing", ("matplotlib",)),
+        (("mcp",), "`calcgpt mcp`", ("mcp",)),
+    ],
+)
+def test_what_needs_more_says_the_line_that_installs_it(
+    start: Start, arguments: tuple[str, ...], what: str, libraries: tuple[str, ...]
+) -> None:
+    command = start(*arguments)
+    output, errors = command.communicate(timeout=LIMIT)
+    extras = ",".join(sorted(EXTRAS[library] for library in libraries))
+    python = Path(command.args[0]).parent / "python"  # type: ignore[index, arg-type]
+    line = f"uv pip install --python {python} 'calcgpt[{extras}]'"  # it was made without pip
+    assert (command.returncode, output) == (2, "")
+    assert errors == f"error: {what} needs {' and '.join(libraries)}: {line}\n"
+
+
+def test_the_version_and_the_addresses_stand_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    hosts = {address.split("/")[2] for address in project["urls"].values()}
+    files = [*ROOT.glob("*.*"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt/**/*.py")]
+    for file in files:
+        text = file.read_text("utf-8") if file.is_file() else ""
+        assert file.name == "pyproject.toml" or not any(host in text for host in hosts), file
+
+
+def test_each_library_is_in_the_extra_that_is_named() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    names = {
+        extra: {canonicalize_name(Requirement(line).name) for line in lines}
+        for extra, lines in extras.items()
+    }
+    assert all(name in names[EXTRAS[name]] for name in EXTRAS.keys() - {"llvmlite"})

@@ -16,7 +16,8 @@ PACKAGES = ("datagen", "calcgpt", "api")
 # From the ground up. A room imports from lower floors only; rooms of one floor do not import each
 # other. Imports inside functions count, too.
 FLOORS = [
-    {"datagen", "calcgpt", "calcgpt.tables"},  # `calcgpt` itself is its version
+    {"datagen"},
+    {"calcgpt", "calcgpt.tables"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.errors"},
     {"calcgpt.config"},
     {"calcgpt.recipe"},

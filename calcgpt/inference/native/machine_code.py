@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from calcgpt.errors import missing_extra
 from calcgpt.inference.cache import cached
+from datagen.extras import require
 
 ENTRY = "calcgpt_forward"
 SOURCES = ("kernels.py", "products.py", "numba_types.py", "weights.py", "machine_code.py")
@@ -43,20 +43,16 @@ def object_code() -> bytes:
 
 
 def _llvm() -> Any:
-    try:
-        import llvmlite.binding as llvm
-    except ImportError:
-        raise missing_extra("native", "numba") from None
+    require("engine 'native'", "llvmlite", "numba")
+    import llvmlite.binding as llvm
+
     return llvm
 
 
 def _key() -> str:
     """Returns the SHA-256 of what the machine code depends on."""
     llvm = _llvm()
-    try:
-        versions = version("numba"), version("llvmlite")
-    except PackageNotFoundError:
-        raise missing_extra("native", "numba") from None
+    versions = version("numba"), version("llvmlite")
     processor = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(repr((versions, processor, llvm.get_default_triple())).encode())
     for source in SOURCES:

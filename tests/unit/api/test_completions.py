@@ -228,7 +228,7 @@ def test_prompts_come_in_four_forms(client: TestClient, tiny: Checkpoint) -> Non
 
 
 def test_a_seed_gives_the_same_texts_under_any_load(client: TestClient) -> None:
-    body = {"prompt": PROMPT, "max_tokens": 30, "n": 4, "seed": 3}
+    body = {"prompt": PROMPT, "max_tokens": 30, "n": 4, "seed": 5}
     alone = texts(client, **body)
     assert len(set(alone)) == 4  # each choice has a seed of its own
     assert texts(client, **{**body, "n": 2}) == alone[:2]

@@ -22,6 +22,7 @@ from calcgpt.plots import (
     plot,
     wilson_interval,
 )
+from datagen.extras import install_line
 
 ROWS: list[dict[str, Any]] = [
     {"step": 5, "val_loss": 9.0},  # before any row of training: nothing says how many tokens
@@ -284,7 +285,7 @@ def test_without_matplotlib_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it raises
     ended = run_cli("plot", tmp_path / "out", run_file)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "error: plots need matplotlib: pip install 'calcgpt[lab]'\n"
+    assert ended.err == f"error: drawing needs matplotlib: {install_line('matplotlib')}\n"
 
 
 def test_a_plot_is_written_whole_or_not_at_all(

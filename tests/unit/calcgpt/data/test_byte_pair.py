@@ -32,9 +32,10 @@ from calcgpt.errors import CheckpointError, ConfigError, DataError, UserError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
+from datagen.extras import install_line
 
 TEXT = "It's a sea shell;\n  she sells sea shells, été après été.\n\n  Shells: 12, 12 sold!\n" * 3
-MISSING = "byte-pair tokenizers need the tokenizers package: pip install 'calcgpt[text]'"
+MISSING = f"a byte-pair tokenizer needs tokenizers: {install_line('tokenizers')}"
 SMALL = (
     "tokenizer=bpe",
     "vocab_size=280",

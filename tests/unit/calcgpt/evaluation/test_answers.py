@@ -33,8 +33,8 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The length of each prompt that was decoded."""
     lengths: list[int] = []
 
-    def spy(model: Any, prompts_BP: torch.Tensor, *args: Any, **kwargs: Any) -> list[Completion]:
-        lengths.extend([prompts_BP.size(1)] * len(prompts_BP))
+    def spy(model: Any, prompts_BP: Any, *args: Any, **kwargs: Any) -> list[Completion]:
+        lengths.extend([prompts_BP.shape[1]] * len(prompts_BP))
         return generate(model, prompts_BP, *args, **kwargs)
 
     monkeypatch.setattr(module, "generate", spy)
@@ -56,9 +56,7 @@ def test_they_are_those_of_decoding(
             parameter += noise * torch.randn_like(parameter)
     counts: list[int] = []
     _, decoder = load_decoder(checkpoint, engine)
-    quick = answer(
-        checkpoint.model, checkpoint.tokenizer, lines, progress=counts.append, decoder=decoder
-    )
+    quick = answer(decoder, checkpoint.tokenizer, lines, progress=counts.append)
     assert sum(counts) == len(lines)
     assert 0 < len(decoded) < 16 if noise else len(decoded) < 4
     plain = answer(checkpoint.model, checkpoint.tokenizer, lines, plain=True)

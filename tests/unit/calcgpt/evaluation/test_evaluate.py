@@ -24,10 +24,9 @@ from calcgpt.evaluation.evaluate import (
     Evaluation,
     by_operand_length,
     evaluate,
-    mean_loss,
     score,
-    score_text,
 )
+from calcgpt.evaluation.losses import mean_loss, score_text
 from calcgpt.inference.generate import Completion, Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.model.gpt import build_model

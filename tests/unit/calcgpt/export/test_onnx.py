@@ -19,6 +19,7 @@ from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.export import EXPORTERS
 from calcgpt.inference.generate import generate
 from calcgpt.model.gpt import LanguageModel, build_model
+from datagen.extras import install_line
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
@@ -68,7 +69,7 @@ def test_without_a_library_one_line_names_the_extra(
     monkeypatch.setitem(sys.modules, library, None)  # importing it raises
     with pytest.raises(UserError) as caught:
         EXPORTERS["onnx"](tiny, tmp_path / "out", False)
-    assert str(caught.value) == (f"export to onnx needs {library}: pip install 'calcgpt[onnx]'")
+    assert str(caught.value) == f"export to onnx needs {library}: {install_line(library)}"
     assert not list(tmp_path.iterdir())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from calcgpt.inference import onnx_engine
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.native import machine_code
+from datagen.extras import install_line
 
 PROBLEMS = [
     "$(0000000012+0000000034)=",
@@ -50,7 +52,7 @@ def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llvmlite.binding", None)  # importing it raises
+    monkeypatch.setitem(sys.modules, "llvmlite", None)  # importing it raises
     machine_code.forward.cache_clear()
 
 
@@ -106,12 +108,11 @@ def test_without_numba_and_onnxruntime_torch_decodes(
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)  # importing it raises
     assert load_decoder(tiny) == ("torch", tiny.model)
-    assert "pip install 'calcgpt[native]'; " in caplog.text
-    assert "pip install 'calcgpt[onnx]'" in caplog.text
-    with pytest.raises(UserError, match=r"needs numba: pip install 'calcgpt\[native\]'"):
-        load_decoder(tiny, "native")
-    with pytest.raises(UserError, match=r"needs onnxruntime: pip install 'calcgpt\[onnx\]'"):
-        load_decoder(tiny, "onnxruntime")
+    for engine, library in (("native", "llvmlite"), ("onnxruntime", "onnxruntime")):
+        reason = f"engine '{engine}' needs {library}: {install_line(library)}"
+        assert reason in caplog.text
+        with pytest.raises(UserError, match=re.escape(reason)):
+            load_decoder(tiny, engine)
 
 
 @pytest.mark.usefixtures("exporter", "without_numba")

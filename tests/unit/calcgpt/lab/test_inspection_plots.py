@@ -23,6 +23,7 @@ from calcgpt.lab.inspection import (
     Statistics,
 )
 from calcgpt.lab.inspection_plots import draw_activations, draw_layer, draw_overview
+from datagen.extras import install_line
 
 BEFORE = Statistics(-0.5, 2.0, -2.0, 3.0, [0] * (BINS - 1) + [400])
 AFTER = Statistics(0.25, 0.5, 0.0, 0.0, [400] + [0] * (BINS - 1))  # nothing fires
@@ -239,7 +240,8 @@ def test_without_matplotlib_one_line_names_the_extra(
     files = ("--out", tmp_path / "out", "--json", tmp_path / "numbers.json")
     ended = run_cli("inspect", tiny_folder, "1+1", "--n", 2, *files)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "error: plots need matplotlib: pip install 'calcgpt[lab]'\n"
+    line = install_line("matplotlib")
+    assert ended.err == f"error: a look inside a model needs matplotlib: {line}\n"
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,8 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
-from calcgpt.evaluation.evaluate import evaluate, mean_loss
+from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.losses import mean_loss
 from calcgpt.lab.job import ContextLoss, lengthened, score_model
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import build_model

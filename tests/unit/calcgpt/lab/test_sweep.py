@@ -10,23 +10,19 @@ import pytest
 from forks import PATIENCE
 from sweeps import SPACE
 
+from datagen.extras import install_line
 
-@pytest.mark.parametrize(
-    ("module", "message"),
-    [
-        ("ray", "Ray is not installed: pip install 'calcgpt[ray]'"),
-        ("optuna", "a sweep needs optuna: pip install 'calcgpt[ray,lab]'"),
-        ("matplotlib", "a sweep needs matplotlib: pip install 'calcgpt[ray,lab]'"),
-    ],
-)
+
+@pytest.mark.parametrize("modules", [("ray",), ("optuna",), ("torch", "ray", "matplotlib")])
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     run_cli: Callable[..., Any],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    module: str,
-    message: str,
+    modules: tuple[str, ...],
 ) -> None:
-    monkeypatch.setitem(sys.modules, module, None)  # importing it raises
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)  # importing it raises
+    message = f"a sweep needs {' and '.join(modules)}: {install_line(*modules)}"
     outcome = run_cli("sweep", "nano", "--out", tmp_path / "out")
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"error: {message}\n")
     assert not (tmp_path / "out").exists()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.recipe import load_recipe
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row, last_step, trackers_of, wandb_tracker
@@ -188,7 +188,7 @@ def wandb(monkeypatch: pytest.MonkeyPatch) -> FakeWandb:
 
 def test_without_wandb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ConfigError, match=r"pip install 'calcgpt\[wandb\]'"):
+    with pytest.raises(UserError, match=r"pip install 'calcgpt\[wandb\]'"):
         wandb_tracker("mine")
 
 

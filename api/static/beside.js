@@ -1,0 +1,206 @@
+// Side by side: several samples of what the model writes for an operation, and what other
+// checkpoints write.
+
+import { calculate, write } from "./backend.js";
+import { readAnswer } from "./engine/arithmetic.js";
+import { count, element, inWords, plain } from "./format.js";
+import { labelled, offerPanel } from "./panel.js";
+
+const SAMPLES = 6;
+const USUAL_TEMPERATURE = 1;
+const HIGHEST_TEMPERATURE = 2;
+const TOP_K = [2, 3, 5];
+const KEPT = 10; // characters shown before the first that differs
+
+/** @typedef {{id: string, name: string}} Named a checkpoint */
+/** @typedef {{problem: string, prompt: string, output: string, exact: string}} Operation */
+
+/** Offers samples and other checkpoints for each operation that a model has answered. */
+export class Beside {
+  #models;
+  #model = "";
+  #places = 2;
+
+  /** @param {() => Named[]} models those that can be asked */
+  constructor(models) {
+    this.#models = models;
+  }
+
+  /** A calculation begins: `start` is the event of the stream. */
+  begin({ model, places }) {
+    this.#model = model;
+    this.#places = places;
+  }
+
+  /**
+   * Adds the button that opens the panel of an operation.
+   * @param {HTMLElement} step
+   * @param {Operation} node
+   */
+  offer(step, { problem, prompt, output, exact }) {
+    if (!prompt || !output) return;
+    const [model, places] = [this.#model, this.#places];
+    const make = () => {
+      const panel = { element: element("div", "inside beside") };
+      const samples = new Samples({ model, places, prompt, output, exact });
+      const checkpoints = new Checkpoints({ problem, places }, this.#models());
+      panel.element.append(samples.element, checkpoints.element);
+      return { ...panel, draw: () => samples.draw() };
+    };
+    offerPanel(step, "Side by side", make, (panel) => panel.draw());
+  }
+}
+
+/** What the model writes if its characters are drawn by their probabilities. */
+class Samples {
+  #operation;
+  #first = 1; // seed of the first sample
+  #stop = null;
+  #temperature = labelled("Temperature", document.createElement("input"));
+  #figure = element("output");
+  #topK = labelled("Drawn from", document.createElement("select"));
+  #tally = element("p");
+  #cards = element("ol", "cards");
+
+  constructor(operation) {
+    this.#operation = operation;
+    this.element = element("section", "part");
+    const hint =
+      "The answer above was written greedily: always the most probable character. Here each character is drawn by its " +
+      "probability. The higher the temperature, the more often an improbable one is drawn.";
+    const again = element("button", "plain", "Draw others");
+    again.type = "button";
+    again.addEventListener("click", () => {
+      this.#first += SAMPLES;
+      this.draw();
+    });
+    const controls = element("div", "controls");
+    this.#prepare();
+    controls.append(this.#temperature.label, this.#topK.label, again);
+    this.#tally.role = "status";
+    this.element.append(element("h4", "", "Samples"), element("p", "hint", hint), controls, this.#tally, this.#cards);
+  }
+
+  #prepare() {
+    const slider = this.#temperature.control;
+    Object.assign(slider, { type: "range", min: 0, max: HIGHEST_TEMPERATURE, step: 0.1, value: USUAL_TEMPERATURE });
+    const show = () => (this.#figure.textContent = Number(slider.value).toFixed(1));
+    show();
+    this.#temperature.label.append(this.#figure);
+    const choices = TOP_K.map((k) => new Option(`the ${k} most probable`, k));
+    this.#topK.control.append(new Option("all characters", ""), ...choices);
+    slider.addEventListener("input", show);
+    for (const { control } of [this.#temperature, this.#topK]) {
+      control.addEventListener("change", () => this.draw());
+    }
+  }
+
+  /** Draws samples with what is chosen. */
+  async draw() {
+    this.#stop?.abort();
+    const { signal } = (this.#stop = new AbortController());
+    const { model, prompt, output, exact, places } = this.#operation;
+    const temperature = Number(this.#temperature.control.value);
+    const topK = Number(this.#topK.control.value) || undefined;
+    this.#tally.textContent = "The model writes …";
+    this.#cards.replaceChildren();
+    let nRight = 0;
+    try {
+      for (let index = 0; index < SAMPLES; index += 1) {
+        let text = "";
+        const sampling = { temperature, topK, seed: this.#first + index };
+        for await (const written of write(model, prompt, sampling, signal)) text += written.text;
+        const { text: result } = readAnswer(prompt + text, places);
+        nRight += Number(result === exact);
+        const title = `Sample ${this.#first + index}`;
+        this.#cards.append(card(title, result, result === exact, difference(output, text)));
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") this.#tally.textContent = error.message;
+      return;
+    }
+    this.#tally.textContent = `${nRight} of ${SAMPLES} samples end in the exact answer.`;
+  }
+}
+
+/** What each checkpoint writes for the same problem. */
+class Checkpoints {
+  #operation;
+  #models;
+  #cards = element("ol", "cards");
+
+  constructor(operation, models) {
+    this.#operation = operation;
+    this.#models = models;
+    this.element = element("section", "part");
+    const hint = "The same problem for every checkpoint, written greedily. Some can give only two places.";
+    const ask = element("button", "plain", "Ask all checkpoints");
+    ask.type = "button";
+    ask.addEventListener("click", () => this.#ask());
+    this.#cards.ariaLive = "polite";
+    this.element.append(element("h4", "", "Checkpoints"), element("p", "hint", hint), ask, this.#cards);
+  }
+
+  async #ask() {
+    const { problem, places } = this.#operation;
+    const cards = this.#models.map(({ name }) => element("li", "sample", `${name} …`));
+    this.#cards.replaceChildren(...cards);
+    for (const [index, { id, name }] of this.#models.entries()) {
+      const answered = await this.#answer(id, problem, places);
+      cards[index].replaceWith((cards[index] = card(name, ...answered)));
+    }
+  }
+
+  /** Returns the result, whether it is right, and what is said of it. */
+  async #answer(model, problem, places) {
+    try {
+      return await ask(model, problem, places);
+    } catch (error) {
+      if (!/too-many-places/.test(error.type ?? "")) return [undefined, false, [error.message]];
+    }
+    try {
+      return await ask(model, problem);
+    } catch (error) {
+      return [undefined, false, [error.message]];
+    }
+  }
+}
+
+/** Asks a model an operation. */
+async function ask(model, problem, places) {
+  let node;
+  let given;
+  for await (const { name, data } of calculate(problem, { model, places })) {
+    if (name === "answer") node = data;
+    if (name === "result") given = data;
+  }
+  const line = element("p", "written", node.output);
+  const facts = `${count(node.output.length)} characters, rounded to ${given.places} places; ${inWords(node.confidence.whole)}`;
+  return [node.result, node.agrees, [line, element("p", "hint", facts)]];
+}
+
+/** Returns a card. `result` is null if it is no number, and undefined if there is none. */
+function card(title, result, isRight, content) {
+  const made = element("li", "sample");
+  made.append(element("p", "title", title));
+  if (result !== undefined) {
+    const verdict = element("p", isRight ? "right" : "wrong");
+    verdict.append(`${isRight ? "✓" : "✗"} `, element("strong", "", result === null ? "no number" : plain(result)));
+    verdict.append(element("span", "unseen", isRight ? " right" : " wrong"));
+    made.append(verdict);
+  }
+  made.append(...content);
+  return made;
+}
+
+/** Returns what shows where a text begins to differ from the greedy one. */
+function difference(greedy, text) {
+  let at = 0;
+  while (at < text.length && text[at] === greedy[at]) at += 1;
+  if (at === text.length && at === greedy.length) return [element("p", "hint", "The same text as above")];
+  const line = element("p", "written");
+  line.append(at > KEPT ? "…" : "", text.slice(Math.max(0, at - KEPT), at));
+  line.append(element("mark", "", text[at] ?? ""), text.slice(at + 1));
+  const words = `Differs from character ${at + 1} on: ${text[at] ?? "nothing"} instead of ${greedy[at] ?? "nothing"}`;
+  return [line, element("p", "hint", words)];
+}

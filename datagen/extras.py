@@ -1,0 +1,65 @@
+"""Libraries that not every installation has, and the line that installs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+
+from datagen.errors import UserError
+
+# The extra of `calcgpt` that installs a library; "" for what every installation has.
+EXTRAS = {
+    "hyperopt": "ray",
+    "llvmlite": "",
+    "matplotlib": "lab",
+    "mcp": "mcp",
+    "numba": "",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+    "optuna": "ray",
+    "ray": "ray",
+    "tensorboard": "lab",
+    "tokenizers": "text",
+    "torch": "train",
+    "transformers": "hf",
+    "wandb": "wandb",
+}
+
+
+def is_installed(library: str) -> bool:
+    """Whether a library can be imported. Does not import it."""
+    if library in sys.modules:  # a stand-in has no `__spec__`
+        return sys.modules[library] is not None
+    return find_spec(library) is not None
+
+
+def require(what: str, *libraries: str) -> None:
+    """Raises UserError if some of the libraries are missing. It says that `what` needs them, and
+    how to install them. Call this before any work begins."""
+    if missing := [library for library in libraries if not is_installed(library)]:
+        raise UserError(f"{what} needs {' and '.join(missing)}: {install_line(*missing)}")
+
+
+def install_line(*libraries: str) -> str:
+    """Returns the command that installs libraries of EXTRAS beside this package."""
+    from importlib.metadata import PackageNotFoundError, distribution  # slow
+
+    extras = ",".join(sorted({EXTRAS[library] for library in libraries} - {""}))
+    extras = extras and f"[{extras}]"
+    try:
+        distribution("calcgpt")
+        package = quote(f"calcgpt{extras}")
+    except PackageNotFoundError:  # a checkout on PYTHONPATH
+        package = f"-e {quote(f'{Path(__file__).parents[1]}{extras}')}"
+    python = Path(sys.executable)
+    if (pip := shutil.which("pip")) and Path(pip).parent == python.parent:
+        return f"pip install {package}"
+    shown = quote(os.path.relpath(python) if python.is_relative_to(Path.cwd()) else str(python))
+    if is_installed("pip"):
+        return f"{shown} -m pip install {package}"
+    return f"uv pip install --python {shown} {package}"  # uv makes environments without pip
