@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import shutil
 import socket
+import ssl
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 
 import httpx2 as httpx
 import pytest
 from forks import PATIENCE
-from serving import events_of, server, wait_for
+from serving import events_of, problem, server, wait_for
 
 from api.access import Limiter
 
@@ -76,36 +78,147 @@ def test_workers_share_their_rates_in_redis_and_go_on_without_it(tmp_path: Path)
     assert asyncio.run(count()) == [True] * 8  # Redis is gone: nobody is refused
 
 
-def test_nginx_passes_answers_and_streams_on(tiny_folder: Path, tmp_path: Path) -> None:
-    nginx = program("nginx", "nginx-light")
-    (location,) = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs" / "DEPLOY.md").read_text(), re.S)
-    port = free_port()
-    with server(tiny_folder) as service:
-        location = location.replace("http://127.0.0.1:8000", service.address)
-        paths = "\n".join(
-            f"{name}_temp_path {tmp_path};"
-            for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
-        (tmp_path / "nginx.conf").write_text(
-            f"daemon off; pid {tmp_path}/pid; error_log stderr;\nevents {{}}\n"
-            f"http {{ access_log off; {paths}\n"
-            f"server {{ listen 127.0.0.1:{port}; {location} }} }}\n"
-        )
-        options = ["-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-e", "stderr"]
-        with (
-            running([nginx, *options], port),
-            httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client,
-        ):
-            body = {"expression": "12.5+3"}
-            headers = {"X-Forwarded-For": "203.0.113.7"}
-            assert client.post("/v1/calculate", json=body).json()["exact"] == "15.5"
-            streamed = client.post("/v1/calculate/stream", json=body, headers=headers)
-            assert [name for name, _ in events_of(streamed.text)][0::1000] == ["start"]
-            assert events_of(streamed.text)[-1][0] == "result"
-            assert client.get("/readyz").status_code == 200
-        wait_for(lambda: any(r.get("route") == "/v1/calculate/stream" for r in service.records))
-        clients = {r["client"] for r in service.records if r.get("route") == "/v1/calculate/stream"}
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate for 127.0.0.1 and its key, as the configuration names them."""
+    openssl = program("openssl", "openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    options = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
+    names = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", folder / "privkey.pem", "-out", folder / "fullchain.pem"]
+    subprocess.run(
+        [openssl, *options.split(), *names, *files], check=True, stderr=subprocess.DEVNULL
+    )
+    return folder
+
+
+@contextmanager
+def nginx(
+    service: str, folder: Path, certificate: Path, changes: Mapping[str, str] | None = None
+) -> Iterator[httpx.Client]:
+    """Yields a client of nginx with the shipped configuration, in front of the service at that URL.
+
+    Addresses, ports and paths are others, and what `changes` says.
+    """
+    path = program("nginx", "nginx-light")
+    http, https = free_port(), free_port()
+    text = (ROOT / "deploy" / "nginx.conf").read_text("utf-8")
+    for old, new in {
+        "listen 80;": f"listen 127.0.0.1:{http};",
+        "listen 443 ssl http2;": f"listen 127.0.0.1:{https} ssl http2;",
+        "    listen [::]:80;\n": "",
+        "    listen [::]:443 ssl http2;\n": "",
+        "127.0.0.1:8000": service.removeprefix("http://"),
+        "/etc/ssl/calcgpt": str(certificate),
+        **(changes or {}),
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    paths = "".join(
+        f"{name}_temp_path {folder};"
+        for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    configuration = folder / "nginx.conf"
+    configuration.write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/errors;\nevents {{}}\n"
+        f"http {{ access_log off; {paths}\n{text}}}\n"
+    )
+    command = [path, "-p", str(folder), "-c", str(configuration), "-e", str(folder / "errors")]
+    trusted = ssl.create_default_context(cafile=str(certificate / "fullchain.pem"))
+    with (
+        running(command, https),
+        httpx.Client(
+            base_url=f"https://127.0.0.1:{https}", verify=trusted, timeout=PATIENCE
+        ) as client,
+    ):
+        yield client
+
+
+def test_nginx_passes_answers_on_and_refuses_what_it_should(
+    tiny_folder: Path, tmp_path: Path, certificate: Path
+) -> None:
+    body = {"expression": "12.5+3"}
+    with server(tiny_folder) as service, nginx(service.address, tmp_path, certificate) as client:
+        answer = client.post("/v1/calculate", json=body, headers={"X-Forwarded-For": "203.0.113.7"})
+        assert answer.json()["exact"] == "15.5"
+        direct = httpx.post(f"{service.address}/v1/calculate/stream", json=body, timeout=PATIENCE)
+        assert direct.headers["x-accel-buffering"] == "no"
+        streamed = client.post("/v1/calculate/stream", json=body)
+        assert events_of(streamed.text)[-1][0] == "result"
+        assert answer.headers["strict-transport-security"]
+        wait_for(lambda: any(r.get("route") == "/v1/calculate" for r in service.records))
+        clients = {r["client"] for r in service.records if r.get("route") == "/v1/calculate"}
         assert clients == {"127.0.0.1"}  # as nginx says, not as the client claims
+
+        problem(client.post("/v1/calculate", json={"expression": "1" * 70_000}), 413)
+        assert client.get("/metrics").status_code == 404
+        assert client.get("/readyz").status_code == 200
+
+        service.process.kill()
+        service.process.wait(PATIENCE)
+        problem(client.get("/readyz"), 503)
+
+
+def test_nginx_limits_the_connections_and_requests_of_an_address(
+    tiny_folder: Path, tmp_path: Path, certificate: Path
+) -> None:
+    """With a rate so low that time does not matter."""
+    slow = {"rate=50r/s": "rate=1r/m", "client_body_timeout 10s": "client_body_timeout 600s"}
+    with (
+        server(tiny_folder) as service,
+        nginx(service.address, tmp_path, certificate, slow) as client,
+        ExitStack() as connections,
+    ):
+        context = ssl.create_default_context(cafile=str(certificate / "fullchain.pem"))
+        incomplete = b"POST /v1/calculate HTTP/1.1\r\nHost: calc\r\nContent-Length: 9\r\n\r\n1"
+        host, port = client.base_url.host, client.base_url.port
+        for _ in range(33):
+            plain = socket.create_connection((host, port), PATIENCE)
+            connection = connections.enter_context(context.wrap_socket(plain, server_hostname=host))
+            connection.sendall(incomplete)
+        assert b" 429 " in connection.recv(100)  # the last one
+        connections.close()
+
+        wait_for(lambda: client.get("/readyz").status_code == 200)
+        answers = [client.get("/healthz") for _ in range(110)]
+        refused = [answer for answer in answers if answer.status_code != 200]
+        assert 0 < len(refused) < 110
+        assert all(problem(answer, 429, "rate-limited") for answer in refused)
+        assert refused[0].headers["retry-after"] == "1"
+
+
+class SlowEvents(BaseHTTPRequestHandler):
+    """Sends an event, and the next one when the client has that."""
+
+    arrived = Event()
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("X-Accel-Buffering", "no")  # as the service does
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.write(b"7\r\nfirst\n\n\r\n")
+        if self.arrived.wait(PATIENCE):
+            self.wfile.write(b"6\r\nlast\n\n\r\n0\r\n\r\n")
+
+
+def test_nginx_passes_events_on_as_they_come(tmp_path: Path, certificate: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), SlowEvents) as upstream:
+        Thread(target=upstream.serve_forever).start()
+        address = f"http://127.0.0.1:{upstream.server_port}"
+        try:
+            with (
+                nginx(address, tmp_path, certificate) as client,
+                client.stream("GET", "/v1/calculate/stream") as response,
+            ):
+                pieces = response.iter_bytes()
+                assert next(pieces) == b"first\n\n"
+                SlowEvents.arrived.set()
+                assert next(pieces) == b"last\n\n"
+        finally:
+            upstream.shutdown()
 
 
 def test_prometheus_takes_the_rules_and_the_configuration(tmp_path: Path) -> None:
@@ -117,3 +230,44 @@ def test_prometheus_takes_the_rules_and_the_configuration(tmp_path: Path) -> Non
             [promtool, *words], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_prometheus_reads_the_metrics_and_notices_the_end(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    path, port = program("prometheus", "prometheus"), free_port()
+    command = [path, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}"]
+    command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
+    shutil.copy(ROOT / "deploy" / "alerts.yml", tmp_path)
+    shipped = (ROOT / "deploy" / "prometheus.yml").read_text("utf-8")
+    with server(tiny_folder) as service:
+        target = service.address.removeprefix("http://")
+        text = shipped.replace("calcgpt:8000", target).replace("15s", "1s")
+        (tmp_path / "prometheus.yml").write_text(text)
+        calculated = httpx.post(
+            f"{service.address}/v1/calculate", json={"expression": "1+2"}, timeout=PATIENCE
+        )
+        assert calculated.status_code == 200
+        with (
+            running(command, port),
+            httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1", timeout=PATIENCE) as client,
+        ):
+
+            def value(query: str) -> str | None:
+                answer = client.get("/query", params={"query": query}).json()
+                series = answer.get("data", {}).get("result", [])  # none before it is ready
+                return series[0]["value"][1] if series else None
+
+            def rules() -> dict[str, tuple[str, str]]:
+                groups = client.get("/rules").json()["data"]["groups"]
+                rules = [rule for group in groups for rule in group["rules"]]
+                return {rule["name"]: (rule["health"], rule["state"]) for rule in rules}
+
+            answered = 'calcgpt_requests_total{job="calcgpt",route="/v1/calculate",status="200"}'
+            wait_for(lambda: value(answered) == "1")
+            wait_for(lambda: all(health == "ok" for health, _ in rules().values()))
+            assert len(rules()) == 5
+            wait_for(lambda: rules()["CalcGPTDown"] == ("ok", "inactive"))
+
+            service.process.kill()
+            wait_for(lambda: rules()["CalcGPTDown"] == ("ok", "pending"))
