@@ -23,7 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from datagen.files import write_json, write_text
+from datagen.files import read_json, write_json, write_text
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 MAX_INPUTS, MAX_BYTES = 150, 30_000  # of a corpus, so that it stays small and quick
@@ -131,6 +131,14 @@ def _quoted(word: str) -> str:
     return f'"{text}"'
 
 
+def _with_earlier(report: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the report with other targets that a file has from a run with the same options."""
+    earlier = read_json(path) if path.exists() else {}
+    alike = all(earlier.get(name) == report[name] for name in ("tool", "minutes", "seed"))
+    targets = {**(earlier["targets"] if alike else {}), **report["targets"]}
+    return {**report, "targets": targets}
+
+
 def _last(pattern: str, log: str) -> int:
     return int(re.findall(pattern, log)[-1]) if re.search(pattern, log) else 0
 
@@ -156,7 +164,7 @@ def main() -> None:
     report = {"tool": tool, "minutes": chosen.minutes, "seed": chosen.seed, "targets": results}
     print(json.dumps(report, indent=1))
     if chosen.json:
-        write_json(chosen.json, report)
+        write_json(chosen.json, _with_earlier(report, chosen.json))
     if any(result["ended"] for result in results.values()):
         raise SystemExit("an input breaks a promise: see above")
 

@@ -17,6 +17,7 @@ import pytest
 import schemathesis
 import schemathesis.specs.openapi.schemas  # now: Python 3.11 cannot parse modules in two threads
 from fake_decoder import calculator_model, right, wrong_at
+from forks import PATIENCE
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
 from serving import wait_for
@@ -99,6 +100,7 @@ def run(
         {
             "seed": SEED,
             "continue-on-failure": True,
+            "request-timeout": PATIENCE,  # by default it cuts what takes 10 s
             "generation": {
                 "max-examples": examples,
                 "deterministic": True,
