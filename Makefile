@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 PORT ?= 8000
 WEB ?= web
 
-.PHONY: serve web test lint audit sbom lock soak fuzz mutants openapi constraints clean
+.PHONY: serve web test lint types audit sbom lock soak fuzz mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -22,6 +22,11 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen
+
+# The types of the page's engine, which stand in JSDoc comments. Needs npm, which nothing else does.
+types:
+	npm ci --ignore-scripts --no-audit --no-fund --silent
+	npm run --silent types
 
 # The service under mixed traffic for half an hour, while workers are killed and checkpoints replaced:
 # ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`. Before

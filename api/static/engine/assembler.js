@@ -58,7 +58,7 @@ export const f32x4 = {
 /**
  * Returns a module that imports the memory `host.memory` and exports functions.
  * @param {Func[]} functions
- * @returns {Uint8Array}
+ * @returns {Uint8Array<ArrayBuffer>}
  */
 export function assemble(functions) {
   const types = functions.map(({ parameters }) => [0x60, ...vector(parameters.map(() => [TYPES.i32])), 0]);

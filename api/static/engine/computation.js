@@ -46,7 +46,9 @@ export class Computation {
     this.#result = this.#plan(tree);
   }
 
-  /** Throws a refusal, unless the user allows what is refused. */
+  /** Throws a refusal, unless the user allows what is refused.
+   * @param {import("./limits.js").Refusal | null} refusal
+   * @param {(reason: string) => [string, number, number]} place */
   #refuse(refusal, place) {
     if (this.#isAllowed(refusal)) return;
     throw new ExpressionError(refusal.kind, ...place(refusal.reason));
@@ -101,7 +103,8 @@ export class Computation {
     return { exact: value, node: this.outline.length - 1 };
   }
 
-  /** Where a number is wrong: all of it, or the places that are too many. */
+  /** Where a number is wrong: all of it, or the places that are too many.
+   * @returns {[start: number, end: number]} */
   #placeOf({ start, end }, refusal) {
     if (refusal.kind !== "too-many-places") return [start, end];
     const characters = [...this.#text];

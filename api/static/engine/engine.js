@@ -57,6 +57,7 @@ export class Engine {
     this.start();
     const id = this.#next++;
     const waiting = [];
+    /** @type {(value?: unknown) => void} */
     let wake = () => {};
     const cancel = () => {
       this.#worker.postMessage({ id, task: "cancel" });

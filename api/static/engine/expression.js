@@ -26,14 +26,19 @@ const HINTS = {
 /**
  * A number, an operation on two expressions, or a power, at `text[start:end]` in code points.
  * Parentheses around an operand belong to the operation that uses it. `depth` is 0 for a number.
- * @typedef {{number: Decimal}} Literal
- * @typedef {{op: string, left: Expression, right: Expression}} Binary
- * @typedef {{base: Expression, exponent: number}} Power
- * @typedef {(Literal | Binary | Power) & {start: number, end: number, depth: number, count: number}} Expression
+ * @typedef {{number?: Decimal, op?: string, left?: Expression, right?: Expression, base?: Expression,
+ *   exponent?: number, start: number, end: number, depth: number, count: number}} Expression
  */
 
 /** What is wrong with an expression, in one line, and where, in code points. */
 export class ExpressionError extends Error {
+  /** @type {string} */
+  kind;
+  /** @type {number} */
+  position;
+  /** @type {number} */
+  end;
+
   /**
    * @param {string} kind
    * @param {string} reason

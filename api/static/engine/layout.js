@@ -270,10 +270,12 @@ export class Layout {
     return [...slots, plain(KIND.END)];
   }
 
+  /** @returns {Slot[]} */
   #answerDigits(line) {
     const places = this.resultPlaces;
     const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
     const lastPlace = Math.min(nonzero[0] ?? places, Math.max(places - 1, 0));
+    /** @type {Slot[]} */
     const slots = [];
     for (let index = lastPlace; index <= Math.max(nonzero.at(-1) ?? 0, places); index += 1) {
       if (index >= this.result.length) slots.push(plain(KIND.ANSWER_ZERO));
@@ -292,7 +294,8 @@ function plain(kind) {
   return [kind, 0, 0, 0, 0];
 }
 
-/** The kind of digit j of an exact row: kept, deciding about the rounding, or below that. */
+/** The kind of digit j of an exact row: kept, deciding about the rounding, or below that.
+ * @param {number[]} kinds */
 function kindOf([kept, half, below], j, drop) {
   if (j >= drop) return kept;
   return j === drop - 1 ? half : below;

@@ -24,7 +24,7 @@ export class Memory {
     const module = mayAssemble ? compiled() : null;
     const bytes = size * BYTES;
     const memory = module && memoryOf(bytes);
-    this.numbers = new Float32Array(memory ? memory.buffer : size);
+    this.numbers = memory ? new Float32Array(memory.buffer) : new Float32Array(size);
     if (module) this.#module = new WebAssembly.Instance(module, { host: { memory } }).exports;
   }
 

@@ -27,6 +27,7 @@ export function readWeights(buffer) {
     throw damaged();
   }
   delete header.__metadata__;
+  /** @type {Tensors} */
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     tensors[name] = { shape, data: numbers(buffer, dtype, shape, offsets, 8 + length) };
