@@ -344,4 +344,57 @@ def certify(
         click.echo(str(file))
 
 
-COMMANDS = [ablate, certify, compare, coverage, sweep]
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    default=(1e-3, 1e-4, 1e-5),
+    show_default=True,
+    type=click.FloatRange(1e-9, 0.5),
+    help="The share of problems that may be answered wrongly above a threshold. Repeatable.",
+)
+@click.option(
+    "--by",
+    "measure",
+    default="whole",
+    show_default=True,
+    type=click.Choice(["whole", "weakest_step", "answer"]),
+    help="Which number of the confidence.",
+)
+@click.option("--out", type=PATH, help="Draw the curves as confidence.png in this folder.")
+@json_option("Write the numbers to this file.")
+def confidence(
+    files: tuple[Path, ...],
+    targets: tuple[float, ...],
+    measure: str,
+    out: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Say how far a model's confidence can be trusted, from FILES of scored problems.
+
+    FILES are those of `eval --scored`. For each target there is a threshold with a guarantee on
+    average (conformal), and one that holds with 95% confidence. Both are for problems like those of
+    the file. The tables compare the confidence with the wrong answers, by class and by decade.
+    """
+    from calcgpt.lab.confidence import class_table, guarantee_table, read_trust
+    from calcgpt.lab.confidence_plots import draw_confidence
+    from calcgpt.plots import check_matplotlib
+    from datagen.files import write_json
+
+    if out:
+        check_matplotlib()
+    trusts = [read_trust(file, measure) for file in files]
+    written = draw_confidence(out, trusts) if out else []
+    if json_file:
+        write_json(json_file, {trust.name: trust.record(targets) for trust in trusts})
+        written.append(json_file)
+    for trust in trusts:
+        click.echo(class_table(trust) + "\n")
+    click.echo(guarantee_table(trusts, targets))
+    for file in written:
+        click.echo(str(file))
+
+
+COMMANDS = [ablate, certify, compare, confidence, coverage, sweep]

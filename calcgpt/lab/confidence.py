@@ -1,0 +1,262 @@
+"""How far the confidence of a model can be trusted, from problems that were scored.
+
+- Calibration: whether as many answers are wrong as the confidence says, by class of problems and by
+  decades of the doubt, 1 - confidence.
+- Selective risk: how many of the answers above a threshold are wrong (Geifman & El-Yaniv 2017).
+- Thresholds with a guarantee. What is bounded is the risk: the share of problems that are answered
+  above the threshold, and wrong. It cannot grow as the threshold rises. `conformal` bounds its mean
+  over all draws of the scored problems and of a new one (conformal risk control; Angelopoulos et
+  al. 2024, theorem 1). `high_probability` bounds it for all but 5% of the draws of the scored
+  problems (risk-controlling prediction sets; Bates et al. 2021, theorem 1; bound of Clopper &
+  Pearson 1934). Both assume that new problems are drawn as the scored ones were, independently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcgpt.errors import DataError
+from calcgpt.evaluation.shards import ScoredAnswer, read_scored
+from calcgpt.metrics import OPERATIONS
+from calcgpt.tables import text_table
+from datagen.errors import NotationError
+from datagen.notation import parse_prompt
+from datagen.problem_classes import digits
+
+LEVEL = 0.95  # of intervals and bounds
+DECADES = 6  # of the doubt: the last is all below 10**-DECADES
+LENGTHS = ((1, 3), (4, 7), (8, 12), (13, 100))  # digits of the longer operand
+POINTS = 200  # of a curve
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+def binomial_tail(wrong: int, n: int, share: float) -> float:
+    """Returns the probability of at most `wrong` successes in n trials of this probability."""
+    if share <= 0:
+        return 1.0
+    if share >= 1:
+        return float(wrong >= n)
+    k = np.arange(wrong + 1)
+    log_factorials = np.array([math.lgamma(i + 1) + math.lgamma(n - i + 1) for i in k])
+    logs = math.lgamma(n + 1) - log_factorials + k * math.log(share) + (n - k) * math.log1p(-share)
+    return float(min(1.0, np.exp(logs).sum()))
+
+
+def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
+    """Returns the largest share that is compatible with so few wrong of n: Clopper & Pearson's
+    upper bound, one-sided."""
+    if wrong >= n:
+        return 1.0
+    return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
+
+
+def clopper_pearson(wrong: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Returns the two-sided interval of a share."""
+    half = (1 + level) / 2
+    low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
+    return low, upper_bound(wrong, n, half)
+
+
+def _root(falling: Callable[[float], float]) -> float:
+    """Returns where a falling function of a share crosses 0, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
+
+
+class Guarantee(NamedTuple):
+    """A threshold for a target, or None if there are too few problems, and what it costs."""
+
+    threshold: float | None  # answers with a confidence above it are kept
+    kept: float  # share of the problems
+    wrong: int  # of the kept ones
+    needs: int  # problems that have to be scored at least, none wrong
+
+
+def conformal(sure: Floats, right: Flags, target: float) -> Guarantee:
+    """Returns the lowest threshold whose risk is on average at most `target`.
+
+    With k wrong answers above it among n, (k + 1) / (n + 1) is at most the target.
+    """
+    needs = math.ceil(1 / target - 1 - 1e-9)
+    allowed = math.floor(target * (len(sure) + 1) + 1e-9) - 1
+    return _threshold(sure, right, allowed, needs)
+
+
+def high_probability(sure: Floats, right: Flags, target: float) -> Guarantee:
+    """Returns the lowest threshold whose risk is at most `target`, which fails for at most 5% of
+    the sets of scored problems."""
+    needs = math.ceil(math.log(1 - LEVEL) / math.log1p(-target))
+    allowed, n = -1, len(sure)
+    while allowed < n and binomial_tail(allowed + 1, n, target) <= 1 - LEVEL:
+        allowed += 1
+    return _threshold(sure, right, allowed, needs)
+
+
+def _threshold(sure: Floats, right: Flags, allowed: int, needs: int) -> Guarantee:
+    """Returns the lowest threshold with at most so many wrong answers above it."""
+    if allowed < 0:
+        return Guarantee(None, 0.0, 0, needs)
+    wrong = np.sort(sure[~right])[::-1]
+    threshold = float(wrong[allowed]) if allowed < len(wrong) else 0.0
+    kept = sure > threshold
+    return Guarantee(threshold, float(kept.mean()), int((~right & kept).sum()), needs)
+
+
+class Class(NamedTuple):
+    """A class of problems: how many are wrong, and how many would be if confidences were right."""
+
+    name: str
+    n: int
+    wrong: int
+    expected: float
+    interval: tuple[float, float]  # of the share of wrong ones
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What one file of scored problems says about a model's confidence."""
+
+    name: str
+    sure: Floats  # (n,)
+    right: Flags
+    classes: list[Class]
+
+    def guarantees(self, targets: Sequence[float]) -> list[dict[str, Any]]:
+        """Returns the thresholds for each target, and whether they hold: chosen by every other
+        problem, how many are wrong above them among the rest."""
+        rows = []
+        for target in targets:
+            row: dict[str, Any] = {"target": target}
+            for choose in (conformal, high_probability):
+                guarantee = choose(self.sure, self.right, target)
+                row[choose.__name__] = guarantee._asdict()
+            row["held_out"] = self._held_out(target)
+            rows.append(row)
+        return rows
+
+    def _held_out(self, target: float) -> dict[str, Any] | None:
+        chosen = conformal(self.sure[::2], self.right[::2], target)
+        if chosen.threshold is None:
+            return None
+        sure, right = self.sure[1::2], self.right[1::2]
+        kept = sure > chosen.threshold
+        wrong = int((~right & kept).sum())
+        return {"n": len(sure), "wrong": wrong, "bound": upper_bound(wrong, len(sure))}
+
+    def decades(self) -> list[Class]:
+        """Returns the problems by the decade of their doubt, the largest first."""
+        doubt = np.maximum(1 - self.sure, 10.0 ** -(DECADES + 1))
+        decade = np.clip(np.ceil(-np.log10(doubt)).astype(int) - 1, 0, DECADES)
+        names = [f"{10.0**-i:g} to {10.0 ** -(i + 1):g}" for i in range(DECADES)]
+        names.append(f"below {10.0**-DECADES:g}")
+        return [
+            _class(name, self.sure[rows], self.right[rows])
+            for index, name in enumerate(names)
+            if (rows := decade == index).any()
+        ]
+
+    def curve(self) -> list[tuple[float, float, float]]:
+        """Returns points of the selective risk: the share of problems kept, the share of them that
+        is wrong, and its upper bound."""
+        order = np.argsort(-self.sure, kind="stable")
+        wrong = np.cumsum(~self.right[order])
+        n = len(wrong)
+        sizes = np.unique(np.linspace(max(1, n // POINTS), n, min(POINTS, n)).astype(int))
+        return [
+            (size / n, count / size, upper_bound(count, size))
+            for size, count in zip(sizes.tolist(), wrong[sizes - 1].tolist(), strict=True)
+        ]
+
+    def record(self, targets: Sequence[float]) -> dict[str, Any]:
+        """Returns the part of this file in what `calcgpt confidence --json` writes."""
+        return {
+            "n": len(self.sure),
+            "wrong": int((~self.right).sum()),
+            "guarantees": self.guarantees(targets),
+            "classes": [row._asdict() for row in self.classes],
+            "decades": [row._asdict() for row in self.decades()],
+            "curve": self.curve(),
+        }
+
+
+def _class(name: str, sure: Floats, right: Flags) -> Class:
+    n, wrong = len(right), int((~right).sum())
+    return Class(name, n, wrong, float((1 - sure).sum()), clopper_pearson(wrong, n))
+
+
+def read_trust(path: Path, measure: str) -> Trust:
+    """Returns what a file of scored problems says, by one of the three numbers of a confidence.
+
+    Raises DataError or ConfigError, which names the first bad line.
+    """
+    sure, right, keys = [], [], []
+    for number, row in enumerate(read_scored(path, ScoredAnswer), start=1):
+        try:
+            problem = parse_prompt(row.prompt)
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+        sure.append(getattr(row.confidence, measure))
+        right.append(row.right)
+        length = max(len(digits(problem.a)), len(digits(problem.b)))
+        keys.append((str(problem.op), next(i for i, (_, b) in enumerate(LENGTHS) if length <= b)))
+    if not sure:
+        raise DataError(f"{path} has no scored problems")
+    columns = np.array(sure), np.array(right, bool)
+    index = {
+        (str(operation), i): f"{operation} {low}{f' to {high}' if high < 100 else '+'} digits"
+        for operation in OPERATIONS
+        for i, (low, high) in enumerate(LENGTHS)
+    }
+    order = np.array([list(index).index(key) for key in keys])
+    classes = [
+        _class(name, *(column[order == i] for column in columns))
+        for i, name in enumerate(index.values())
+        if (order == i).any()
+    ]
+    return Trust(path.stem, *columns, classes)
+
+
+def guarantee_table(trusts: Sequence[Trust], targets: Sequence[float]) -> str:
+    """Returns the thresholds of all files for a terminal."""
+    header = ["file", "n", "wrong", "at most", "on average, above", "kept", "at 95%, above", "kept"]
+    rows = []
+    for trust in trusts:
+        for row in trust.guarantees(targets):
+            cells = [trust.name, f"{len(trust.sure):,}", f"{int((~trust.right).sum()):,}"]
+            cells.append(f"1 in {1 / row['target']:,.0f}")
+            for name in ("conformal", "high_probability"):
+                threshold = row[name]["threshold"]
+                if threshold is None:
+                    cells += [f"needs {row[name]['needs']:,}", ""]
+                else:
+                    cells += [f"{threshold:.7f}", f"{row[name]['kept']:.2%}"]
+            rows.append(cells)
+    return text_table(header, rows)
+
+
+def class_table(trust: Trust) -> str:
+    """Returns the calibration by class and by decade of the doubt for a terminal."""
+    header = [trust.name, "n", "wrong", "expected", "95% interval of the share"]
+    rows = [
+        [
+            row.name,
+            f"{row.n:,}",
+            f"{row.wrong:,}",
+            f"{row.expected:.2f}",
+            "{:.1e} to {:.1e}".format(*row.interval),
+        ]
+        for row in (*trust.classes, *trust.decades())
+    ]
+    return text_table(header, rows)

@@ -1,0 +1,120 @@
+"""What scored problems say about a model's confidence."""
+
+from __future__ import annotations
+
+import json
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calcgpt.cli import cli
+from calcgpt.lab.confidence import (
+    Trust,
+    binomial_tail,
+    clopper_pearson,
+    conformal,
+    high_probability,
+    upper_bound,
+)
+
+TARGETS = (0.5, 0.1, 0.03, 0.001)
+
+
+@given(st.integers(0, 40), st.integers(1, 40), st.floats(0.001, 0.999))
+def test_the_tail_is_that_of_the_formula(wrong: int, n: int, share: float) -> None:
+    terms = (comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(min(wrong, n) + 1))
+    assert binomial_tail(min(wrong, n), n, share) == pytest.approx(min(1.0, sum(terms)))
+
+
+def test_intervals_are_those_of_the_tables() -> None:
+    assert clopper_pearson(5, 10) == pytest.approx((0.18709, 0.81291), abs=1e-5)
+    assert clopper_pearson(0, 10) == pytest.approx((0.0, 0.30850), abs=1e-5)
+    assert clopper_pearson(10, 10) == pytest.approx((0.69150, 1.0), abs=1e-5)
+    assert upper_bound(0, 299_573) == pytest.approx(1e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("choose", [conformal, high_probability])
+def test_so_many_problems_are_needed(choose: type, target: float) -> None:
+    needs = choose(np.ones(1), np.ones(1, bool), target).needs
+    enough, fewer = (choose(np.ones(n), np.ones(n, bool), target) for n in (needs, needs - 1))
+    assert (enough.threshold, enough.kept) == (0.0, 1.0)
+    assert fewer.threshold is None
+
+
+def test_the_guarantees_hold() -> None:
+    """Answers that are wrong as often as they doubt: above t, half of (1 - t)^2 are wrong."""
+    n, target = 200, 0.05
+    rng = np.random.Generator(np.random.PCG64(7))
+    risks: dict[str, list[float]] = {"conformal": [], "high_probability": []}
+    for _ in range(800):
+        sure = rng.random(n)
+        right = rng.random(n) < sure
+        for choose in (conformal, high_probability):
+            threshold = choose(sure, right, target).threshold
+            assert threshold is not None
+            risks[choose.__name__].append((1 - threshold) ** 2 / 2)
+    # The mean of the first is at most the target; the error of this mean of 800 is 2% of it.
+    assert 0.8 * target < np.mean(risks["conformal"]) <= 1.05 * target
+    failed = np.mean(np.array(risks["high_probability"]) > target)
+    assert 0.01 < failed < 0.06
+
+
+def test_a_curve_and_its_decades() -> None:
+    sure = np.array([0.9999, 0.95, 0.5, 0.3])
+    trust = Trust("mine", sure, np.array([True, True, False, True]), [])
+    assert [point[:2] for point in trust.curve()] == [
+        (0.25, 0.0),
+        (0.5, 0.0),
+        (0.75, pytest.approx(1 / 3)),
+        (1.0, 0.25),
+    ]
+    decades = {row.name: (row.n, row.wrong) for row in trust.decades()}
+    assert decades == {"1 to 0.1": (2, 1), "0.1 to 0.01": (1, 0), "0.0001 to 1e-05": (1, 0)}
+    assert sum(row.expected for row in trust.decades()) == pytest.approx(1.2501)
+
+
+def test_files_of_scored_problems(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    rows = [
+        ("$(0000000012+0000000003)=", True, 0.999),
+        ("$(0000012345+0000000003)=", False, 0.4),
+        ("$8(0000000001/0000000003)=", True, 0.99),
+    ]
+    file.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "prompt": prompt,
+                    "right": right,
+                    "confidence": {"answer": 1.0, "weakest_step": 1.0, "whole": whole},
+                }
+            )
+            + "\n"
+            for prompt, right, whole in rows
+        )
+    )
+    options = ["--target", "0.4", "--target", "0.01", "--out", str(tmp_path / "plots")]
+    numbers = tmp_path / "numbers.json"
+    result = CliRunner().invoke(cli, ["confidence", str(file), *options, "--json", str(numbers)])
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "plots" / "confidence.png").is_file()
+    record = json.loads(numbers.read_text())["mine"]
+    assert (record["n"], record["wrong"]) == (3, 1)
+    loose, strict = record["guarantees"]
+    assert loose["conformal"]["threshold"] == 0.4
+    assert loose["conformal"]["kept"] == pytest.approx(2 / 3)
+    assert (strict["conformal"]["threshold"], strict["conformal"]["needs"]) == (None, 99)
+    assert {row["name"]: row["wrong"] for row in record["classes"]} == {
+        "+ 1 to 3 digits": 0,
+        "+ 4 to 7 digits": 1,
+        "/ 1 to 3 digits": 0,
+    }
+    file.write_text('{"prompt": "$(12+3)=", "right": true}\n')
+    result = CliRunner().invoke(cli, ["confidence", str(file)])
+    assert (result.exit_code, "line 1" in result.output) == (2, True)
