@@ -9,6 +9,17 @@ import json
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+
+
+def complete_checkpoint(
+    context: click.Context, parameter: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """Completes the names of the shipped checkpoints, or else paths."""
+    from calcgpt.checkpoint import shipped_names
+
+    names = [name for name in ("best", *shipped_names()) if name.startswith(typed)]
+    return [*map(CompletionItem, names)] or [CompletionItem(typed, type="file")]
 
 
 class ServeCommand(click.Command):
@@ -17,7 +28,7 @@ class ServeCommand(click.Command):
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         from api.settings import options
 
-        return [*options(), *super().get_params(context)]
+        return [*options({"checkpoint": complete_checkpoint}), *super().get_params(context)]
 
 
 @click.command(cls=ServeCommand)
@@ -40,7 +51,13 @@ def serve(show_config: bool, **flags: Any) -> None:
 
 
 @click.command()
-@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@click.option(
+    "--checkpoint",
+    default="best",
+    show_default=True,
+    shell_complete=complete_checkpoint,
+    help="A folder, name or `best`.",
+)
 @click.option(
     "--engine",
     default="auto",

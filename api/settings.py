@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
@@ -191,16 +192,18 @@ def load_settings(flags: dict[str, Any]) -> Settings:
         raise ConfigError(reason) from None
 
 
-def options() -> list[click.Option]:
-    """Returns a command-line option for each setting. `Settings` validates their values."""
-    return [_option(name, field) for name, field in Settings.model_fields.items()]
+def options(complete: Mapping[str, Callable[..., Any]]) -> list[click.Option]:
+    """Returns a command-line option for each setting, whose values a shell completes by what
+    `complete` has under its name. `Settings` validates the values."""
+    fields = Settings.model_fields.items()
+    return [_option(name, field, shell_complete=complete.get(name)) for name, field in fields]
 
 
-def _option(name: str, field: FieldInfo) -> click.Option:
+def _option(name: str, field: FieldInfo, **arguments: Any) -> click.Option:
     flag = f"--{name.replace('_', '-')}"
     default = field.get_default()
     suffix = "" if default in (None, ()) else f"  [default: {_text(default)}]"
-    arguments: dict[str, Any] = {"help": f"{field.description}{suffix}", "default": None}
+    arguments |= {"help": f"{field.description}{suffix}", "default": None}
     if field.annotation is bool:
         return click.Option([f"{flag}/--no-{flag[2:]}"], **arguments)
     if get_origin(field.annotation) is Literal:

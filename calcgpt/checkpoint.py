@@ -26,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError, ConfigError, did_you_mean
 from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
@@ -101,7 +101,7 @@ class Checkpoint:
         is_finite = {name: bool(tensor.isfinite().all()) for name, tensor in tensors.items()}
         _check_finite(is_finite, folder / WEIGHTS)
         model = _model_of(recipe, tokenizer, tensors, folder / WEIGHTS)
-        name, metrics = folder.resolve().name, _load_metrics(folder, hashes)
+        name, metrics = _name_of(folder), _load_metrics(folder, hashes)
         return cls(name, recipe, tokenizer, model.to(device), metrics, domain)
 
     @property
@@ -151,7 +151,7 @@ class StoredCheckpoint:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        return _name_of(self.folder)
 
     @property
     def n_parameters(self) -> int:
@@ -235,8 +235,9 @@ def resolve(reference: str, root: Path | None = None) -> Path:
             return folder
         if any(folder.glob(f"[!.]*/{CONFIG}")):
             return best(folder)
-    names = ", ".join(sorted(f.parent.name for f in root.glob(f"*/{CONFIG}"))) or "none"
-    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {names}")
+    names = _names_under(root)
+    listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
+    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")
 
 
 def best(root: Path) -> Path:
@@ -277,6 +278,15 @@ def shipped_checkpoints() -> Path:
     package = Path(__file__).resolve().parent
     folders = [package / "checkpoints", package.parent / "checkpoints"]
     return next((folder for folder in folders if folder.is_dir()), folders[-1])
+
+
+def shipped_names() -> list[str]:
+    """Returns the names of the shipped checkpoints."""
+    return _names_under(shipped_checkpoints())
+
+
+def _names_under(root: Path) -> list[str]:
+    return sorted(file.parent.name for file in root.glob(f"[!.]*/{CONFIG}"))
 
 
 def model_card(
@@ -326,6 +336,13 @@ def operation_cells(scores: Scores) -> list[str]:
     """Returns the exact match of each operation, or "" if the data has no problem of it."""
     accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
     return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
+
+
+def _name_of(folder: Path) -> str:
+    """Returns the name of a checkpoint: that of its folder, after that of the run for a step."""
+    folder = folder.resolve()
+    is_step = folder.name.startswith("step-") and folder.parent.name
+    return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
 
 
 def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:

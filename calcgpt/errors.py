@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
 from datagen.errors import ConfigError as ConfigError
 from datagen.errors import DataError as DataError
 from datagen.errors import UserError as UserError
+from datagen.errors import did_you_mean as did_you_mean
 
 T = TypeVar("T")
 
@@ -54,12 +54,6 @@ class ExpressionError(UserError):
 
     def __str__(self) -> str:
         return f"{self.reason} (position {self.position})"
-
-
-def did_you_mean(name: str, valid: Iterable[str]) -> str:
-    """Returns a question that ends a message about an unknown name, or nothing if none is close."""
-    close = get_close_matches(name, list(valid), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:

@@ -71,8 +71,10 @@ def load_preset(name: str) -> ModelConfig:
 
 
 def _read_preset(name: object) -> dict[str, Any]:
-    if name not in preset_names():
-        raise ConfigError(f"unknown preset {name!r}; valid names: {', '.join(preset_names())}")
+    names = preset_names()
+    if name not in names:
+        hint = did_you_mean(str(name), names)
+        raise ConfigError(f"unknown preset {name!r}; valid names: {', '.join(names)}{hint}")
     return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
 
 

@@ -34,7 +34,7 @@ from datagen.drawing import (
     mixture,
     problem_array,
 )
-from datagen.errors import DataError
+from datagen.errors import DataError, did_you_mean
 
 BLOG_WORDS = 3
 
@@ -180,5 +180,5 @@ def distribution(name: str) -> Distribution:
     try:
         return DISTRIBUTIONS[name]
     except KeyError:
-        names = ", ".join(sorted(DISTRIBUTIONS))
-        raise DataError(f"unknown distribution {name!r}: choose one of {names}") from None
+        names, hint = ", ".join(sorted(DISTRIBUTIONS)), did_you_mean(name, DISTRIBUTIONS)
+        raise DataError(f"unknown distribution {name!r}: choose one of {names}{hint}") from None

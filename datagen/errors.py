@@ -1,5 +1,8 @@
 """Errors in what a user gives. Each message is one line."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class UserError(Exception):
     """Something that the user gave is wrong. The message says what, in one line."""
@@ -27,3 +30,9 @@ class ConfigError(UserError):
 
 class DataError(UserError):
     """A data set or data file cannot be made, continued, read or used."""
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    """Returns a question that ends a message about an unknown name, or nothing if none is close."""
+    close = get_close_matches(name, list(valid), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

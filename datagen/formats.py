@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from datagen import steps, vectorised, vectorised_steps, work
 from datagen.arithmetic import ProblemArray
-from datagen.errors import DataError
+from datagen.errors import DataError, did_you_mean
 
 DEFAULT_DIGITS = 7  # operands below 100,000
 
@@ -33,8 +33,8 @@ def line_format(name: str, digits: int | None = None) -> LineFormat:
     try:
         make = _FORMATS[name]
     except KeyError:
-        names = ", ".join(FORMATS)
-        raise DataError(f"unknown format {name!r}: choose one of {names}") from None
+        names, hint = ", ".join(FORMATS), did_you_mean(name, FORMATS)
+        raise DataError(f"unknown format {name!r}: choose one of {names}{hint}") from None
     return make(digits)
 
 

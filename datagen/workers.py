@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import datagen
-from datagen.errors import DataError
+from datagen.errors import DataError, did_you_mean
 from datagen.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
@@ -45,8 +45,8 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
     cluster. Raises DataError for options that do not fit.
     """
     if name not in ENGINES:
-        names = ", ".join(sorted(ENGINES))
-        raise DataError(f"unknown engine {name!r}: choose one of {names}")
+        names, hint = ", ".join(sorted(ENGINES)), did_you_mean(name, ENGINES)
+        raise DataError(f"unknown engine {name!r}: choose one of {names}{hint}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
     return ENGINES[name](workers, address)

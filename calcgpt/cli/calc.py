@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from calcgpt.cli.options import ExpressionCommand
+from calcgpt.cli.options import ExpressionCommand, checkpoint_option
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+")
 
 @click.command(cls=ExpressionCommand)
 @click.argument("expressions", nargs=-1, metavar="[EXPRESSION]...")
-@click.option("--checkpoint", default="best", show_default=True, help="A folder, name or `best`.")
+@checkpoint_option
 @click.option(
     "--places",
     type=click.IntRange(1, 9),

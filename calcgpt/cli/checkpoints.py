@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint
 from calcgpt.cli.options import (
     PATH,
     SEED,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="eval")
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.option("--data", type=PATH, help="A file of problems, or of plain text.")
 @task_option
 @click.option(
@@ -207,7 +208,7 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
 
 
 @click.command()
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.option("--prompt", default="\n", help="The text to continue.  [default: an empty line]")
 @click.option(
     "--tokens", default=500, show_default=True, type=click.IntRange(min=1), help="At most so many."
@@ -286,7 +287,7 @@ def publish(
 
 
 @click.command()
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("out", type=PATH)
 @click.option("--to", "target", required=True, help="The format: hf (transformers), onnx or web.")
 @click.option(
@@ -348,7 +349,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 
 
 @click.command(name="inspect", cls=ExpressionCommand)
-@click.argument("checkpoint")
+@click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("expression")
 @click.option("--out", default="inspection", show_default=True, type=PATH, help="Where to draw.")
 @click.option("--layer", type=int, help="Draw only this layer large, from 0.  [default: all]")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from calcgpt.cli.completion import complete_recipe, complete_space, complete_suite
 from calcgpt.cli.options import (
     PATH,
     SEED,
@@ -22,7 +23,12 @@ from calcgpt.cli.options import (
 
 
 @click.command()
-@click.option("--suite", required=True, help="A name from the list above, or a TOML file.")
+@click.option(
+    "--suite",
+    required=True,
+    shell_complete=complete_suite,
+    help="A name from the list above, or a TOML file.",
+)
 @click.option("--out", required=True, type=PATH, help="The folder for all runs and the report.")
 @click.option(
     "--data",
@@ -103,7 +109,7 @@ def tables_of(report: Path) -> str:
 
 
 @click.command()
-@click.argument("space")
+@click.argument("space", shell_complete=complete_space)
 @click.option("--out", required=True, type=PATH, help="The folder of the sweep.")
 @data_option
 @click.option(
@@ -198,7 +204,7 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @click.option(
     "--n",
     default=100_000,

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint, complete_field
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
@@ -68,10 +70,22 @@ def json_option(help_text: str) -> Callable[[Command], Command]:
 def set_option(help_text: str) -> Callable[[Command], Command]:
     """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
     return click.option(
-        "--set", "overrides", multiple=True, metavar="FIELD=VALUE", help=f"{help_text} Repeatable."
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="FIELD=VALUE",
+        shell_complete=complete_field,
+        help=f"{help_text} Repeatable.",
     )
 
 
+checkpoint_option = click.option(
+    "--checkpoint",
+    default="best",
+    show_default=True,
+    shell_complete=complete_checkpoint,
+    help="A folder, name or `best`.",
+)
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint, complete_recipe
 from calcgpt.cli.options import (
     PATH,
     SEED,
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--recipe", required=True, help="A name (see `calcgpt recipes`) or a TOML file.")
+@click.option(
+    "--recipe",
+    required=True,
+    shell_complete=complete_recipe,
+    help="A name (see `calcgpt recipes`) or a TOML file.",
+)
 @data_option
 @task_option
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")
@@ -151,7 +157,7 @@ def _trainer(
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_recipe)
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning."""
     from calcgpt.recipe import commented_toml, load_recipe, preset_names, recipe_names
@@ -166,8 +172,12 @@ def recipes(name: str | None) -> None:
 
 
 @click.command()
-@click.argument("checkpoint", required=False)
-@click.option("--recipe", help="Show a recipe instead of a checkpoint: a name or a TOML file.")
+@click.argument("checkpoint", required=False, shell_complete=complete_checkpoint)
+@click.option(
+    "--recipe",
+    shell_complete=complete_recipe,
+    help="Show a recipe instead of a checkpoint: a name or a TOML file.",
+)
 @set_option("With --recipe: override a field: model.preset=llama.")
 @click.option(
     "--vocabulary",

@@ -263,7 +263,8 @@ def _task_of_python(path: Path, name: str) -> Task:
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        raise ConfigError(f"unknown split {split!r}; valid names: {', '.join(SPLITS)}")
+        hint = did_you_mean(split, SPLITS)
+        raise ConfigError(f"unknown split {split!r}; valid names: {', '.join(SPLITS)}{hint}")
 
 
 def _parts(text: str) -> tuple[str, str]:

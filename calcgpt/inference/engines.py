@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from calcgpt.checkpoint import AnyCheckpoint
-from calcgpt.errors import ConfigError, UserError
+from calcgpt.errors import ConfigError, UserError, did_you_mean
 from calcgpt.inference.generate import Decoder
 from datagen.extras import require
 
@@ -72,8 +72,9 @@ def load_decoder(
     """
     if engine != AUTO:
         if engine not in ENGINES:
-            names = ", ".join([AUTO, *sorted(ENGINES)])
-            raise ConfigError(f"unknown engine {engine!r}; valid names: {names}")
+            names = [AUTO, *sorted(ENGINES)]
+            hint = did_you_mean(engine, names)
+            raise ConfigError(f"unknown engine {engine!r}; valid names: {', '.join(names)}{hint}")
         return engine, ENGINES[engine](checkpoint, threads)
     *faster, last = among
     reasons = []

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, did_you_mean
 from calcgpt.recipe import build, load_recipe, names_in, read_toml
 from datagen.plan import DatasetPlan
 
@@ -165,6 +165,7 @@ class Suite(Section):
             if name not in names:
                 raise ConfigError(
                     f"unknown task or variant {name!r}; valid names: {', '.join(names)}"
+                    f"{did_you_mean(name, names)}"
                 )
         return [pair for pair in pairs if not only or {pair[0], "/".join(pair)} & {*only}]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -106,7 +107,15 @@ def test_the_whole_path_from_data_to_an_answer(
         (["datagen", "out", "--train", "0"], "train must be"),
         (["datagen", "out", "--train", "many"], "--train"),
         (["datagen", "out", "--distribution", "normal"], "normal"),
-        (["datagen", "out", "--format", "roman"], "roman"),
+        (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
+        (["datagen", "out", "--format", "step"], "did you mean 'steps'?"),
+        (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
+        (["calc", "1+1", "--checkpoint", "scratchpat"], "did you mean 'scratchpad'?"),
+        (["calc", "1+1", "--engine", "nativ"], "did you mean 'native'?"),
+        (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
+        (["eval", "{tiny}"], "give either --data or --task"),
+        (["eval", "{tiny}", "--task", "absent.txt"], "cannot read absent.txt"),
+        (["eval", "{tiny}", "--data", "{data}/test.txt", "--split", "val"], "--split is for"),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
 )
@@ -175,6 +184,48 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
     shown = run_cli("recipes", "blog").out
     assert "n_embd = 96  # width of the residual stream\n" in shown
     assert tomllib.loads(shown)["model"]["n_embd"] == 96
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        ("train --recipe scratch", ["scratchpad"]),
+        ("train --recipe = dir", ["direct"]),  # bash takes an = for a word
+        ("recipes blog-s", ["blog-swiglu"]),
+        ("eval b", ["best", "blog"]),
+        ("export st", ["steps"]),
+        ("calc 1+1 --checkpoint dir", ["direct"]),
+        ("serve --checkpoint scr", ["scratchpad"]),
+        ("ablate --suite po", ["positions"]),
+        ("sweep na", ["nano"]),
+        ("train --set model.norm_p", ["model.norm_position=pre", "model.norm_position=post"]),
+        ("train --set train.st", ["train.steps=5000"]),
+        ("train --set model.preset = ll", ["llama"]),
+        ("train --set data.dig", ["data.digits="]),
+        ("train --set model.qk_n", ["model.qk_norm=true", "model.qk_norm=false"]),
+        ("train --set tokenizer =", ["arithmetic", "bpe", "chars", "scratchpad", "steps"]),
+        ("eval runs/", ["runs/"]),  # the shell completes the path
+    ],
+)
+def test_the_shell_completes_names(
+    words: str, completed: list[str], run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_CALCGPT_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"calcgpt {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    outcome = run_cli()
+    kind = "file" if completed == ["runs/"] else "plain"
+    assert sorted(outcome.out.split()) == sorted(f"{kind},{word}" for word in completed)
+
+
+def test_bash_completes_after_the_line_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (REPOSITORY / "docs" / "COMMANDS.md").read_text("utf-8")
+    (line,) = re.findall(r"`(eval .*bash_source.*)` \|", page)
+    words = "COMP_WORDS=(calcgpt recipes ste) COMP_CWORD=2"
+    script = f"{line}; {words}; _calcgpt_completion calcgpt; echo ${{COMPREPLY[@]}}"
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("steps\n", "")
 
 
 def test_the_command_is_installed() -> None:

@@ -80,7 +80,7 @@ def test_transformers_alone_gives_the_same_answers(
         exported = run_cli("export", run, "--to", "hf", out)
         assert exported.code == 0, exported.err
         kind = "GPT2LMHeadModel" if name == "minigpt" else name
-        assert exported.out == f"{out}: step-00000060 as a {kind} of transformers\n"
+        assert exported.out == f"{out}: {name}-step-00000060 as a {kind} of transformers\n"
         assert exported.err == ""
         checkpoint = Checkpoint.load(resolve(str(run)))
         outputs = evaluate(checkpoint.model, checkpoint.tokenizer, lines).outputs
