@@ -101,7 +101,7 @@ def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_setting_is_an_option_with_help_and_its_default() -> None:
-    by_name = {option.name: option for option in options()}
+    by_name = {option.name: option for option in options({})}
     assert by_name.keys() == Settings.model_fields.keys()
     command = click.Command("serve", params=[*by_name.values()])
     text = " ".join(command.get_help(click.Context(command)).split())
