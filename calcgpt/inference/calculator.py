@@ -44,7 +44,7 @@ from datagen.arithmetic import (
 )
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
-SELF_TEST = ("12.5+3", "2-136.25", "88*7", "7/8")
+SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
 CHANCE = 1e-6  # that a model which is as good as its scores is refused
 
 
@@ -328,9 +328,12 @@ def self_test(checkpoint: AnyCheckpoint, decoder: Decoder, calculator: Calculato
 
 
 def _computations(calculator: Calculator) -> list[Computation]:
-    """Returns those of SELF_TEST that are within the limits of the model."""
+    """Returns those of SELF_TEST that are within the limits of the model, and whose operation its
+    recipe teaches."""
+    data = calculator.checkpoint.recipe.data
+    taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
     computations = []
-    for problem in SELF_TEST:
+    for problem in map(SELF_TEST.__getitem__, taught):
         try:
             computations.append(calculator.begin(problem, USUAL_PLACES))  # short work
         except ExpressionError:  # a small model may take only short numbers

@@ -10,16 +10,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
-from forks import RAY, TRAINING, run
+from forks import PATIENCE, RAY, TRAINING, run
 from ray_cluster import RayCluster
+from serving import server
 
 from calcgpt.cli import cli
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(GUIDE.glob("*.md"))
-# Fewer steps than on the page. A model that has learned nothing writes to the end of its context.
-SHORT = "--set train.steps=3 --set model.n_embd=16 --set model.block_size=20"
+# Fewer steps than on the pages. A model that has learned nothing writes to the end of its context.
+SHORT = {
+    "--recipe task": "--set train.steps=3 --set model.n_embd=16 --set model.block_size=20",
+    "--recipe adder": "--set train.steps=3 --set train.eval_problems=5 --set model.block_size=144",
+    "--test 4000": "--test 40",
+}
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -57,6 +63,16 @@ def indented_commands(page: Path) -> Iterator[str]:
     return (match[1] for match in re.finditer(r"^    .*?(calcgpt .*)$", text, re.MULTILINE))
 
 
+def check_page(words: list[str]) -> None:
+    """Serves the model of a `serve --checkpoint RUN`: the page is there, and offers it first."""
+    _, _, run_folder = words
+    with server(run_folder) as running:
+        page = httpx.get(running.address, timeout=PATIENCE)
+        models = httpx.get(f"{running.address}/v1/models", timeout=PATIENCE).json()["data"]
+    assert "<title>CalcGPT" in page.text
+    assert models[0]["id"].startswith(f"{Path(run_folder).name}-step-")
+
+
 def run_on_ray(line: str, cluster: RayCluster) -> None:
     """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
     program = f"""
@@ -86,11 +102,13 @@ def test_every_command_of_the_page_works(
     for line in lines:
         if line.startswith("calcgpt sweep "):
             run_on_ray(line, request.getfixturevalue("ray_cluster"))
+        elif line.startswith("calcgpt serve "):
+            check_page(arguments(line))
         elif line.startswith("calcgpt "):
-            if "--recipe task " in line:
-                line = f"{line} {SHORT}"
+            line += "".join(f" {options}" for long, options in SHORT.items() if long in line)
             outcome = run_cli(*arguments(line))  # in this process, which has imported torch
-            mistaken = line.startswith("calcgpt calc ") and outcome.err.startswith("wrong: ")
+            wrong = outcome.err.startswith(("wrong: ", "no answer: "))
+            mistaken = line.startswith("calcgpt calc ") and wrong
             assert outcome.code == int(mistaken), f"{line}\n{outcome.err}"
         else:
             run_shell(line)

@@ -265,6 +265,12 @@ def test_held_out_problems_are_different_validation_problems() -> None:
     assert problems(seed=2).held_out(20).to_problems() != some[:20]
 
 
+def test_what_is_never_trained_is_not_held_out() -> None:
+    weights = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 2.0}
+    held_out = problems(operations=weights).held_out(50).to_problems()
+    assert {problem.op.value for problem in held_out} == {"+", "/"}
+
+
 def test_a_small_distribution_gives_the_held_out_problems_it_has(
     add_distribution: Callable[[str, range, list[int]], None],
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,20 @@ def scores(exact_match: float, n: int = 10_000) -> dict[str, Any]:
 )
 def test_a_model_that_is_as_good_as_its_scores_passes(signs: str, metrics: dict[str, Any]) -> None:
     check(wrong_for(signs), metrics, DIGITS)
+
+
+def test_a_model_is_asked_what_its_recipe_teaches() -> None:
+    checkpoint = notation_checkpoint(DIGITS)
+    assert checkpoint.recipe.data
+    operations = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 1.0}
+    data = checkpoint.recipe.data.model_copy(update={"operations": operations})
+    recipe = checkpoint.recipe.model_copy(update={"data": data})
+    adder = replace(checkpoint, recipe=recipe, metrics=scores(1.0))
+    decoder = completing_decoder(adder.tokenizer, wrong_for("-*"))
+    self_test(adder, decoder, Calculator(adder, decoder))
+    decoder = completing_decoder(adder.tokenizer, wrong_for("+/"))
+    with pytest.raises(CheckpointError, match="0 of 2 answers of the self-test"):
+        self_test(adder, decoder, Calculator(adder, decoder))
 
 
 @pytest.mark.parametrize(("signs", "n_right"), [("*/", 2), ("+-*/", 0)])
