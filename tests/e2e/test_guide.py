@@ -23,7 +23,8 @@ PAGES = sorted(GUIDE.glob("*.md"))
 # Fewer steps than on the pages. A model that has learned nothing writes to the end of its context.
 SHORT = {
     "--recipe task": "--set train.steps=3 --set model.n_embd=16 --set model.block_size=20",
-    "--recipe adder": "--set train.steps=3 --set train.eval_problems=5 --set model.block_size=144",
+    "--recipe adder": "--set train.steps=3 --set train.eval_batches=1 --set train.eval_problems=5"
+    " --set model.block_size=144",
     "--test 4000": "--test 40",
 }
 
