@@ -146,7 +146,7 @@ def test_every_command_exists(page: str) -> None:
 def test_the_example_is_what_the_calculator_prints() -> None:
     command = next(line for block in shell_blocks() for line in block if " calc " in line)
     result = CliRunner().invoke(cli, shlex.split(command)[1:])
-    assert f"```\n{result.output}```" in README
+    assert f"```\n{result.stdout}```" in README
 
 
 def test_every_link_leads_somewhere() -> None:
