@@ -201,7 +201,7 @@ def test_characters_of_several_tokens_arrive_whole(
 
 
 @given(requests())
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_the_parts_of_a_stream_add_up_to_the_whole(
     client: TestClient, body: dict[str, Any]
 ) -> None:

@@ -246,21 +246,25 @@ BIN = "confidence.reliability.bins.0"
         ("a.jsonl", "[]\n", "line 1"),
     ],
 )
-def test_a_file_that_cannot_be_drawn_is_one_line_and_leaves_nothing(
-    run_cli: Callable[..., Any],
-    run_file: Path,
-    tmp_path: Path,
-    name: str,
-    content: str,
-    reason: str,
+def test_a_file_that_cannot_be_drawn_is_one_line(
+    run_cli: Callable[..., Any], tmp_path: Path, name: str, content: str, reason: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    ended = run_cli("plot", tmp_path / "out", run_file, tmp_path / name)
+    ended = run_cli("plot", tmp_path / "out", tmp_path / name)
     assert ended.code == 2
     (line,) = ended.err.splitlines()
     assert line.startswith("error: ")
     assert name in line
     assert reason in line
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.json", "[]"), ("a.jsonl", ""), ("a.txt", "")])
+def test_nothing_is_left_of_files_before_one_that_cannot_be_drawn(
+    run_cli: Callable[..., Any], run_file: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    assert run_cli("plot", tmp_path / "out", run_file, tmp_path / name).code == 2
     assert not (tmp_path / "out").exists()
 
 

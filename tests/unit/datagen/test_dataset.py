@@ -37,9 +37,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data set of 200,000 problems, three full blocks and a part of one for training."""
+    """A data set of 140,000 problems, two full blocks and a part of one for training."""
     out = tmp_path_factory.mktemp("large")
-    make(out, DatasetPlan(train=196_700, val=2_000, test=2_000, seed=3))
+    make(out, DatasetPlan(train=135_600, val=2_000, test=2_000, seed=3))
     return out
 
 
@@ -49,7 +49,7 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
         for split in Split
     }
     assert {split: len(some) for split, some in problems.items()} == {
-        Split.TRAIN: 196_700,
+        Split.TRAIN: 135_600,
         Split.VAL: 2_000,
         Split.TEST: 2_000,
     }
@@ -82,7 +82,7 @@ def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
         assert entries["sha256"][split] == hashlib.sha256(data).hexdigest()
         assert entries["operations"][split] == Counter(line[12] for line in lines)
     manifest = load_manifest(large)
-    assert manifest.plan == DatasetPlan(196_700, 2_000, 2_000, 3)
+    assert manifest.plan == DatasetPlan(135_600, 2_000, 2_000, 3)
     assert manifest.files[Split.VAL].operations.keys() == set(Operation)
 
 

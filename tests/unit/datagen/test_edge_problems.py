@@ -92,7 +92,7 @@ def test_every_kind_has_its_property() -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_a_kind_is_what_its_name_says(name: str, data: st.DataObject) -> None:
     # Half words of any size, the least and the greatest often: the ends of what is drawn.
@@ -132,7 +132,7 @@ def test_signs_and_sizes(name: str, samples: dict[str, ProblemArray]) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_an_answer_without_signs_is_as_large(name: str, samples: dict[str, ProblemArray]) -> None:
-    for problem in samples[name].to_problems()[:2000]:
+    for problem in samples[name].take(np.arange(500)).to_problems():
         a, op, b = without_signs(problem)
         plain_a = Number.from_units(a, 2, problem.a.point)
         plain_b = Number.from_units(b, 2, problem.b.point)

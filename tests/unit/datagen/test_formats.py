@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from datagen_strategies import any_problems, problems
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import notation, steps, work
@@ -13,6 +13,7 @@ from datagen.formats import DEFAULT_DIGITS, FORMATS, line_format
 from datagen.splits import problem_hash
 
 
+@settings(max_examples=40)
 @given(st.lists(problems, max_size=20) | st.lists(problems | any_problems, max_size=5))
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_fits_is_written_as_one_at_a_time(name: str, some: list[Problem]) -> None:

@@ -25,7 +25,7 @@ def one_line(problem: Problem, digits: int, loose: bool) -> str:
     return steps.render(problem, digits, choose)
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(batches, st.booleans())
 def test_lines_are_those_of_the_scalar_renderer(
     case: tuple[int, list[Problem]], loose: bool

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from expressions import expressions, value_of
 from fake_decoder import completing_decoder, right_at_any_width, wide_checkpoint
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_strategies import prompts
 
@@ -67,6 +67,7 @@ def test_answers_have_the_places_of_the_question(
     assert [node.rounded for node in calculation.nodes].count(True) == (rounded and 1)
 
 
+@settings(max_examples=50)
 @given(expressions(), st.integers(1, 9))
 def test_a_perfect_model_gives_the_value_by_fractions(
     exact: Calculator, typed: str, places: int
