@@ -30,8 +30,6 @@ from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.limits import AnyWidth, FixedWidth
-from datagen.notation import MAX_WIDTH, WIDTH
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +63,9 @@ class LoadedModel:
             description=self.checkpoint.recipe.description,
             parameters=self.checkpoint.n_parameters,
             engine=self.engine,
-            domain=_domain(self.calculator.limits) if self.calculator else None,
+            domain=Domain.model_validate(self.calculator.limits.describe())
+            if self.calculator
+            else None,
             metrics={name: scores[name] for name in names if name in scores}
             if isinstance(scores, dict)
             else None,
@@ -86,22 +86,6 @@ def _calibration(scores: Any) -> Calibration | None:
         expected_calibration_error=measured["reliability"]["expected_calibration_error"],
         no_error_above=threshold["confidence"],
         kept=threshold["kept"],
-    )
-
-
-def _domain(limits: FixedWidth | AnyWidth) -> Domain:
-    """Returns the limits of a model as /v1/models describes them."""
-    if isinstance(limits, FixedWidth):
-        below = limits.below
-        return Domain(max_characters=WIDTH, below=below, works_in_steps=below is not None)
-    return Domain(
-        decimal_places=limits.domain.places,
-        default_places=limits.default_places,
-        digits=limits.domain.digits,
-        divisor_digits=limits.domain.divisor_digits,
-        max_characters=MAX_WIDTH,
-        below=None,
-        works_in_steps=True,
     )
 
 

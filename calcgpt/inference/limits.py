@@ -51,6 +51,10 @@ class Limits(Protocol):
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         """Returns why a problem with such operands cannot be solved, or None if it can."""
 
+    def describe(self) -> dict[str, int | bool | None]:
+        """Returns the limits as the service's list of models has them (`api.schemas.models.Domain`,
+        and `domain` in `api/static/engine/limits.js`)."""
+
 
 @dataclass(frozen=True)
 class FixedWidth:
@@ -83,6 +87,13 @@ class FixedWidth:
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         return None
+
+    def describe(self) -> dict[str, int | bool | None]:
+        return {
+            "max_characters": WIDTH,
+            "below": self.below,
+            "works_in_steps": self.digits is not None,
+        }
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,17 @@ class AnyWidth:
         )
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
 
+    def describe(self) -> dict[str, int | bool | None]:
+        return {
+            "decimal_places": self.domain.places,
+            "default_places": self.default_places,
+            "digits": self.domain.digits,
+            "divisor_digits": self.domain.divisor_digits,
+            "max_characters": MAX_WIDTH,
+            "below": None,
+            "works_in_steps": True,
+        }
+
     def _unproven(self, what: str) -> Refusal:
         digits, places, divisor_digits = self.domain.digits, self.domain.places, ""
         if self.domain.divisor_digits:
@@ -143,7 +165,7 @@ class AnyWidth:
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)
 
 
-def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> FixedWidth | AnyWidth:
+def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
     if checkpoint.recipe.any_width:
         return AnyWidth(checkpoint.domain, block_size)
