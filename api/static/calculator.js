@@ -7,6 +7,7 @@ import { ServiceError, useKey } from "./client.js";
 import { Field } from "./field.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
+import { Learning } from "./learning.js";
 import { Models } from "./models.js";
 import { answer, failure } from "./outcome.js";
 import { Playback } from "./playback.js";
@@ -52,7 +53,7 @@ const tour = new Tour($("tour"), $("tour-offer"), {
 });
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
-const panels = [new Inside(), new Beside(() => models.all)];
+const panels = [new Inside(), new Beside(() => models.all), new Learning()];
 
 let run = null; // the current calculation
 let shown = null; // the question that is shown, and the character that is pointed at

@@ -289,7 +289,12 @@ def publish(
 @click.command()
 @click.argument("checkpoint", shell_complete=complete_checkpoint)
 @click.argument("out", type=PATH)
-@click.option("--to", "target", required=True, help="The format: hf (transformers), onnx or web.")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    help="The format: hf (transformers), onnx, web, or snapshots (of a run, for the page).",
+)
 @click.option(
     "--also",
     multiple=True,
@@ -310,6 +315,11 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     from calcgpt.export.web import export_page
     from datagen.extras import require
 
+    if target == "snapshots":
+        from calcgpt.export.snapshots import export_snapshots
+
+        click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
+        return
     write = look_up(EXPORTERS, target, "export target")
     if also and target != "web":
         raise UserError("--also is for --to web")

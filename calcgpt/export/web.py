@@ -155,7 +155,7 @@ def _name_files(folder: Path, default: str) -> None:
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     names = [file.relative_to(folder).as_posix() for file in files]
-    kept = [n for n in names if not n.startswith("models/") or n == default]
+    kept = [n for n in names if not n.endswith(".safetensors") or n == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}
     for name, value in values.items():

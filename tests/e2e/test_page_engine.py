@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,14 +18,16 @@ import torch
 from browser import answered, calculate, violations
 
 from calcgpt.checkpoint import Checkpoint, resolve
-from calcgpt.errors import ExpressionError
+from calcgpt.errors import ConfigError, ExpressionError
 from calcgpt.export import web
+from calcgpt.export.snapshots import MOST_BYTES, export_snapshots
 from calcgpt.inference.browser import rounded
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
 from datagen.arithmetic import Problem
 from datagen.distributions import distribution
+from datagen.files import sha256
 from datagen.notation import number_text, render_prompt
 
 if TYPE_CHECKING:
@@ -114,7 +118,9 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     exported: Page, folder: Path
 ) -> None:
     """Tests the size, too."""
-    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) <= 8_000_000
+    files = {file for file in folder.rglob("*") if file.is_file()}
+    snapshots = set((folder / "static/learning").iterdir())  # they have a limit of their own
+    assert sum(file.stat().st_size for file in files - snapshots) <= 8_000_000
     calculate(exported, "(12.5+3)*2", "scratchpad")
     answered(exported, "31")
     imported = exported.locator("link[rel=modulepreload]").evaluate_all(
@@ -252,6 +258,36 @@ def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     exported.set_viewport_size({"width": 320, "height": 900})
     assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
     assert violations(exported) == []
+
+
+def test_a_training_can_be_watched(exported: Page) -> None:
+    calculate(exported, "12*3", "direct")
+    exported.get_by_role("button", name="Watch it learn").click()
+    panel, steps = exported.locator(".learning"), exported.get_by_label("Steps of training")
+    expect(panel.locator(".title")).to_contain_text("After 25 steps")
+    expect(panel.locator(".wrong")).to_contain_text("exact is 36")
+    n = int(steps.get_attribute("max") or 0) + 1
+    expect(panel.locator("circle")).to_have_count(n)
+    steps.press("End")
+    expect(panel.locator(".right")).to_contain_text("36")
+    assert violations(exported) == []
+
+
+def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(resolve("steps"), tmp_path / "run" / name)
+    rows = [{"step": step, "tokens": 100 * step, "loss": 1 / step} for step in (1, 2)]
+    (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    made = tmp_path / "made"
+    assert "2 snapshots" in export_snapshots(tmp_path / "run", made, force=False)
+    for folder in (made, web.PAGE / "learning"):
+        run = json.loads((folder / "learning.json").read_text("utf-8"))
+        files = {snapshot["file"]: snapshot["sha256"] for snapshot in run["snapshots"]}
+        assert {path.name: sha256(path) for path in folder.glob("*.safetensors")} == files
+        assert sum((folder / file).stat().st_size for file in files) <= MOST_BYTES
+    shutil.rmtree(tmp_path / "run/two")
+    with pytest.raises(ConfigError, match="fewer than two checkpoints"):
+        export_snapshots(tmp_path / "run", tmp_path / "other", force=False)
 
 
 EXPRESSIONS = [

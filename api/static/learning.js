@@ -1,0 +1,123 @@
+// Watch it learn: what the model of one training run wrote for an operation after so many steps,
+// beside the loss. The snapshots are small models that the page brings with it.
+
+import { calculateBySnapshot } from "./backend.js";
+import { count, element, plain } from "./format.js";
+import { labelled, offerPanel } from "./panel.js";
+
+const FOLDER = "static/learning";
+const SVG = "http://www.w3.org/2000/svg";
+const [WIDTH, HEIGHT] = [300, 120]; // of the curve, in its own units
+const PLACES = 2; // of answers
+
+/**
+ * @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
+ * @typedef {{description: string, parameters: number, snapshots: Snapshot[], curve: [number, number][]}} Run
+ *   curve: step and loss
+ */
+
+/** @type {Promise<Run> | undefined} */
+let known;
+
+/** Returns the run. @returns {Promise<Run>} */
+function theRun() {
+  known ??= fetch(`${FOLDER}/learning.json`).then((response) => response.json());
+  known.catch(() => (known = undefined)); // the next panel tries again
+  return known;
+}
+
+/** Offers the snapshots for each operation that a model has answered. */
+export class Learning {
+  begin() {}
+
+  /** Adds the button that opens the panel of an operation. */
+  offer(step, { problem, prompt }) {
+    if (prompt) offerPanel(step, "Watch it learn", () => new Panel(problem), () => {});
+  }
+}
+
+class Panel {
+  #problem;
+  #stop = null;
+  #slider = labelled("Steps of training", document.createElement("input"));
+  #figure = element("output");
+  #answer = element("div", "sample");
+  #curve = document.createElementNS(SVG, "svg");
+
+  constructor(problem) {
+    this.#problem = problem;
+    this.element = element("div", "inside beside learning");
+    this.#answer.ariaLive = "polite";
+    this.#open();
+  }
+
+  async #open() {
+    let run;
+    try {
+      run = await theRun();
+    } catch {
+      this.element.append(element("p", "", "The snapshots could not be loaded."));
+      return;
+    }
+    const { snapshots } = run;
+    const slider = this.#slider.control;
+    Object.assign(slider, { type: "range", min: 0, max: snapshots.length - 1, step: 1, value: 0 });
+    slider.addEventListener("input", () => this.#show(run, snapshots[Number(slider.value)]));
+    this.#slider.label.append(this.#figure);
+    const controls = element("div", "controls");
+    controls.append(this.#slider.label);
+    const size = `${run.description} It has ${count(run.parameters)} parameters. It answers to ${PLACES} places.`;
+    this.element.append(element("p", "hint", size), controls, this.#answer, this.#curve);
+    this.#show(run, snapshots[0]);
+  }
+
+  /** Shows what a snapshot writes. */
+  async #show(run, { step, loss, file, sha256 }) {
+    this.#stop?.abort();
+    const { signal } = (this.#stop = new AbortController());
+    this.#figure.textContent = count(step);
+    this.#slider.control.ariaValueText = `after ${count(step)} steps`;
+    draw(this.#curve, run, step);
+    try {
+      const node = await calculateBySnapshot({ path: `${FOLDER}/${file}`, sha256 }, this.#problem, PLACES, signal);
+      this.#answer.replaceChildren(...answer(node, step, loss));
+    } catch (error) {
+      if (error.name !== "AbortError") this.#answer.replaceChildren(element("p", "", error.message));
+    }
+  }
+}
+
+/** Returns the lines on what a snapshot wrote. */
+function answer({ output, result, exact, agrees }, step, loss) {
+  const title = element("p", "title", `After ${count(step)} steps, loss ${loss.toPrecision(2)}`);
+  const verdict = element("p", agrees ? "right" : "wrong");
+  const shown = result === null ? "no number" : plain(result);
+  verdict.append(`${agrees ? "✓" : "✗"} `, element("strong", "", shown));
+  verdict.append(agrees ? " Right." : ` Wrong: exact is ${plain(exact)}.`);
+  return [title, verdict, element("p", "written", output)];
+}
+
+/** Draws the loss over the steps, both on a scale of powers, and marks a step. */
+function draw(svg, { curve, snapshots }, step) {
+  const losses = curve.map(([, loss]) => Math.log(loss));
+  const [low, high] = [Math.min(...losses), Math.max(...losses)];
+  const [first, last] = [Math.log(curve[0][0]), Math.log(curve.at(-1)[0])];
+  const x = (at) => (WIDTH * (Math.log(Math.max(at, curve[0][0])) - first)) / (last - first);
+  const y = (loss) => (HEIGHT * (high - Math.log(loss))) / (high - low);
+  const line = document.createElementNS(SVG, "polyline");
+  line.setAttribute("points", curve.map(([at, loss]) => `${x(at).toFixed(1)},${y(loss).toFixed(1)}`).join(" "));
+  const marks = snapshots.map((snapshot) => {
+    const mark = document.createElementNS(SVG, "circle");
+    mark.setAttribute("cx", x(snapshot.step).toFixed(1));
+    mark.setAttribute("cy", y(snapshot.loss).toFixed(1));
+    mark.setAttribute("r", snapshot.step === step ? "6" : "3");
+    return mark;
+  });
+  svg.setAttribute("viewBox", `-8 -8 ${WIDTH + 16} ${HEIGHT + 16}`);
+  svg.setAttribute("class", "loss");
+  svg.setAttribute("role", "img");
+  const [from, to] = [curve[0], curve.at(-1)];
+  const words = `The loss falls from ${from[1].toPrecision(2)} after ${from[0]} steps to ${to[1].toPrecision(2)} after ${to[0]}.`;
+  svg.setAttribute("aria-label", words);
+  svg.replaceChildren(line, ...marks);
+}
