@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 PORT ?= 8000
 WEB ?= web
 
-.PHONY: serve web test lint types audit sbom lock soak fuzz mutants openapi constraints clean
+.PHONY: serve web test lint types docs audit sbom lock soak fuzz mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -27,6 +27,10 @@ lint: .venv/dev.stamp
 types:
 	npm ci --ignore-scripts --no-audit --no-fund --silent
 	npm run --silent types
+
+# The documentation, as a site in site/. A broken link is an error.
+docs: .venv/docs.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 # The service under mixed traffic for half an hour, while workers are killed and checkpoints replaced:
 # ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`. Before
@@ -79,6 +83,10 @@ mutants: .venv/mutants.stamp
 	$(PIP) --editable '.[dev,lab,fuzz]'
 	touch $@
 
+.venv/docs.stamp: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) --editable '.[docs]'
+	touch $@
+
 .venv/mutants.stamp: .venv/dev.stamp
 	$(PIP) --editable '.[dev,lab,mutants]'
 	touch $@
@@ -91,8 +99,8 @@ openapi: .venv/dev.stamp
 constraints:
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,lab]' torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[dev,docs,lab]' torch==2.13.0
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants
+	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants
