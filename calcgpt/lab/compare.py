@@ -219,6 +219,8 @@ def figure(runs: Sequence[Run]) -> Figure:
         for index, points in enumerate(lines):
             _draw_line(axes, points, index, is_thin=label.startswith("training"))
         axes.set_ylabel(label)
+        if "exact match" in label:
+            axes.set_ylim(bottom=0)  # a share
         axes.grid()
         if "loss" in label and is_wide([value for points in lines for _, value in points]):
             axes.set_yscale("log")
