@@ -23,6 +23,7 @@ EXTRAS = {
     "onnxscript": "onnx",
     "optuna": "ray",
     "ray": "ray",
+    "sympy": "train",
     "tensorboard": "lab",
     "tokenizers": "text",
     "torch": "train",

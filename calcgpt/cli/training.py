@@ -194,6 +194,9 @@ def info(
     CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
     operations that a token takes, are given as closed formulas.
     """
+    from datagen.extras import require
+
+    require("a table of formulas", "sympy")
     from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.lab.info import choices, operation_table, parameter_table, training
     from calcgpt.recipe import load_recipe

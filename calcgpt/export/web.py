@@ -128,6 +128,7 @@ def _outputs(checkpoint: AnyCheckpoint, problems: Sequence[Problem]) -> list[str
 
 def _name_modules(folder: Path) -> None:
     """Tells the browser which modules the page imports. It would find them one level at a time."""
+    folder = folder.resolve()
     found: dict[Path, None] = {}
     waiting = [folder / "static" / SCRIPT]
     while waiting:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from calcgpt.config import ModelConfig
+from datagen.extras import require
 from datagen.slots import Kind
 
 SIZES = {
@@ -126,7 +127,8 @@ def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
     """Returns part -> its parameters, or its operations, a sympy expression over the letters of
     `SIZES`."""
-    import sympy  # torch needs it, so it is installed; its import takes a moment
+    require("a table of formulas", "sympy")
+    import sympy  # its import takes a moment
 
     symbols = SimpleNamespace(**{letter: sympy.Symbol(letter) for letter in SIZES})
     return {part: sympy.sympify(formula) for part, formula in parts(config, symbols).items()}

@@ -102,6 +102,13 @@ def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
     assert "1.0000" in output
 
 
+def test_it_makes_a_page(start: Start) -> None:
+    export = start("export", "blog", "page", "--to", "web")  # a relative path
+    output, errors = export.communicate(timeout=LIMIT)
+    assert (export.returncode, errors) == (0, "")
+    assert "a page that calculates by itself" in output
+
+
 def test_it_serves(start: Start) -> None:
     server = start("serve", "--port", "0", "--no-others")
     try:
@@ -111,6 +118,9 @@ def test_it_serves(start: Start) -> None:
         body = {"expression": "12.5*3"}
         answer = httpx.post(f"{address}/v1/calculate", json=body, timeout=LIMIT).json()
         assert (answer["result"], answer["verified"]) == ("37.5", True)
+        sampled = {"model": answer["model"], "prompt": "$(", "temperature": 1, "logprobs": 2}
+        written = httpx.post(f"{address}/v1/completions", json=sampled, timeout=LIMIT).json()
+        assert len(written["choices"][0]["logprobs"]["top_logprobs"]) > 1
         assert "CalcGPT" in httpx.get(address, timeout=LIMIT).text
     finally:
         server.terminate()
@@ -125,6 +135,7 @@ def test_it_serves(start: Start) -> None:
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
         (("eval", "steps", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
         (("export", "steps", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
+        (("info", "steps"), "a table of formulas", ("sympy",)),
         (("inspect", "steps", "1+1"), "a look inside a model", ("torch", "matplotlib")),
         (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
         (("plot", "out", "file.json"), "drawing", ("matplotlib",)),
