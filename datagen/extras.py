@@ -43,7 +43,8 @@ def require(what: str, *libraries: str) -> None:
     """Raises UserError if some of the libraries are missing. It says that `what` needs them, and
     how to install them. Call this before any work begins."""
     if missing := [library for library in libraries if not is_installed(library)]:
-        raise UserError(f"{what} needs {' and '.join(missing)}: {install_line(*missing)}")
+        names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        raise UserError(f"{what} needs {names}: {install_line(*missing)}")
 
 
 def install_line(*libraries: str) -> str:

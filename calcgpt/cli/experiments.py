@@ -313,7 +313,7 @@ def certify(
     is right wherever it was tried, in --contexts places or more. Until a place, the work is right.
     Quotient digits have too many cases: those that occur are tried.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.lab.certify import certify as run
     from calcgpt.lab.certify import check_certifiable, choose_lines
     from calcgpt.lab.certify_plots import draw_certificate
@@ -324,7 +324,7 @@ def certify(
     if out:
         check_matplotlib()
     folder = resolve(checkpoint)
-    loaded = Checkpoint.load(folder)
+    loaded = StoredCheckpoint.read(folder)
     check_certifiable(loaded)
     longest = loaded.recipe.model.block_size + 1
     with progress_bar(most, not quiet, desc="drawing", unit="problem", leave=False) as bar:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.errors import ConfigError
 from calcgpt.evaluation.answers import Reading, read_lines
@@ -316,7 +316,7 @@ class Certificate:
 
 
 def certify(
-    checkpoint: Checkpoint,
+    checkpoint: AnyCheckpoint,
     folder: Path,
     lines: Sequence[bytes],
     *,
@@ -349,7 +349,7 @@ def certify(
     )
 
 
-def check_certifiable(checkpoint: Checkpoint) -> None:
+def check_certifiable(checkpoint: AnyCheckpoint) -> None:
     """Raises ConfigError unless the model writes worked steps of any width."""
     if not checkpoint.recipe.any_width:
         raise ConfigError(

@@ -22,7 +22,8 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 ) -> None:
     for module in modules:
         monkeypatch.setitem(sys.modules, module, None)  # importing it raises
-    message = f"a sweep needs {' and '.join(modules)}: {install_line(*modules)}"
+    names = " and ".join(modules).replace(" and ", ", ", len(modules) - 2)
+    message = f"a sweep needs {names}: {install_line(*modules)}"
     outcome = run_cli("sweep", "nano", "--out", tmp_path / "out")
     assert (outcome.code, outcome.out, outcome.err) == (2, "", f"error: {message}\n")
     assert not (tmp_path / "out").exists()
