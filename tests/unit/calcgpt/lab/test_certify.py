@@ -57,6 +57,11 @@ def case_of(name: str, values: dict[str, str]) -> int:
     )
 
 
+@pytest.fixture(autouse=True)
+def few_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certify, "BLOCK", 40)
+
+
 @pytest.fixture
 def lines() -> list[bytes]:
     chosen, drawn = certify.choose_lines(2, 40, 200, seed=3)
