@@ -1,8 +1,8 @@
 """Problems that a model gets wrong when it has learnt all others.
 
 Few problems have the steps that these are made of. Answers next to the middle between two numbers:
-whether 2.745 is rounded up depends on digits that may come much later. Quotients whose first digit
-is 6 to 9: all later digits are the nearest ones, which are at most 5.
+whether 2.745 is rounded up depends on digits that may come much later. Quotients that begin
+with 6 to 9 and soon end: the first digit of their work is 1, and the next ones take from it.
 
 A kind is a function as in `corner_problems`. All arrays have the shape (n,).
 """
