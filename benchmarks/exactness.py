@@ -1,11 +1,12 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
-    python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--workers N] [--shards DIR]
-        [--scored FILE] [--json FILE] [NAME[=N] ...]
+    python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
+        [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
 
 NAME is a distribution or `pairs-999`: all pairs of whole numbers from 0 to 999, in all operations.
 The problems of a distribution are those of the test split, of a seed of their own: no training
-draws them. All are different. Answers are those of greedy decoding. For each set and operation, the
+draws them. With `--split val` they are others, by which to choose between checkpoints. All are
+different. Answers are those of greedy decoding. For each set and operation, the
 share of exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the
 most confident wrong answer.
 
@@ -57,8 +58,8 @@ STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 100  # wrong answers that the figures list
 
 
-def fresh_problems(name: str, n: int, seed: int) -> ProblemArray:
-    """Returns n different test problems of a distribution."""
+def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
+    """Returns n different problems of a distribution that belong to a split."""
     seen: set[int] = set()
     parts: list[ProblemArray] = []
     block = 0
@@ -66,7 +67,7 @@ def fresh_problems(name: str, n: int, seed: int) -> ProblemArray:
         for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
             hashes = problem_hashes(problems)
             rows = []
-            for row in np.flatnonzero(belongs(hashes, Split.TEST)).tolist():
+            for row in np.flatnonzero(belongs(hashes, split)).tolist():
                 if len(seen) < n and int(hashes[row]) not in seen:
                     seen.add(int(hashes[row]))
                     rows.append(row)
@@ -131,9 +132,9 @@ def _short(value: Any) -> Any:
     return f"{value:.5f}" if isinstance(value, float) else value
 
 
-def problems_of(name: str, count: int, seed: int) -> ProblemArray:
+def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
     """Returns the problems of a set."""
-    return all_pairs(PAIRS[name]) if name in PAIRS else fresh_problems(name, count, seed)
+    return all_pairs(PAIRS[name]) if name in PAIRS else fresh_problems(name, count, seed, split)
 
 
 def score_set(
@@ -144,7 +145,7 @@ def score_set(
     wrong: list[ScoredAnswer] = []
     shards = shards_of(problems)
     folder = arguments.shards and arguments.shards / name
-    source = {"set": name, "n": len(problems), "seed": seed}
+    source = {"set": name, "n": len(problems), "seed": seed, "split": arguments.split}
     start, done = time.perf_counter(), 0
     with (
         tqdm(total=len(problems), desc=name, disable=None) as bar,
@@ -206,6 +207,7 @@ def main() -> None:
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--shards", type=Path, metavar="DIR", help="keep what is scored, continue")
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
@@ -227,7 +229,8 @@ def main() -> None:
         arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
     for name, count in sets.items():
-        problems = problems_of(name, int(count or arguments.n), arguments.seed)
+        n = int(count or arguments.n)
+        problems = problems_of(name, n, arguments.seed, arguments.split)
         problems = problems.take(np.flatnonzero(line_format(form, digits).fits(problems)))
         if arguments.compare:
             results[name] = compare(scoring, name, problems)
@@ -238,6 +241,7 @@ def main() -> None:
     record = {
         "checkpoint": arguments.checkpoint,
         "seed": arguments.seed,
+        "split": arguments.split,
         "environment": environment(torch.device("cpu")),
         "results": results,
     }

@@ -1,9 +1,10 @@
 """What the README and the pages beside it say is so."""
 
 import json
+import math
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ EXACTNESS = [
     ROOT / "docs" / "results" / f"scratchpad-{name}.json"
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16")
 ]
+CERTIFIED, CONFIDENCE = (
+    ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
+)
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
 RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
@@ -53,6 +57,32 @@ def test_every_score_is_that_of_a_metrics_file(file: Path) -> None:
     assert (row in README.splitlines()) == (file in SHIPPED)
 
 
+def certified_rows() -> Iterator[str]:
+    """The rows about the rules of worked steps. Of a sampled one, the cases are an estimate."""
+    for rule in json.loads(CERTIFIED.read_text("utf-8"))["rules"]:
+        counts = [f"{rule[key]:,}" for key in ("cases", "tried", "certified", "wrong", "places")]
+        lowest = f"{math.floor(rule['lowest'] * 10_000) / 10_000:.4f}"
+        name = rule["rule"]
+        if rule["sampled"]:
+            name, counts[0] = f"{name} (sampled)", "about 753,000"
+        yield f"| {' | '.join([name, *counts, lowest])} |"
+
+
+def confidence_rows() -> Iterator[str]:
+    """The rows about thresholds that at most one wrong answer in so many is above."""
+    for name, result in json.loads(CONFIDENCE.read_text("utf-8")).items():
+        for guarantee in result["guarantees"]:
+            target = f"{round(1 / guarantee['target']):,}"
+            cells = [name, f"{result['n']:,}", str(result["wrong"]), target]
+            for kind in ("conformal", "high_probability"):
+                threshold, kept = guarantee[kind]["threshold"], guarantee[kind]["kept"]
+                if threshold is None:
+                    cells += [f"needs {guarantee[kind]['needs']:,} problems", ""]
+                else:
+                    cells += [f"{threshold:.4f}", f"{100 * kept:.2f}%"]
+            yield f"| {' | '.join(cells)} |"
+
+
 @pytest.mark.parametrize("text", [README, RESULTS], ids=["README", "RESULTS"])
 def test_no_score_comes_from_elsewhere(text: str) -> None:
     table = comparison_table([file.parent for file in SHIPPED + RECORDED]).splitlines()
@@ -62,6 +92,7 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
         table += file.read_text("utf-8").splitlines()
     for file in EXACTNESS:
         table += exactness_rows(json.loads(file.read_text("utf-8")))
+    table += [*certified_rows(), *confidence_rows()]
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4} \|", line)]
     assert len(rows) >= 4
     assert set(rows) - {BLOG} <= set(table)

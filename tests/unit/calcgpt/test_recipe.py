@@ -230,7 +230,7 @@ def test_an_unknown_preset_is_refused_with_the_valid_ones(
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("unknown preset ")
-    assert message.endswith(", ".join(preset_names()))
+    assert ", ".join(preset_names()) in message
 
 
 def test_presets_are_not_recipes() -> None:

@@ -154,7 +154,7 @@ def test_an_unknown_reference_lists_the_valid_names(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         resolve("blogg", tmp_path)
     assert "'blogg'" in str(caught.value)
-    assert str(caught.value).endswith("answer, blog")
+    assert str(caught.value).endswith("answer, blog; did you mean 'blog'?")
 
 
 def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(

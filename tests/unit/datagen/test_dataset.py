@@ -19,7 +19,7 @@ from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import DataError
 from datagen.notation import parse
-from datagen.plan import BLOCK
+from datagen.plan import BLOCK, GENERATOR
 from datagen.splits import Split, problem_hash, split_of
 
 SMALL = DatasetPlan(train=300, val=40, test=20, seed=7)
@@ -169,7 +169,7 @@ def _empty_manifest(folder: Path) -> None:
 
 def _older_generator(folder: Path) -> None:
     path = folder / "manifest.json"
-    path.write_text(path.read_text().replace('"generator": 1', '"generator": 0'))
+    path.write_text(path.read_text().replace(f'"generator": {GENERATOR}', '"generator": 0'))
 
 
 def _other_seed(folder: Path) -> None:
