@@ -25,6 +25,7 @@ from datagen.errors import UserError
 if TYPE_CHECKING:
     from calcgpt.checkpoint import AnyCheckpoint
     from calcgpt.evaluation.evaluate import Evaluation
+    from calcgpt.inference.generate import Sampling
 
 
 @click.command(name="eval")
@@ -116,10 +117,7 @@ def evaluate(
     from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
-    if (data is None) == (task is None):
-        raise click.UsageError("give either --data or --task")
-    if (workers or shards or scored) if task else split:
-        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
+    _check_eval(data, task, split, bool(workers or shards or scored))
     own = load_task(task) if task else None
     engine = engine or ("torch" if is_installed("torch") else "native")
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
@@ -141,29 +139,39 @@ def evaluate(
             in_shards.evaluate_in_shards, scoring, workers=workers, folder=shards
         )
     if own:
-        source = f"{task}, {split or 'test'}"
-        scoring_of = partial(report.task_record, loaded, own, split or "test")
         if loaded.metrics.get("data_sha256") != own.fingerprint:
             click.echo(f"{loaded.name} was trained on other data than {task}", err=True)
+        source = f"{task}, {split or 'test'}"
+        record_of = partial(report.task_record, loaded, own, split or "test")
     else:
         assert data
-        source = str(data)
-        scoring_of = partial(report.evaluation_record, loaded, data)
-    record, evaluation = scoring_of(sampling, limit, not quiet, evaluate_lines)
+        source, record_of = str(data), partial(report.evaluation_record, loaded, data)
+    record, evaluation = record_of(sampling, limit, not quiet, evaluate_lines)
     if scored:
         write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
-    how = "greedy" if temperature == 0 else f"sampled at temperature {temperature:g}, seed {seed}"
-    click.echo(f"{loaded.name} on {source}: {how} decoding")
-    _print_scores(record, evaluation)
+    _print_scores(f"{loaded.name} on {source}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
 
 
-def _print_scores(record: dict[str, Any], evaluation: Evaluation) -> None:
+def _check_eval(data: Path | None, task: str | None, split: str | None, in_parts: bool) -> None:
+    """Raises UsageError for options of `eval` that do not go together. `in_parts` says whether one
+    is given that is for the parts of a file."""
+    if (data is None) == (task is None):
+        raise click.UsageError("give either --data or --task")
+    if in_parts if task else split:
+        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
+
+
+def _print_scores(
+    what: str, sampling: Sampling, record: dict[str, Any], evaluation: Evaluation
+) -> None:
     from calcgpt.evaluation import report
 
+    how = f"sampled at temperature {sampling.temperature:g}, seed {sampling.seed}"
+    click.echo(f"{what}: {how if sampling.temperature else 'greedy'} decoding")
     click.echo(report.score_table(evaluation.scores))
     click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))

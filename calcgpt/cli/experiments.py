@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -249,7 +250,6 @@ def coverage(
     from calcgpt.lab.coverage import draw_coverage, measure
     from calcgpt.plots import check_matplotlib
     from calcgpt.recipe import load_recipe
-    from datagen.files import write_json
     from datagen.progress import progress_bar
 
     if out:
@@ -260,12 +260,7 @@ def coverage(
     with progress_bar(n, not quiet, unit="problem", leave=False) as bar:
         measured = measure(recipe, data, n, seed, digits, scored, bar.update)
     files = draw_coverage(out, measured) if out else []
-    if json_file:
-        write_json(json_file, measured.record())
-        files.append(json_file)
-    click.echo(measured.table())
-    for file in files:
-        click.echo(str(file))
+    _report(measured.table(), files, json_file, measured.record())
 
 
 @click.command()
@@ -318,7 +313,6 @@ def certify(
     from calcgpt.lab.certify import check_certifiable, choose_lines
     from calcgpt.lab.certify_plots import draw_certificate
     from calcgpt.plots import check_matplotlib
-    from datagen.files import write_json
     from datagen.progress import progress_bar
 
     if out:
@@ -342,12 +336,7 @@ def certify(
             progress=bar.update,
         )
     files = draw_certificate(out, certificate) if out else []
-    if json_file:
-        write_json(json_file, certificate.record())
-        files.append(json_file)
-    click.echo(certificate.table())
-    for file in files:
-        click.echo(str(file))
+    _report(certificate.table(), files, json_file, certificate.record())
 
 
 @click.command()
@@ -387,19 +376,24 @@ def confidence(
     from calcgpt.lab.confidence import class_table, guarantee_table, read_trust
     from calcgpt.lab.confidence_plots import draw_confidence
     from calcgpt.plots import check_matplotlib
-    from datagen.files import write_json
 
     if out:
         check_matplotlib()
     trusts = [read_trust(file, measure) for file in files]
-    written = draw_confidence(out, trusts) if out else []
+    drawn = draw_confidence(out, trusts) if out else []
+    tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]
+    record = {trust.name: trust.record(targets) for trust in trusts}
+    _report("\n".join(tables), drawn, json_file, record)
+
+
+def _report(text: str, drawn: list[Path], json_file: Path | None, record: dict[str, Any]) -> None:
+    """Writes the record if --json is given. Prints the text, and then the files that there are."""
+    from datagen.files import write_json
+
     if json_file:
-        write_json(json_file, {trust.name: trust.record(targets) for trust in trusts})
-        written.append(json_file)
-    for trust in trusts:
-        click.echo(class_table(trust) + "\n")
-    click.echo(guarantee_table(trusts, targets))
-    for file in written:
+        write_json(json_file, record)
+    click.echo(text)
+    for file in filter(None, (*drawn, json_file)):
         click.echo(str(file))
 
 
