@@ -48,7 +48,17 @@ Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad", "steps"]
 Format = Literal["direct", "loose-scratchpad", "loose-steps", "scratchpad", "steps"]
 Distribution = Literal[
-    "blog", "calculator", "corner", "edge", "everyday", "hard", "wide", "wide-12", "wide-16"
+    "blog",
+    "calculator",
+    "corner",
+    "edge",
+    "everyday",
+    "hard",
+    "wide",
+    "wide-12",
+    "wide-16",
+    "whole-5",
+    "whole-7",
 ]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]

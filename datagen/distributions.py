@@ -9,6 +9,8 @@
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
+    whole-5      whole numbers of 1 to 5 digits, all lengths equally often
+    whole-7      the same, of 1 to 7 digits
 
 They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
 NumPy. That of `Generator`'s methods is not.
@@ -135,6 +137,29 @@ def _wide_operand(sampler: Sampler, longest: int) -> Decimals:
     return Decimals(units, places).negated(sampler.one_in(4))
 
 
+WHOLE_WORDS = 4
+
+
+def whole(words: Words, longest: int) -> ProblemArray:
+    """Returns n problems of whole numbers from words of shape (4, n), with answers of two places.
+
+    The length of an operand is uniform from 1 to `longest`, which is at most 9, and its first digit
+    is not 0. A quarter is negative. The operation is uniform. No operand is longer, so that such
+    problems show what a model does beyond the lengths that it was trained on.
+    """
+    sampler = Sampler(words)
+    a, b = _whole_operand(sampler, longest), _whole_operand(sampler, longest)
+    no_point = np.zeros(len(a), np.bool_)
+    return ProblemArray(a, no_point, sampler.below(4).astype(np.uint8), b, no_point.copy())
+
+
+def _whole_operand(sampler: Sampler, longest: int) -> Integers:
+    """Returns operands in hundredths, (n,)."""
+    numbers = sampler.of_length(1 + sampler.below(longest), longest)
+    hundredths: Integers = 100 * numbers * (1 - 2 * sampler.one_in(4))
+    return hundredths
+
+
 BATCH_SIZE = 24_576  # problems at a time: their columns stay in the cache
 
 
@@ -164,6 +189,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "wide": Distribution(wide_words(20), partial(wide, longest=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, longest=16)),
+    "whole-5": Distribution(WHOLE_WORDS, partial(whole, longest=5)),
+    "whole-7": Distribution(WHOLE_WORDS, partial(whole, longest=7)),
 }
 
 

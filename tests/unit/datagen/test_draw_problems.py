@@ -21,7 +21,8 @@ from datagen.vectorised import render_lines
 from datagen.work_errors import first_error_of_completion
 
 N = 200_000
-HUNDREDTHS = ("blog", "calculator", "edge")
+WHOLE = {"whole-5": 5, "whole-7": 7}  # digits
+HUNDREDTHS = ("blog", "calculator", "edge", *WHOLE)
 LONGEST = {
     "corner": 12,
     "hard": 12,
@@ -65,11 +66,12 @@ def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> N
     assert set(problems.places) == ({2} if name in HUNDREDTHS else set(range(1, 10)))
     assert problems.scale == (2 if name in HUNDREDTHS else 9)
     unit = 10**problems.scale
-    digits = 5 if name in HUNDREDTHS else LONGEST.get(name, 10)
+    digits = (LONGEST | WHOLE).get(name, 5 if name in HUNDREDTHS else 10)
     for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
         assert point.dtype == np.bool_
         assert np.abs(operand).max() < 10**digits * unit
         assert not (operand[~point] % unit).any()
+        assert name not in WHOLE or not point.any()
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -141,6 +143,8 @@ PINNED = {
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",
+    "whole-7": "788f71d51ffffe49",
+    "whole-5": "749e5e411c052d4a",
 }
 
 
