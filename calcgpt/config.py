@@ -88,6 +88,12 @@ class ModelConfig(Section):
         pattern=r"^[\x00-\x7f]*$",
         description="coordinates: the character of each token id",
     )
+    row_window: int | None = Field(
+        None,
+        ge=0,
+        le=1_000,
+        description="coordinates: rows above and below that a token sees; null: all",
+    )
     max_distance: int = Field(
         128,
         ge=1,
@@ -168,6 +174,8 @@ class ModelConfig(Section):
             )
         if self.position == "coordinates" and (self.head_dim % 2 or self.head_dim < 4):
             raise ValueError(f"coordinates need an even head width from 4, not {self.head_dim}")
+        if self.row_window is not None and self.position != "coordinates":
+            raise ValueError(f"row_window needs position 'coordinates', not {self.position!r}")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")

@@ -331,7 +331,7 @@ class Coordinates(Qwen3):
 
     @classmethod
     def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().supported(config) | {"position": ("coordinates",)}
+        return super().supported(config) | {"position": ("coordinates",), "row_window": (None,)}
 
     @classmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:

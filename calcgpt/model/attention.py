@@ -204,8 +204,8 @@ class Context:
     """What all layers share in one forward pass of `n_query` tokens after those in the cache.
 
     `located` is what the positional scheme computed from the text. `start` is the number of tokens
-    in the cache. `mask` is one of three: (T, S), True where a query
-    sees a key; (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
+    in the cache. `mask` is one of three: (T, S) or (B, 1, T, S), True where a query sees a key;
+    (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
     a query does not see a key; or None for all of the past with nothing added. It is None only if
     T is 1 or the cache is empty, so that torch's own causal mask is right: `is_causal` says whether
     that is needed.
@@ -233,6 +233,10 @@ class Context:
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
             self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)
+        if (seen_BHTS := positions.visible(located)) is not None:  # never with a bias
+            if visible_TS is None:
+                visible_TS = causal_mask(n_query, n_key, device)
+            self.mask = seen_BHTS & visible_TS
         self.is_causal = False  # one query sees all keys
         if n_query > 1:  # a branch, so that a compiled pass has a bool here and no symbol
             self.is_causal = True

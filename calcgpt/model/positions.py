@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from datagen.coordinates import N_COORDINATES, coordinates, rotary_frequencies
+from datagen.coordinates import N_COORDINATES, QUERY_ROW, ROW, coordinates, rotary_frequencies
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -27,15 +27,15 @@ BASE = 10_000.0  # of the sinusoidal frequencies
 class PositionalScheme(nn.Module):
     """The interface. One instance serves all layers.
 
-    A scheme overrides those of the five hooks that it uses: `embed` adds to the token embeddings,
+    A scheme overrides those of the six hooks that it uses: `embed` adds to the token embeddings,
     `rotate` rotates queries and keys, `keys` adds to the keys of one layer, `bias` adds to the
-    scores of all layers, and `scores` adds to the scores of one layer, computed from its queries.
-    By default each hook does nothing. `start` is the number of tokens before the first new one:
-    those in the key/value cache.
+    scores of all layers, `scores` adds to the scores of one layer, computed from its queries, and
+    `visible` hides keys. By default each hook does nothing. `start` is the number of tokens before
+    the first new one: those in the key/value cache.
 
     A scheme that computes positions from the text does so once per forward pass, in `locate`. Its
-    result is passed to `embed` and `rotate`. What Python has to read from the text for that, `read`
-    returns: it may run before a compiled forward pass, which would break there.
+    result is passed to `embed`, `rotate` and `visible`. What Python has to read from the text for
+    that, `read` returns: it may run before a compiled forward pass, which would break there.
     """
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
@@ -72,6 +72,11 @@ class PositionalScheme(nn.Module):
     def scores(self, q_BHTD: torch.Tensor, start: int, layer: int) -> torch.Tensor | None:
         """Returns what is added to the scores of one layer, (B, H, T, S), divided by sqrt(D) as
         the scores are, without the causal mask. None means zero."""
+        return None
+
+    def visible(self, located: Any) -> torch.Tensor | None:
+        """Returns a mask (B, 1, T, S), True where a query may see a key, without the causal mask.
+        None means everywhere."""
         return None
 
 
@@ -210,13 +215,17 @@ class CoordinatePositions(PositionalScheme):
     character and that of the next are added to the embedding. In training, one random offset per
     sequence and axis, up to `place_offset`, is added, so that no absolute number is learned
     (McLeish et al. 2024, section 3.1). Characters without a coordinate are not rotated.
+
+    With a `row_window` of n, a query sees what has no row, such as the operands and the result, and
+    the n rows above and below the one that it looks for, or that it is in if it looks for none. So
+    the work looks alike however many rows it has.
     """
 
     frequency_F: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__(config, n_positions)
-        self.offset = config.place_offset
+        self.offset, self.row_window = config.place_offset, config.row_window
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.kinds = nn.Embedding(len(Kind), config.n_embd)
         self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
@@ -236,7 +245,14 @@ class CoordinatePositions(PositionalScheme):
     def locate(
         self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None
     ) -> Located:
-        where = self.read(tokens_BS, start) if read is None else read
+        rows = None
+        if self.row_window is None:
+            where = self.read(tokens_BS, start) if read is None else read
+        else:
+            every = self.read(tokens_BS, 0) if read is None else read
+            where = every[:, start:]
+            own_BT, query_BT = where[..., ROW], where[..., QUERY_ROW]
+            rows = every[..., ROW], torch.where(query_BT > 0, query_BT, own_BT)
         kinds_BT, next_kinds_BT, axes = where[..., 0], where[..., 1], where[..., 2:]
         if self.training and self.offset:
             offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
@@ -250,7 +266,7 @@ class CoordinatePositions(PositionalScheme):
         heads = torch.tensor([self.n_head, self.n_kv_head], device=axes.device)
         cos = angles_B2TE.cos().repeat(1, 1, 1, 2).repeat_interleave(heads, dim=1)
         sin = torch.cat((-angles_B2TE.sin(), angles_B2TE.sin()), dim=3)
-        return Located(kinds_BT, next_kinds_BT, cos, sin.repeat_interleave(heads, dim=1))
+        return Located(kinds_BT, next_kinds_BT, cos, sin.repeat_interleave(heads, dim=1), rows)
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
@@ -259,6 +275,15 @@ class CoordinatePositions(PositionalScheme):
     def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         cos_BXTD, sin_BXTD = located.cos_BXTD, located.sin_BXTD
         return rotate(x_BXTD, cos_BXTD, sin_BXTD)
+
+    def visible(self, located: Any) -> torch.Tensor | None:
+        if located.rows is None:
+            return None
+        row_BS, center_BT = located.rows
+        distance_BTS = (row_BS[:, None] - center_BT[:, :, None]).abs()
+        near = (distance_BTS <= self.row_window) & (center_BT[:, :, None] > 0)
+        seen_BTS: torch.Tensor = (row_BS[:, None] == 0) | near
+        return seen_BTS[:, None]
 
 
 def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
@@ -273,12 +298,14 @@ def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
 
 
 class Located(NamedTuple):
-    """What `CoordinatePositions` computes from the text: kinds, and the angles of each head."""
+    """What `CoordinatePositions` computes from the text: kinds, the angles of each head, and, if
+    there is a window, the rows of all keys and those around which the new queries see."""
 
     kinds_BT: torch.Tensor
     next_kinds_BT: torch.Tensor
     cos_BXTD: torch.Tensor
     sin_BXTD: torch.Tensor
+    rows: tuple[torch.Tensor, torch.Tensor] | None = None  # (B, S), (B, T)
 
 
 class IntegratedPositions(PositionalScheme):

@@ -43,16 +43,30 @@ def test_logits_are_those_of_the_formulas(line: str, changes: dict[str, object])
     np.testing.assert_allclose(model(tokens)[0].numpy(), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("row_window", [None, 1])
 @pytest.mark.parametrize("line", LINES)
 @torch.no_grad()
-def test_cached_in_any_parts_equals_whole(line: str) -> None:
-    model = model_of(coordinate_config())
+def test_cached_in_any_parts_equals_whole(line: str, row_window: int | None) -> None:
+    model = model_of(coordinate_config(row_window=row_window))
     whole = model(ids(line))
     for n_first in (1, 7, len(line) - 3):
         cache = model.new_cache(1, len(line))
         parts = [model(ids(line[:n_first]), cache)]
         parts += [model(ids(character), cache) for character in line[n_first:]]
         torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
+def test_within_a_window_rows_further_away_have_no_effect() -> None:
+    line = render([b"$(0000000123*0000004567)="])[0].decode()
+    marks = [index for index, character in enumerate(line) if character == ";"]
+    changed = line[: marks[0] + 2] + "9" + line[marks[0] + 3 :]  # the first digit of row 1
+    far, near = slice(marks[2], marks[3] - 1), slice(marks[1], marks[2] - 1)
+    for row_window, reaches_far in ((None, True), (1, False)):
+        model = model_of(coordinate_config(row_window=row_window, n_layer=1))
+        differs = (model(ids(line)) != model(ids(changed))).any(dim=2)[0]
+        assert differs[near].all()
+        assert differs[far].all() if reaches_far else not differs[far].any()
 
 
 @torch.no_grad()

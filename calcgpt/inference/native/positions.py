@@ -58,6 +58,7 @@ def not_covered(config: ModelConfig) -> str | None:
     covered = {
         "architecture": ("gpt",),
         "position": tuple(ROTATION_OF),
+        "row_window": (None,),
         "attention": ("full",),
         "feedforward": tuple(ACTIVATIONS),
         "norm_position": ("pre",),
