@@ -24,6 +24,7 @@ from calcgpt.inference.native.positions import (
 from calcgpt.inference.native.weights import (
     LAST_ID,
     LAST_PLACE,
+    PANEL,
     ROTATION,
     Floats,
     Tensors,
@@ -32,30 +33,65 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
+FIRST_CAPACITY = 128  # tokens; most problems with their work are shorter
+
 
 class NativeCache:
     """Keys and values in slots, one for each sequence, and the tokens themselves, (B, capacity).
 
-    A row of the batch names its slot, so that dropping rows moves nothing.
+    A row of the batch names its slot, so that dropping rows moves nothing. The capacity grows with
+    the text, because most texts are much shorter than the model allows.
     """
 
     def __init__(self, config: ModelConfig, batch: int, n_token: int) -> None:
-        self.capacity = padded(n_token)
-        head = config.head_dim + padded(config.head_dim)  # keys, and values in panels
-        shape = (config.n_layer, batch, config.kv_heads * head * self.capacity)
-        self.values = np.empty(shape, np.float32)
+        """`n_token` is the most tokens that a sequence may have."""
+        self._n_layer, self._n_group = config.n_layer, config.kv_heads
+        self._key_width, self._value_width = config.head_dim, padded(config.head_dim)
+        self._limit, self.length = padded(n_token), 0
+        self.capacity = min(self._limit, FIRST_CAPACITY)
+        self.values = self._empty(batch, self.capacity)
         self.tokens = np.empty((batch, self.capacity), np.int64)
-        self.length = 0
         self._use(np.arange(batch))
 
     def select(self, rows: NDArray[np.int64]) -> None:
         """Keeps only these rows of the batch: indices of any number, which may repeat."""
         slots = self.slots[rows]
         if len(slots) > len(self.slots) or len(set(slots.tolist())) < len(slots):
-            # The sequences go different ways from now on.
-            self.values, self.tokens = self.values.take(slots, axis=1), self.tokens[slots]
-            slots = np.arange(len(slots))
-        self._use(slots)
+            self._move(slots, self.capacity)  # the sequences go different ways from now on
+        else:
+            self._use(slots)
+
+    def reserve(self, n_token: int) -> None:
+        """Makes room for sequences of so many tokens."""
+        if n_token > self.capacity:
+            self._move(self.slots, min(self._limit, padded(2 * n_token)))
+
+    def _move(self, slots: NDArray[np.int64], capacity: int) -> None:
+        """Copies these slots, which become the only ones, into arrays with another capacity."""
+        values, tokens = (
+            self._empty(len(slots), capacity),
+            np.empty((len(slots), capacity), np.int64),
+        )
+        for old, new in zip(
+            self._parts(self.values, self.capacity), self._parts(values, capacity), strict=True
+        ):
+            new[...] = old[:, slots]
+        tokens[:, : self.length] = self.tokens[slots, : self.length]
+        self.values, self.tokens, self.capacity = values, tokens, capacity
+        self._use(np.arange(len(slots)))
+
+    def _empty(self, batch: int, capacity: int) -> Floats:
+        width = (self._key_width + self._value_width) * capacity
+        return np.empty((self._n_layer, batch, self._n_group, width), np.float32)
+
+    def _parts(self, values: Floats, capacity: int) -> tuple[Floats, Floats]:
+        """Returns views of the keys and of the values so far, in whole panels (`kernels.remember`
+        says how these lie)."""
+        *first, _ = values.shape
+        n_key, n_used = self._key_width * capacity, padded(self.length)
+        keys = values[..., :n_key].reshape(*first, -1, self._key_width * PANEL)
+        rest = values[..., n_key:].reshape(*first, -1, capacity, PANEL)
+        return keys[..., : n_used // PANEL, :], rest[..., :n_used, :]
 
     def _use(self, slots: NDArray[np.int64]) -> None:
         self.slots = slots
@@ -105,6 +141,7 @@ class NativeDecoder:
         # A negative id is a large one without its sign.
         if tokens_BT.size and tokens_BT.view(np.uint64).max() >= self.vocab_size:
             raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}")
+        cache.reserve(stop)
         cache.tokens[cache.slots, start:stop] = tokens_BT
         plan, weights, row_of_token, rotations, scratch = self._addresses
         kinds = 0

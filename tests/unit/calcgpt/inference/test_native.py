@@ -52,6 +52,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _little_room_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache has to grow in texts as short as these."""
+    monkeypatch.setattr("calcgpt.inference.native.decoder.FIRST_CAPACITY", 16)
+
+
 def model_of(variant: str) -> GPT:
     torch.manual_seed(0)
     model = GPT(ModelConfig(**{**VARIANTS[variant], **SMALL, **sizes(variant)}), VOCAB)
