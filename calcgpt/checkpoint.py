@@ -315,13 +315,16 @@ def model_card(
         label: read_scores(metrics, key, name) for key, label in SPLITS.items() if key in metrics
     }
     scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
+    calculates = any(row.by_operation for row in scores.values()) or not scores
     if scores:
         header = ["data", "n", "character accuracy", "exact match", *OPERATIONS]
         rows = [score_cells(label, row) for label, row in scores.items()]
-        lines += [markdown_table(header, rows), ""]
+        end = None if calculates else -len(OPERATIONS)
+        lines += [markdown_table(header[:end], [row[:end] for row in rows]), ""]
+    when = ", and `calcgpt calc` says when they\nare." if calculates else "."
     lines += [
-        "It is a research artefact: its answers can be wrong, and `calcgpt calc` says when they",
-        f"are. Made from `config.json` and `metrics.json` {source}.",
+        f"It is a research artefact: its answers can be wrong{when} Made from `config.json` and "
+        f"`metrics.json` {source}.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -110,13 +110,28 @@ class Record(PartialModel):
     """The parts of a record of `calcgpt eval --json` that plots show."""
 
     checkpoint: Name
-    file: Name
+    file: Name = ""  # of problems; a task has a name and a split instead, and no lengths
+    task: Name = ""
+    split: Name = ""
     n: Annotated[Count, Field(ge=1)]
     exact_match: Share
     temperature: Annotated[float, Field(ge=0)]
     confidence: Confidence
-    by_length: Annotated[dict[Operation, Lengths], Field(min_length=1)]
+    by_length: dict[Operation, Lengths] = {}
     first_faults: dict[Operation, dict[Name, Count]] | None = None  # with worked steps only
+
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
+        if bool(self.file) == bool(self.task):
+            raise ValueError("either file or task is needed")
+        if self.file and not self.by_length:
+            raise ValueError("by_length is needed")
+        return self
+
+    @property
+    def source(self) -> str:
+        """What was scored: the name of a file, or a task and its split."""
+        return self.file or f"{self.task}, {self.split}"
 
 
 # Keys of a row's exact match: over all problems, and by operation.

@@ -116,7 +116,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     """Draws each file into the folder `out`; returns the paths of the plots.
 
     The `metrics.jsonl` of a run gives NAME-curves.png. A record of `eval --json`, NAME.json, gives
-    NAME-reliability.png, NAME-lengths.png and, if the model writes worked steps, NAME-faults.png.
+    NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-faults.png.
     Nothing is written unless every file can be drawn. Raises UserError otherwise.
     """
 
@@ -140,10 +140,9 @@ def draw(file: Path) -> dict[str, Figure]:
     if file.suffix != ".json":
         raise DataError(f"{file}: neither a metrics.jsonl nor a .json that `eval` wrote")
     record, name = read_record(file), file.stem
-    figures = {
-        f"{name}-reliability": draw_reliability(record),
-        f"{name}-lengths": draw_operand_lengths(record),
-    }
+    figures = {f"{name}-reliability": draw_reliability(record)}
+    if record.by_length:
+        figures[f"{name}-lengths"] = draw_operand_lengths(record)
     if record.first_faults is not None:
         figures[f"{name}-faults"] = draw_first_errors(record)
     return figures
@@ -302,7 +301,7 @@ def draw_first_errors(record: Record) -> Figure:
 def _title(record: Record) -> str:
     sampling = f" at temperature {record.temperature:g}" if record.temperature else ""
     return (
-        f"{record.checkpoint} on {record.file}{sampling}: {record.n:,} problems, "
+        f"{record.checkpoint} on {record.source}{sampling}: {record.n:,} problems, "
         f"exact match {record.exact_match:.4f}"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -24,6 +24,7 @@ from datagen.errors import UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import AnyCheckpoint
+    from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.inference.generate import Sampling
 
@@ -108,7 +109,6 @@ def evaluate(
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
     from calcgpt.checkpoint import resolve
-    from calcgpt.data.task import load_task
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
     from calcgpt.evaluation.evaluate import checker_of, predicts_text
@@ -117,8 +117,9 @@ def evaluate(
     from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
-    _check_eval(data, task, split, bool(workers or shards or scored))
-    own = load_task(task) if task else None
+    own = _task_of(data, task)
+    if (workers or shards or scored) if own else split:
+        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
     engine = engine or ("torch" if is_installed("torch") else "native")
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
     loaded, decoder = in_shards.loaded(folder, chosen, engine)
@@ -139,8 +140,7 @@ def evaluate(
             in_shards.evaluate_in_shards, scoring, workers=workers, folder=shards
         )
     if own:
-        if loaded.metrics.get("data_sha256") != own.fingerprint:
-            click.echo(f"{loaded.name} was trained on other data than {task}", err=True)
+        _note_other_task(loaded, own)
         source = f"{task}, {split or 'test'}"
         record_of = partial(report.task_record, loaded, own, split or "test")
     else:
@@ -156,13 +156,19 @@ def evaluate(
         click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
 
 
-def _check_eval(data: Path | None, task: str | None, split: str | None, in_parts: bool) -> None:
-    """Raises UsageError for options of `eval` that do not go together. `in_parts` says whether one
-    is given that is for the parts of a file."""
+def _task_of(data: Path | None, task: str | None) -> AnyTask | None:
+    """Returns the task of --task, or None with --data. Raises UsageError unless there is one of
+    the two."""
+    from calcgpt.data.task import load_task
+
     if (data is None) == (task is None):
         raise click.UsageError("give either --data or --task")
-    if in_parts if task else split:
-        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
+    return load_task(task) if task else None
+
+
+def _note_other_task(checkpoint: AnyCheckpoint, task: AnyTask | None) -> None:
+    if task and checkpoint.metrics.get("data_sha256") != task.fingerprint:
+        click.echo(f"{checkpoint.name} was trained on other data than {task.name}", err=True)
 
 
 def _print_scores(
@@ -266,9 +272,10 @@ def generate(
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=complete_checkpoint)
 @click.argument("out", type=PATH)
-@click.option("--data", required=True, type=PATH, help="The folder of the data set.")
+@click.option("--data", type=PATH, help="The folder of the data set.")
+@task_option
 @click.option(
     "--also",
     multiple=True,
@@ -280,7 +287,14 @@ def generate(
 @click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
 @quiet_option
 def publish(
-    run: str, out: Path, data: Path, also: dict[str, Path], device: str, force: bool, quiet: bool
+    run: str,
+    out: Path,
+    data: Path | None,
+    task: str | None,
+    also: dict[str, Path],
+    device: str,
+    force: bool,
+    quiet: bool,
 ) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
@@ -289,8 +303,10 @@ def publish(
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation.report import publish as write
 
+    own = _task_of(data, task)
     loaded = Checkpoint.load(resolve(run), _device_of("torch", device))
-    write(loaded, data, out, force, also=also, progress=not quiet)
+    _note_other_task(loaded, own)
+    write(loaded, own or cast(Path, data), out, force, also=also, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from calcgpt.checkpoint import (
     ALSO,
@@ -32,16 +32,20 @@ from calcgpt.evaluation.evaluate import (
     evaluate,
     first_error,
     first_error_record,
+    predicts_text,
 )
 from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Accuracy, Scores, read_scores
 from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
 from datagen.progress import progress_bar
+from datagen.splits import Split
 
 # Not in metrics.json: it names the checkpoint and its parameters already, the speed is that of a
 # machine, and the tables by length are long.
 NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
+
+RecordOf: TypeAlias = Callable[..., tuple[dict[str, Any], Evaluation]]
 
 
 class Evaluate(Protocol):
@@ -135,7 +139,7 @@ def _record(
 
 def publish(
     checkpoint: Checkpoint,
-    data: Path,
+    data: Path | AnyTask,
     out: Path,
     force: bool = False,
     *,
@@ -144,32 +148,39 @@ def publish(
 ) -> None:
     """Writes the folder `out`: the checkpoint without its training state, and its scores.
 
-    The validation and test files of `data` are scored whole and greedy, and the test file also
-    sampled at temperature 1, as in the blog post. `also` names further files, which are scored
-    greedy and recorded under `also` in the metrics.
+    The validation and test problems of `data`, a data set or a task, are scored greedy, and those
+    of test also sampled at temperature 1, as in the blog post. `also` names further files, which
+    are scored greedy and recorded under `also` in the metrics.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
-    DataError if a file holds no problems; both before anything is scored.
+    DataError for a model of plain text, or a file without problems; all before anything is scored.
     """
     check_replaceable(out, CONFIG, force)
-    sources = {
-        "validation": (data / "val.txt", Sampling()),
-        "test": (data / "test.txt", Sampling()),
-        "test_sampled": (data / "test.txt", Sampling(temperature=1.0)),
-    }
-    assert sources.keys() == SPLITS.keys()
-    also_sources = {name: (file, Sampling()) for name, file in (also or {}).items()}
-    for file, _ in (*sources.values(), *also_sources.values()):
+    if predicts_text(checkpoint):
+        raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
+    also = also or {}
+    splits = (str(Split.VAL), str(Split.TEST))
+    if isinstance(data, Path):
+        files = [data / f"{split}.txt" for split in splits]
+        val, test = (partial(evaluation_record, checkpoint, file) for file in files)
+    else:
+        files = []
+        val, test = (partial(task_record, checkpoint, data, split) for split in splits)
+    for file in (*files, *also.values()):
         read_problems(file)
 
-    def scores(file: Path, sampling: Sampling) -> dict[str, Any]:
-        record, _ = evaluation_record(checkpoint, file, sampling, progress=progress)
+    def scores(record_of: RecordOf, temperature: float = 0.0) -> dict[str, Any]:
+        record, _ = record_of(Sampling(temperature), progress=progress)
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 
     metrics = {key: value for key, value in checkpoint.metrics.items() if key != ALSO}
-    metrics |= {key: scores(*source) for key, source in sources.items()}
-    if also_sources:
-        metrics[ALSO] = {name: scores(*source) for name, source in also_sources.items()}
+    metrics |= {"validation": scores(val), "test": scores(test), "test_sampled": scores(test, 1.0)}
+    assert metrics.keys() >= SPLITS.keys()
+    if also:
+        metrics[ALSO] = {
+            name: scores(partial(evaluation_record, checkpoint, file))
+            for name, file in also.items()
+        }
     dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 

@@ -226,6 +226,7 @@ BIN = "confidence.reliability.bins.0"
         ("a.json", changed(f"{BIN}.accuracy", None), "null where n is 0"),
         ("a.json", changed("confidence.reliability.bins", []), "bins"),
         ("a.json", changed("by_length", {}), "by_length"),
+        ("a.json", changed("file", ""), "either file or task"),
         ("a.json", changed("by_length", {"^": RECORD["by_length"]["+"]}), "by_length"),
         ("a.json", changed("by_length.+.n", []), "by_length"),
         ("a.json", changed("by_length.+.n", [[0, 4], [1500]]), "square"),

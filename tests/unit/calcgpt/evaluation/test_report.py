@@ -248,6 +248,28 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
     assert tiny.metrics == before
 
 
+def test_a_task_can_be_published_and_drawn(
+    run_cli: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+) -> None:
+    task, record = tmp_path / "sums.txt", tmp_path / "scores.json"
+    task.write_text("".join(f"{a}+{b}={a + b}\n" for a in range(8) for b in range(8)))
+    ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--task", task, "--quiet")
+    assert ended.code == 0
+    assert ended.err == f"{tiny_folder.name} was trained on other data than {task}\n"
+    published = Checkpoint.load(tmp_path / "mine")
+    scored = {key: published.metrics[key] for key in ("validation", "test", "test_sampled")}
+    assert [(row["split"], row["n"]) for row in scored.values()] == [
+        ("val", 6),
+        ("test", 6),
+        ("test", 6),
+    ]
+    card = (tmp_path / "mine" / "README.md").read_text()
+    assert "| exact match |\n" in card  # no column of an operation
+    assert "calcgpt calc" not in card
+    assert run_cli("eval", tiny_folder, "--task", task, "--quiet", "--json", record).code == 0
+    assert run_cli("plot", tmp_path, record).out == f"{tmp_path}/scores-reliability.png\n"
+
+
 def test_publishing_scores_further_files_under_their_names(
     run_cli: Callable[..., Any],
     tiny: Checkpoint,
