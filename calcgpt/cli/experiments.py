@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -340,6 +340,64 @@ def certify(
 
 
 @click.command()
+@click.argument("checkpoint")
+@click.option(
+    "--n",
+    default=1_000,
+    show_default=True,
+    type=click.IntRange(20, 100_000),
+    help="Problems: half give the means and choose the neuron, half are measured.",
+)
+@click.option(
+    "--ablation",
+    default="mean",
+    show_default=True,
+    type=click.Choice(["mean", "zero"]),
+    help="What replaces the output of a head.",
+)
+@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
+@click.option("--out", type=PATH, help="Draw the tables and the neuron in this folder.")
+@json_option("Write the numbers to this file.")
+@quiet_option
+def circuits(
+    checkpoint: str,
+    n: int,
+    ablation: Literal["mean", "zero"],
+    seed: int,
+    out: Path | None,
+    json_file: Path | None,
+    quiet: bool,
+) -> None:
+    """Say what each attention head of CHECKPOINT is for.
+
+    The output of each head in turn, and of each layer's heads, is replaced, and the model reads
+    works in which all before a place is right. The table shows, by rule, how many places it then
+    would write wrongly. --out and --json also show how much each head attends to the characters
+    that a rule reads, and the neuron that best tells a carry from none.
+    """
+    from datagen.extras import require
+
+    require("a look inside a model", "torch")
+    import torch
+
+    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.lab.circuits import find_circuits, n_passes
+    from calcgpt.lab.circuits_plots import draw_circuits
+    from calcgpt.plots import check_matplotlib
+    from datagen.progress import progress_bar
+
+    if out:
+        check_matplotlib()
+    torch.set_num_threads(1)  # as `inspect`
+    loaded = Checkpoint.load(resolve(checkpoint))
+    with progress_bar(
+        n_passes(loaded.recipe.model), not quiet, desc="heads", unit="pass", leave=False
+    ) as bar:
+        found = find_circuits(loaded, n, ablation, seed, bar.update)
+    _report(found.table(), draw_circuits(out, found) if out else [], json_file, found.record())
+
+
+@click.command()
 @click.argument("files", nargs=-1, required=True, type=PATH)
 @click.option(
     "--target",
@@ -397,4 +455,4 @@ def _report(text: str, drawn: list[Path], json_file: Path | None, record: dict[s
         click.echo(str(file))
 
 
-COMMANDS = [ablate, certify, compare, confidence, coverage, sweep]
+COMMANDS = [ablate, certify, circuits, compare, confidence, coverage, sweep]

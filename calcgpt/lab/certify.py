@@ -196,7 +196,7 @@ class CaseReader:
         wrong: list[WrongPlace] = []
         for reading in read_lines(decoder, tokens):
             rows = reading.rows.tolist()
-            right, probability = _check(reading, [lines[row] for row in rows], digits)
+            right, probability = check_reading(reading, [lines[row] for row in rows], digits)
             part = np.concatenate([cases[row] for row in rows])
             parts.append((part, right, probability))
             written, end = tokenizer.decode(reading.logits_NV.argmax(axis=1)), 0
@@ -211,7 +211,7 @@ class CaseReader:
         return ReadCases(columns[0], columns[1], columns[2], wrong)
 
 
-def _check(
+def check_reading(
     reading: Reading, lines: Sequence[bytes], digits: Ints
 ) -> tuple[Flags, NDArray[np.float32]]:
     """Returns whether the most probable character is right at each place, (N,), and the probability

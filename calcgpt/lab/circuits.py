@@ -1,0 +1,402 @@
+"""Circuits of a model that writes worked steps: what each attention head is for, and which neuron
+knows a carry.
+
+- Ablation: the output of one head, or of all heads of a layer, is replaced by its mean, or by zero,
+  and the model reads works in which all before a place is right. Where it is wrong then, by rule,
+  shows what the head is for.
+- Sources: a rule writes a character from a few earlier ones (`datagen.local_steps`). How much
+  each head attends to each of these shows where it looks.
+- Carry: of all neurons of the feed-forward networks, the one that best tells a carry into a column
+  of a sum from none. It is chosen on the first half of the lines and measured on the second.
+
+Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
+Heads are named `layer.head`, from 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig
+from calcgpt.data.batches import NO_LOSS, ProblemLines
+from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.errors import ConfigError
+from calcgpt.evaluation.answers import Reading, read_lines
+from calcgpt.lab.certify import check_certifiable, check_reading, draw_lines
+from calcgpt.lab.inspection import hooked
+from calcgpt.model.gpt import GPT, Block
+from calcgpt.plots import wilson_interval
+from calcgpt.tables import text_table
+from datagen.layout import layout, shape_of
+from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
+from datagen.slots import NOWHERE
+
+Ablation = Literal["mean", "zero"]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+RULES = [step.name for step in LOCAL_STEPS]
+# Rules that read one character for each of their names.
+LOOKING = (
+    *("copied digit", "digit of a sum", "magnitude of a sum", "digit of a product"),
+    *("carry of a product", "digit of a remainder", "carry of a remainder", "digit of a quotient"),
+)
+N_LOOKED_AT = 150  # lines of which all attention weights are computed
+_STARTS = np.array([OFFSETS[name] for name in RULES])
+_SUM = LOCAL_STEPS[RULES.index("digit of a sum")]
+
+
+@dataclass(frozen=True)
+class Neuron:
+    """A neuron, and how well it tells a carry from none on lines on which it was not chosen.
+
+    The area under the ROC curve is the probability that its value is higher with a carry than
+    without one; below 0.5 if a carry makes it lower. `values` are those with and without a carry,
+    in sums.
+    """
+
+    layer: int
+    index: int
+    auc: float  # in sums
+    auc_borrow: float  # of a borrow, in differences
+    values: tuple[Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Circuits:
+    """What the heads of a model do."""
+
+    checkpoint: str
+    ablation: Ablation
+    seed: int
+    n_lines: int  # that were read to count wrong places; as many others gave the means
+    places: Ints  # of each rule, (R,)
+    intact: Ints  # wrong ones of the whole model, (R,)
+    ablated: dict[str, Ints]  # wrong ones without a head, or a layer's heads, each (R,)
+    attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
+    neuron: Neuron
+
+    def table(self) -> str:
+        """Returns the percentage of wrong places by rule, of the model and without each head."""
+        header = ["% wrong", "places", "whole", *self.ablated]
+        rows = []
+        for rule, name in enumerate(RULES):
+            counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
+            cells = [_percent(int(count), int(self.places[rule])) for count in counts]
+            rows.append([name, f"{self.places[rule]:,}", *cells])
+        neuron = self.neuron
+        return text_table(header, rows) + (
+            f"\n\nneuron {neuron.index} of layer {neuron.layer} tells a carry from none: "
+            f"AUC {neuron.auc:.4f} in sums, {neuron.auc_borrow:.4f} for borrows in differences"
+        )
+
+    def record(self) -> dict[str, Any]:
+        """Returns what `calcgpt circuits --json` writes."""
+        with_carry, without = self.neuron.values
+        return {
+            "checkpoint": self.checkpoint,
+            "ablation": self.ablation,
+            "seed": self.seed,
+            "lines": self.n_lines,
+            "rules": [
+                {
+                    "rule": name,
+                    "places": int(self.places[rule]),
+                    "intact": _share(int(self.intact[rule]), int(self.places[rule])),
+                    "without": {
+                        part: _share(int(wrong[rule]), int(self.places[rule]))
+                        for part, wrong in self.ablated.items()
+                    },
+                }
+                for rule, name in enumerate(RULES)
+            ],
+            "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
+            "neuron": {
+                "layer": self.neuron.layer,
+                "index": self.neuron.index,
+                "auc": self.neuron.auc,
+                "auc_borrow": self.neuron.auc_borrow,
+                "with_carry": len(with_carry),
+                "without": len(without),
+            },
+        }
+
+
+def _percent(count: int, n: int) -> str:
+    if not n:
+        return "-"
+    return f"{100 * count / n:.1f}" if count else "0"
+
+
+def _share(wrong: int, n: int) -> dict[str, Any]:
+    """Returns the wrong places and their share with its 95% interval (Wilson 1927)."""
+    if not n:
+        return {"wrong": 0, "share": None, "interval": None}
+    return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
+
+
+def find_circuits(
+    checkpoint: Checkpoint,
+    n: int,
+    ablation: Ablation = "mean",
+    seed: int = 0,
+    progress: Callable[[int], Any] = lambda n: None,
+) -> Circuits:
+    """Takes `n` problems: the first half gives the means and the neuron, the second is measured.
+
+    `progress` is called with the number of passes over half of the lines: see `n_passes`.
+    Raises ConfigError if the model is no transformer that writes worked steps of any width; see
+    `check_certifiable`.
+    """
+    check_certifiable(checkpoint)
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer.require_characters()
+    if not isinstance(model, GPT):
+        architecture = checkpoint.recipe.model.architecture
+        raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
+    lines = drawn_lines(n, seed, model.config.block_size + 1)
+    halves = [Lines(lines[0::2], tokenizer), Lines(lines[1::2], tokenizer)]
+    means, chosen_on = _recorded(model, halves[0])
+    _, measured_on = _recorded(model, halves[1])
+    progress(2)
+    neuron = _best_neuron(chosen_on, measured_on)
+    wrong = partial(wrong_places, model, halves[1])
+    intact = wrong()
+    progress(1)
+    ablated: dict[str, Ints] = {}
+    for name, layer, heads in parts(model.config):
+        with ablated_heads(model, layer, heads, means[layer] if ablation == "mean" else None):
+            ablated[name] = wrong()
+        progress(1)
+    return Circuits(
+        checkpoint=checkpoint.name,
+        ablation=ablation,
+        seed=seed,
+        n_lines=len(halves[1].texts),
+        places=np.bincount(halves[1].all_rules, minlength=len(RULES)),
+        intact=intact,
+        ablated=ablated,
+        attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_LOOKED_AT]),
+        neuron=neuron,
+    )
+
+
+def parts(config: ModelConfig) -> list[tuple[str, int, range]]:
+    """Returns what is ablated in turn: a name, the layer and its heads."""
+    layers = range(config.n_layer)
+    single = [(f"{i}.{h}", i, range(h, h + 1)) for i in layers for h in range(config.n_head)]
+    return [*single, *((f"{layer}.*", layer, range(config.n_head)) for layer in layers)]
+
+
+def n_passes(config: ModelConfig) -> int:
+    """Returns how many times half of the lines are read."""
+    return 3 + len(parts(config))
+
+
+def drawn_lines(n: int, seed: int, longest: int) -> list[bytes]:
+    """Returns n problems with their works, of all kinds in turns; see `certify.draw_lines`."""
+    lines: list[bytes] = []
+    block = 0
+    while len(lines) < n:
+        drawn = [line for line in draw_lines(seed, block) if len(line) <= longest]
+        lines += drawn[: max(1, n // 20)]  # of each kind
+        block += 1
+    return lines[:n]
+
+
+class Lines:
+    """Lines, their tokens, and the cases and rules of their places."""
+
+    def __init__(self, texts: Sequence[bytes], tokenizer: CharTokenizer) -> None:
+        self.texts = texts
+        self.tokens = ProblemLines(b"".join(line + b"\n" for line in texts), tokenizer)
+        self.digits = tokenizer.encode("0123456789").astype(np.int64)
+        self.cases = line_cases(texts)
+        self.all_rules = _rules(np.concatenate(self.cases))
+
+    def cases_of(self, reading: Reading) -> Ints:
+        """Returns the cases of the places that were read, (N,)."""
+        return np.concatenate([self.cases[row] for row in reading.rows])
+
+
+def _rules(cases: Ints) -> Ints:
+    return np.searchsorted(_STARTS, cases, side="right") - 1
+
+
+def wrong_places(model: GPT, lines: Lines) -> Ints:
+    """Returns how many places of each rule the model would write wrongly, (R,)."""
+    counts = np.zeros(len(RULES), np.int64)
+    for reading in read_lines(model, lines.tokens):
+        texts = [lines.texts[row] for row in reading.rows]
+        right_N, _ = check_reading(reading, texts, lines.digits)
+        np.add.at(counts, _rules(lines.cases_of(reading)), ~right_N)
+    return counts
+
+
+@contextmanager
+def ablated_heads(
+    model: GPT, layer: int, heads: range, mean_C: torch.Tensor | None = None
+) -> Iterator[None]:
+    """Within the block, the output of some heads is its mean, or zero without one: no token reads
+    anything through them. `mean_C` has the outputs of all heads of the layer."""
+    width = model.config.head_dim
+    part = slice(heads.start * width, heads.stop * width)
+
+    def replace(module: nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        heads_BTC = args[0].clone()
+        heads_BTC[..., part] = 0 if mean_C is None else mean_C[part]
+        return (heads_BTC,)
+
+    handle = _blocks(model)[layer].attn.out.register_forward_pre_hook(replace)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@dataclass(frozen=True)
+class _Column:
+    """The places of sums and differences whose column has one before it."""
+
+    carried: NDArray[np.bool_]  # (N,)
+    is_sum: NDArray[np.bool_]  # (N,)
+    neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
+
+
+def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
+    """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
+    the neurons of their sums."""
+    blocks = _blocks(model)
+    outputs: dict[int, torch.Tensor] = {}
+    modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
+    totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
+    columns: list[_Column] = []
+    n_place = 0
+    with hooked(modules, lambda index, taken, _: outputs.__setitem__(index, taken)):
+        for reading in read_lines(model, lines.tokens):
+            written_BT = torch.from_numpy(lines.tokens.arrays(reading.rows)[1] != NO_LOSS)
+            for layer, total in enumerate(totals):
+                total += outputs[layer][written_BT].sum(dim=0)
+            n_place += int(written_BT.sum())
+            chosen, carried, is_sum = _carries(lines.cases_of(reading))
+            neurons = [
+                outputs[len(blocks) + layer][written_BT].numpy()[chosen]
+                for layer in range(len(blocks))
+            ]
+            columns.append(_Column(carried, is_sum, neurons))
+    merged = _Column(
+        np.concatenate([column.carried for column in columns]),
+        np.concatenate([column.is_sum for column in columns]),
+        [
+            np.concatenate([column.neurons[layer] for column in columns])
+            for layer in range(len(blocks))
+        ],
+    )
+    return [(total / n_place).float() for total in totals], merged
+
+
+def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Returns the places of digits of sums that have a column before them, (N,); whether something
+    is carried into each, or borrowed, (N,); and whether it is a sum, not a difference, (N,)."""
+    places = np.flatnonzero(_rules(cases) == RULES.index(_SUM.name))
+    indices = np.unravel_index(cases[places] - OFFSETS[_SUM.name], _SUM.shape)
+    _, op, _, _, a, b, total = indices
+    has_column = a < 10  # 10 stands for none
+    direction = np.where(op == 0, 1, -1)
+    carry = direction * (total - a - direction * b) % 10  # into the column before
+    carried = np.where(op == 0, a + b + carry > 9, a - b - carry < 0)
+    return places[has_column], carried[has_column], (op == 0)[has_column]
+
+
+def _best_neuron(chosen_on: _Column, measured_on: _Column) -> Neuron:
+    """Returns the neuron that tells a carry in a sum best."""
+    is_sum = chosen_on.is_sum
+    scores = [auc(layer[is_sum], chosen_on.carried[is_sum]) for layer in chosen_on.neurons]
+    layer, index = max(
+        ((layer, int(np.abs(score - 0.5).argmax())) for layer, score in enumerate(scores)),
+        key=lambda at: abs(scores[at[0]][at[1]] - 0.5),
+    )
+    values, carried = measured_on.neurons[layer][:, [index]], measured_on.carried
+    sums = measured_on.is_sum
+    in_sums = values[sums, 0].astype(np.float64)
+    return Neuron(
+        layer=layer,
+        index=index,
+        auc=float(auc(values[sums], carried[sums])[0]),
+        auc_borrow=float(auc(values[~sums], carried[~sums])[0]),
+        values=(in_sums[carried[sums]], in_sums[~carried[sums]]),
+    )
+
+
+def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
+    """Returns the area under the ROC curve of each column, (F,): the share of the pairs of a
+    positive and a negative row in which the positive one is higher (Mann & Whitney 1947). Ties are
+    in the order of the rows. It is nan unless there are both."""
+    n_positive = int(positive_N.sum())
+    n_negative = len(positive_N) - n_positive
+    if not (n_positive and n_negative):
+        return np.full(values_NF.shape[1], np.nan)
+    order = values_NF.argsort(axis=0, kind="stable")
+    ranks = np.arange(1, len(positive_N) + 1)[:, None]
+    total_F = (ranks * positive_N[order]).sum(axis=0)
+    pairs: Floats = (total_F - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
+    return pairs
+
+
+@torch.inference_mode()
+def attention_to_sources(
+    model: GPT, tokenizer: CharTokenizer, lines: Sequence[bytes]
+) -> dict[str, Floats]:
+    """Returns how much each head attends to each source of a rule before it is written: the mean
+    weight over all places that have this source, (L, H), by "rule: source"."""
+    plain = model.with_plain_attention()
+    shape = (model.config.n_layer, model.config.n_head)
+    totals: dict[str, Floats] = {}
+    counts: dict[str, int] = {}
+    weights: list[torch.Tensor] = []
+    modules = [block.attn.weights_dropout for block in _blocks(plain)]
+    with hooked(modules, lambda _, weights_BHTS, __: weights.append(weights_BHTS[0])):
+        for line in lines:
+            weights.clear()
+            plain(torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))[None])
+            weights_LHTS = torch.stack(weights).double().numpy()
+            for name, place, source in sources_of(line):
+                totals.setdefault(name, np.zeros(shape))
+                totals[name] += weights_LHTS[:, :, place - 1, source]
+                counts[name] = counts.get(name, 0) + 1
+    return {name: totals[name] / counts[name] for name in sorted(totals, key=_order)}
+
+
+def _order(name: str) -> int:
+    return LOOKING.index(name.partition(": ")[0])
+
+
+def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
+    """Yields "rule: source", the place of a character and that of the source, for all characters
+    that the rules of LOOKING write."""
+    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
+    assert shape is not None
+    plan = layout(shape)
+    for place in range(plan.prompt_length, len(plan.slots)):
+        slot = plan.slots[place]
+        rule = _RULE_OF.get(slot.kind)
+        if rule is not None:
+            for axis, source in zip(rule.read_axes, slot.sources, strict=False):
+                if source != NOWHERE:
+                    yield f"{rule.name}: {axis.name}", place, source
+
+
+_RULE_OF = {kind: step for step in LOCAL_STEPS if step.name in LOOKING for kind in step.kinds}
+
+
+def _blocks(model: GPT) -> list[Block]:
+    return [block for block in model.blocks if isinstance(block, Block)]

@@ -1,0 +1,98 @@
+"""Circuits: ablation, attention to sources and the neuron of the carry, each done another way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.cli import cli
+from calcgpt.lab import certify
+from calcgpt.lab.circuits import (
+    RULES,
+    ablated_heads,
+    attention_to_sources,
+    auc,
+    drawn_lines,
+    find_circuits,
+    sources_of,
+)
+from calcgpt.lab.inspection import attention_weights
+from calcgpt.model.gpt import GPT
+
+SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad"
+LINE = b"$(0000000025-0000000007)=+520-700-819:810+=8100000000$"
+
+
+@pytest.fixture(scope="module")
+def checkpoint() -> Checkpoint:
+    return Checkpoint.load(SHIPPED)
+
+
+@torch.no_grad()
+def test_a_head_without_output_is_one_whose_output_nobody_reads(checkpoint: Checkpoint) -> None:
+    model = checkpoint.model
+    assert isinstance(model, GPT)
+    tokens = torch.from_numpy(checkpoint.tokenizer.encode(LINE.decode()).astype(np.int64))[None]
+    whole = model(tokens)
+    with ablated_heads(model, 1, range(2, 3)):
+        ablated = model(tokens)
+    assert torch.equal(model(tokens), whole)
+    unread = Checkpoint.load(SHIPPED).model
+    width = model.config.head_dim
+    weight = dict(unread.named_parameters())["blocks.1.attn.out.weight"]
+    weight[:, 2 * width : 3 * width] = 0
+    torch.testing.assert_close(ablated, unread(tokens), rtol=0, atol=1e-4)
+    assert not torch.allclose(ablated, whole, atol=1e-2)
+
+
+def test_the_sources_of_a_digit_of_a_difference(checkpoint: Checkpoint) -> None:
+    text = LINE.decode()
+    place = text.index("-819") + 2  # the middle digit, 1
+    sources = {name: text[at] for name, written, at in sources_of(LINE) if written == place}
+    names = ("operation", "A", "B", "A before", "B before", "sum before")
+    assert sources == {
+        f"digit of a sum: {name}": value for name, value in zip(names, "-20578", strict=True)
+    }
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    assert isinstance(model, GPT)
+    weights = attention_weights(model, torch.from_numpy(tokenizer.encode(text).astype(np.int64)))
+    means = attention_to_sources(model, tokenizer.require_characters(), [LINE])
+    places = [(at, source) for name, at, source in sources_of(LINE) if name == "digit of a sum: A"]
+    expected = np.mean([weights[:, :, at - 1, source].numpy() for at, source in places], axis=0)
+    np.testing.assert_allclose(means["digit of a sum: A"], expected, atol=1e-5)
+
+
+def test_auc_counts_pairs() -> None:
+    rng = np.random.Generator(np.random.PCG64(0))
+    values, positive = rng.normal(size=(40, 3)), rng.random(40) < 0.3
+    pairs = values[positive][:, None] > values[~positive][None]
+    np.testing.assert_allclose(auc(values, positive), pairs.mean(axis=(0, 1)))
+    assert np.isnan(auc(values, np.ones(40, bool))).all()
+
+
+def test_the_shipped_model_is_whole_only_with_its_heads(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certify, "BLOCK", 20)
+    steps: list[int] = []
+    found = find_circuits(checkpoint, 20, progress=steps.append)
+    assert found.intact.sum() < 3
+    assert max(wrong.sum() for wrong in found.ablated.values()) > 50
+    n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
+    assert len(found.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
+    lines = drawn_lines(20, 0, 1025)[1::2]
+    assert found.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
+    record = json.loads(json.dumps(found.record()))
+    assert [row["rule"] for row in record["rules"]] == RULES
+
+
+def test_a_model_without_worked_steps_is_refused(tiny_folder: Path) -> None:
+    ended = CliRunner().invoke(cli, ["circuits", str(tiny_folder)])
+    assert ended.exit_code == 2
+    assert "does not write worked steps of any width" in ended.output
