@@ -3,7 +3,12 @@
     python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
         [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
 
-NAME is a distribution or `pairs-999`: all pairs of whole numbers from 0 to 999, in all operations.
+NAME is a distribution, or one of these two:
+
+    pairs-999    all pairs of whole numbers from 0 to 999, in all operations
+    classes      for every class of problems (`calcgpt coverage`) with operands of at most seven
+                 digits N problems, or as many as there are among 400,000
+
 The problems of a distribution are those of the test split, of a seed of their own: no training
 draws them. With `--split val` they are others, by which to choose between checkpoints. All are
 different. Answers are those of greedy decoding. For each set and operation, the
@@ -18,12 +23,15 @@ interruption. `calcgpt coverage --scored FILE` shows the exactness by class of p
 """
 
 import argparse
+import itertools
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +55,19 @@ from calcgpt.evaluation.shards import (
 from calcgpt.plots import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
-from datagen.distributions import DISTRIBUTIONS, distribution
+from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.drawing import bit_generator
 from datagen.errors import UserError
 from datagen.formats import line_format
+from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.splits import Split, belongs, problem_hashes
 
 PAIRS = {"pairs-999": 1_000}
+CLASSES = "classes"
+CLASS_DIGITS = 7
+CLASS_DRAWN = 400_000
+CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and short numbers
+CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 100  # wrong answers that the figures list
 
@@ -74,6 +88,46 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
             parts.append(problems.take(np.array(rows, np.intp)))
         block += 1
     return concatenate(parts)
+
+
+def blocks_of(
+    distribution: Distribution, stream: int, seed: int, split: Split
+) -> Iterator[tuple[ProblemArray, NDArray[np.uint64]]]:
+    """Yields the problems of a distribution that belong to a split, and their hashes, for ever."""
+    for block in itertools.count():
+        for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
+            hashes = problem_hashes(problems)
+            rows = np.flatnonzero(belongs(hashes, split))
+            yield problems.take(rows), hashes[rows]
+
+
+def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
+    """Returns different problems of a split of which each class has n, or all that are drawn."""
+    short = Distribution(wide_words(CLASS_DIGITS), partial(wide, longest=CLASS_DIGITS))
+    named = [DISTRIBUTIONS[name] for name in CLASS_SOURCES]
+    sources = enumerate([*named, short], start=STREAM + 1)
+    turns = zip(
+        *(blocks_of(source, stream, seed, split) for stream, source in sources), strict=True
+    )
+    counts: Counter[Class] = Counter()
+    seen: set[int] = set()
+    parts: list[ProblemArray] = []
+    with tqdm(total=CLASS_DRAWN, desc="drawing", disable=None) as bar:
+        for problems, hashes in itertools.chain.from_iterable(turns):
+            rows = []
+            for row, problem in enumerate(problems.to_problems()):
+                if most_digits(problem) > CLASS_DIGITS or int(hashes[row]) in seen:
+                    continue
+                classes = list(classes_of(problem))
+                seen.add(int(hashes[row]))
+                if min(counts[name] for name in classes) < n:
+                    counts.update(classes)
+                    rows.append(row)
+            parts.append(problems.take(np.array(rows, np.intp)))
+            bar.update(len(seen) - bar.n)
+            if len(seen) >= CLASS_DRAWN:
+                return concatenate(parts)
+    raise AssertionError("the blocks end")  # they never do
 
 
 def all_pairs(bound: int) -> ProblemArray:
@@ -134,6 +188,8 @@ def _short(value: Any) -> Any:
 
 def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
     """Returns the problems of a set."""
+    if name == CLASSES:
+        return problems_of_classes(count, seed, split)
     return all_pairs(PAIRS[name]) if name in PAIRS else fresh_problems(name, count, seed, split)
 
 

@@ -224,7 +224,7 @@ def wilson_interval(share: float, n: int) -> tuple[float, float]:
     z = 1.96
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return centre - half, centre + half
+    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
 
 
 def draw_operand_lengths(record: Record) -> Figure:

@@ -6,9 +6,10 @@ Shapes: 4 operations, R rows, C columns.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ MOST_CARRIES = 12
 MOST_RUN = 5  # zeros or nines in a row
 
 Counts: TypeAlias = dict[str, NDArray[np.int64]]  # by table, (4, R, C)
+Class: TypeAlias = tuple[str, int, int, int]  # table, operation, row, column
 Cells: TypeAlias = Iterable[tuple[int, int]]
 
 
@@ -52,16 +54,24 @@ class Table:
 
 def count_classes(problems: Iterable[Problem]) -> Counts:
     """Returns how many of the problems belong to each class of each table."""
-    frequencies: Counter[tuple[str, int, int, int]] = Counter()
-    for problem in problems:
-        code, value = OPERATIONS.index(problem.op), answer(problem)
-        for name, table in TABLES.items():
-            for row, column in table.cells(problem, value):
-                frequencies[name, code, row, column] += 1
+    frequencies = Counter(chain.from_iterable(map(classes_of, problems)))
     counts = {name: np.zeros(table.shape, np.int64) for name, table in TABLES.items()}
     for (name, *cell), count in frequencies.items():
         counts[name][tuple(cell)] = count
     return counts
+
+
+def classes_of(problem: Problem) -> Iterator[Class]:
+    """Yields the classes of a problem: those of each table."""
+    code, value = OPERATIONS.index(problem.op), answer(problem)
+    for name, table in TABLES.items():
+        for row, column in table.cells(problem, value):
+            yield name, code, row, column
+
+
+def most_digits(problem: Problem) -> int:
+    """Returns the length of the longer operand, in `digits`."""
+    return max(len(digits(problem.a)), len(digits(problem.b)))
 
 
 def digits(number: Number) -> str:

@@ -294,7 +294,7 @@ def exactness_rows(record: dict[str, Any]) -> list[str]:
     for name, result in record["results"].items():
         low, high = result["interval"]
         shares = [operation["exact_match"] for operation in result["by_operation"].values()]
-        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.4f}"]
-        cells += [f"{low:.4f} to {high:.4f}", *(f"{share:.4f}" for share in shares)]
+        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.5f}"]
+        cells += [f"{low:.5f} to {high:.5f}", *(f"{share:.5f}" for share in shares)]
         rows.append(f"| {' | '.join(cells)} |")
     return rows

@@ -31,7 +31,7 @@ from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
-from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, digits
+from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,8 +172,8 @@ def measure(
     return Coverage(recipe, data, seed, n, most_digits, drawn, scores)
 
 
-def _is_counted(problem: Problem, most_digits: int | None) -> bool:
-    return most_digits is None or max(len(digits(problem.a)), len(digits(problem.b))) <= most_digits
+def _is_counted(problem: Problem, most: int | None) -> bool:
+    return most is None or most_digits(problem) <= most
 
 
 def count_scored(path: Path, most_digits: int | None = None) -> Scored:
