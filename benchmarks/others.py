@@ -1,7 +1,7 @@
 """How exact a checkpoint is on the test sets of other papers.
 
     python -m benchmarks.others [--checkpoint NAME] [--engine NAME] [--workers N] [--json FILE]
-        [--mathglm test.txt] [--math401 math401.json]
+        [--mathglm test.txt] [--math401 math401.json] [--shards DIR]
 
 MathGLM (Yang et al. 2023, arXiv 2309.03241): `MathGLM_Arithmetic/test.txt` of its repository,
 expressions without answers. The right ones are computed exactly. As in its scorer, an answer is
@@ -12,15 +12,17 @@ The model answers one operation after the other, with its own answers as operand
 Each answer has --places places, and typed numbers at most nine, to which longer ones are rounded.
 So some right answers are out of reach: exact arithmetic that rounds alike says how many. An
 expression that the calculator does not take (sin, log, pi, powers that are not whole), or whose
-work is too long, counts as wrong.
+work is too long, counts as wrong. With `--shards`, the same command continues after an
+interruption.
 """
 
+import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -33,18 +35,18 @@ from tqdm import tqdm
 
 from benchmarks.exactness import share
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import resolve
+from calcgpt.checkpoint import CONFIG, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.answers import answer
-from calcgpt.evaluation.shards import loaded
+from calcgpt.evaluation.shards import check_manifest, loaded
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression import Expression, Literal, Power, parse
 from calcgpt.inference.limits import limits_of
 from calcgpt.tables import text_table
 from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
 from datagen.errors import UserError
-from datagen.files import read_text
+from datagen.files import read_json, read_text, sha256, write_json
 from datagen.formats import line_format
 from datagen.workers import make_engine
 
@@ -183,6 +185,34 @@ class Answering:
         return outcomes
 
 
+def answered(
+    answering: Answering, tasks: Sequence[Task], workers: int | None, folder: Path | None
+) -> Iterator[list[Outcome]]:
+    """Yields the outcomes of the tasks, shard by shard. Those in the folder are not computed again.
+    Raises DataError if the folder has others."""
+    shards = [tasks[start : start + SHARD] for start in range(0, len(tasks), SHARD)]
+    done = 0
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = "\n".join(task.text for task in tasks)
+        asked = {
+            "checkpoint": sha256(answering.checkpoint / CONFIG),
+            "engine": answering.engine,
+            "places": answering.places,
+            "tasks": hashlib.sha256(text.encode()).hexdigest(),
+        }
+        check_manifest(folder, asked)
+        while (file := folder / f"shard-{done:05}.json").exists():
+            yield [Outcome(**row) for row in read_json(file)["outcomes"]]
+            done += 1
+    with closing(make_engine("local", workers)(answering, shards[done:])) as computed:
+        for number, rows in enumerate(computed, start=done):
+            if folder:
+                record = {"outcomes": [asdict(row) for row in rows]}
+                write_json(folder / f"shard-{number:05}.json", record)
+            yield rows
+
+
 def is_right(task: Task, result: str | None) -> bool:
     """Returns whether a result, a number or not, is the right answer to a task."""
     try:
@@ -239,6 +269,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--places", type=int, default=9, help="of every answer")
     options.add_argument("--n", type=int, help="only the first N expressions of a set")
+    options.add_argument("--shards", type=Path, metavar="DIR", help="keep answers, continue")
     options.add_argument("--mathglm", type=Path, metavar="FILE")
     options.add_argument("--math401", type=Path, metavar="FILE")
     arguments = options.parse_args()
@@ -256,14 +287,10 @@ def main() -> None:
         if path is None:
             continue
         tasks = read(path)[: arguments.n]
-        shards = [tasks[start : start + SHARD] for start in range(0, len(tasks), SHARD)]
         outcomes: list[Outcome] = []
-        compute = make_engine("local", arguments.workers)
-        with (
-            tqdm(total=len(tasks), desc=name, disable=None) as bar,
-            closing(compute(answering, shards)) as answered,
-        ):
-            for rows in answered:
+        folder = arguments.shards and arguments.shards / name
+        with tqdm(total=len(tasks), desc=name, disable=None) as bar:
+            for rows in answered(answering, tasks, arguments.workers, folder):
                 outcomes += rows
                 bar.update(len(rows))
         results[name] = figures(tasks, outcomes)

@@ -150,7 +150,7 @@ def score_shards(
     """
     with locked(folder, "scoring", DataError) if folder else nullcontext():
         if folder:
-            _check_manifest(folder, scoring.asked(source))
+            check_manifest(folder, scoring.asked(source))
         paths = [folder and folder / f"shard-{index:05}.jsonl" for index in range(len(shards))]
         missing = [
             shard for shard, path in zip(shards, paths, strict=True) if not (path and path.exists())
@@ -212,7 +212,7 @@ def _compute(
         yield from make_engine("local", workers)(scoring, shards)
 
 
-def _check_manifest(folder: Path, asked: dict[str, Any]) -> None:
+def check_manifest(folder: Path, asked: dict[str, Any]) -> None:
     """Writes what is asked to a new folder. Raises DataError if the folder holds something else."""
     path = folder / MANIFEST
     if path.exists():

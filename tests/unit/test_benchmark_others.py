@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from benchmarks.others import Answering, Task, figures, is_right, math401_tasks, mathglm_tasks
+from benchmarks import others
+from benchmarks.others import (
+    Answering,
+    Outcome,
+    Task,
+    answered,
+    figures,
+    is_right,
+    math401_tasks,
+    mathglm_tasks,
+)
+from calcgpt.errors import DataError
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "scratchpad"
 
@@ -44,6 +56,29 @@ def test_targets_are_exact(mathglm: list[Task], math401: list[Task]) -> None:
         ("+ - of integers to 10",),
         ("+ - of integers to 10",),
     ]
+
+
+def test_what_is_answered_already_is_read(
+    mathglm: list[Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(others, "SHARD", 2)
+    monkeypatch.setattr(others, "make_engine", lambda *_: lambda compute, shards: compute(shards))
+    asked: list[str] = []
+
+    class Counting(Answering):
+        def __call__(self, shards: Sequence[Sequence[Task]]) -> Iterator[list[Outcome]]:
+            for shard in shards:
+                asked.extend(task.text for task in shard)
+                yield [Outcome(True, task.text, None, True) for task in shard]
+
+    counting = Counting(SHIPPED, "torch", 9, None)
+    first = answered(counting, mathglm, None, tmp_path / "shards")
+    assert [row.answer for row in next(first)] == asked == [task.text for task in mathglm[:2]]
+    first.close()
+    again = [row for rows in answered(counting, mathglm, None, tmp_path / "shards") for row in rows]
+    assert [row.answer for row in again] == asked == [task.text for task in mathglm]
+    with pytest.raises(DataError, match="with another tasks"):
+        next(answered(counting, mathglm[1:], None, tmp_path / "shards"))
 
 
 @pytest.mark.parametrize(
