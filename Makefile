@@ -5,7 +5,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint const
 PORT ?= 8000
 WEB ?= web
 
-.PHONY: serve web test lint types docs audit sbom lock soak fuzz mutants openapi constraints clean
+.PHONY: serve web test lint types docs dist audit sbom lock soak fuzz mutants openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -31,6 +31,12 @@ types:
 # The documentation, as a site in site/. A broken link is an error.
 docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The wheel and the source archive, in dist/, and whether an index would take them.
+dist: .venv/audit.stamp
+	rm -rf dist
+	$(BIN)/uv build --quiet
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 
 # The service under mixed traffic for half an hour, while workers are killed and checkpoints replaced:
 # ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`. Before
@@ -76,7 +82,7 @@ mutants: .venv/mutants.stamp
 	touch $@ .venv/serve.stamp
 
 .venv/audit.stamp: .venv/bin/python pyproject.toml
-	$(PIP) cyclonedx-bom==7.5.0 pip-audit==2.10.1 uv==0.13.9
+	$(PIP) cyclonedx-bom==7.5.0 pip-audit==2.10.1 twine==7.0.0 uv==0.13.9
 	touch $@
 
 .venv/fuzz.stamp: .venv/dev.stamp
@@ -103,4 +109,4 @@ constraints:
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:
-	rm -rf .venv site .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants
+	rm -rf .venv dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis mutants

@@ -18,6 +18,12 @@ from calcgpt.cli.calc import calc
 from datagen.errors import UserError
 
 ENTRY_POINTS = "calcgpt.commands"
+SECTIONS = {  # of the help
+    "Calculate": ("calc", "serve", "mcp"),
+    "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
+    "Look at a model": ("info", "inspect", "plot", "confidence", "certify", "coverage"),
+    "Compare and search": ("report", "compare", "ablate", "sweep"),
+}
 
 
 class Commands(click.Group):
@@ -37,6 +43,15 @@ class Commands(click.Group):
             loaded: click.Command = added.load()
             return loaded
         return None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands in SECTIONS, each with the first sentence of its help."""
+        found = {name: self.get_command(context, name) for name in self.list_commands(context)}
+        others = found.keys() - {name for names in SECTIONS.values() for name in names}
+        for title, names in {**SECTIONS, "Others": sorted(others)}.items():
+            if rows := [(name, command) for name in names if (command := found.get(name))]:
+                with formatter.section(title):
+                    formatter.write_dl([(n, c.get_short_help_str(limit=200)) for n, c in rows])
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False

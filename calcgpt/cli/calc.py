@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from calcgpt.cli.options import ExpressionCommand, checkpoint_option
+from calcgpt.cli.options import ExpressionCommand, checkpoint_option, engine_option
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,12 +53,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+")
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
 @click.option("--quiet", is_flag=True, help="Write answers only; the exit code says the rest.")
-@click.option(
-    "--engine",
-    default="auto",
-    show_default=True,
-    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
-)
+@engine_option
 def calc(
     expressions: tuple[str, ...],
     checkpoint: str,
@@ -194,16 +190,20 @@ def as_expressions(arguments: tuple[str, ...]) -> list[str]:
     Raises UserError, which says how to quote, if that is not certain.
     """
     whole = " ".join(arguments)
-    quoted = "in quotes it is one expression: calcgpt calc '2 * 3'"
+    quoted = "in quotes it is one expression: calcgpt calc"
     if len(arguments) < 2 or (_all_parse(arguments) and not _has_sign(arguments[1:])):
         return list(arguments)
     if _all_parse(arguments):  # 1 -2
-        raise UserError(f"{whole!r} may be one expression or several; {quoted}")
+        raise UserError(
+            f"{whole!r} may be one expression or several; {quoted} {shlex.quote(whole)}"
+        )
     if _all_parse([whole]):
         return [whole]
     files = [argument for argument in arguments if Path(argument[:255]).exists()]
     if len(files) > 1:
-        raise UserError(f"the shell has made file names of a *, such as {files[0]!r}; {quoted}")
+        raise UserError(
+            f"the shell has made file names of a *, such as {files[0]!r}; {quoted} '2 * 3'"
+        )
     return [whole] if any(map(OPERATORS.fullmatch, arguments)) else list(arguments)
 
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint
+from calcgpt.cli.completion import complete_checkpoint, complete_engine
 from calcgpt.cli.options import (
     PATH,
-    SEED,
     ExpressionCommand,
+    checkpoint_argument,
     device_option,
+    force_option,
     in_a_folder,
     json_option,
     named_paths,
     quiet_option,
+    seed_option,
     task_option,
 )
 from datagen.errors import UserError
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="eval")
-@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@checkpoint_argument
 @click.option("--data", type=PATH, help="A file of problems, or of plain text.")
 @task_option
 @click.option(
@@ -46,9 +48,10 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     help="0 decodes greedily; the blog sampled at 1.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
+@seed_option("sampling")
 @click.option(
     "--engine",
+    shell_complete=complete_engine,
     help="What decodes: torch, or on the CPU native, onnxruntime or auto.  [default: torch, or "
     "native without it]",
 )
@@ -222,7 +225,7 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
 
 
 @click.command()
-@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@checkpoint_argument
 @click.option("--prompt", default="\n", help="The text to continue.  [default: an empty line]")
 @click.option(
     "--tokens", default=500, show_default=True, type=click.IntRange(min=1), help="At most so many."
@@ -242,7 +245,7 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
     type=click.FloatRange(0, 1, min_open=True),
     help="Only the most probable tokens that have this probability together.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the sampling.")
+@seed_option("sampling")
 def generate(
     checkpoint: str,
     prompt: str,
@@ -284,7 +287,7 @@ def generate(
     help="Also score this file, under this name. Repeatable.",
 )
 @device_option
-@click.option("--force", is_flag=True, help="Replace a checkpoint at OUT.")
+@force_option("a checkpoint at OUT")
 @quiet_option
 def publish(
     run: str,
@@ -311,7 +314,7 @@ def publish(
 
 
 @click.command()
-@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@checkpoint_argument
 @click.argument("out", type=PATH)
 @click.option(
     "--to",
@@ -325,7 +328,7 @@ def publish(
     metavar="CHECKPOINT",
     help="Another checkpoint for the same page. Repeatable; for `--to web`.",
 )
-@click.option("--force", is_flag=True, help="Replace an earlier export at OUT.")
+@force_option("an earlier export at OUT")
 def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force: bool) -> None:
     """Write CHECKPOINT to the folder OUT in the format of another library, or as a page.
 
@@ -383,7 +386,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 
 
 @click.command(name="inspect", cls=ExpressionCommand)
-@click.argument("checkpoint", shell_complete=complete_checkpoint)
+@checkpoint_argument
 @click.argument("expression")
 @click.option("--out", default="inspection", show_default=True, type=PATH, help="Where to draw.")
 @click.option("--layer", type=int, help="Draw only this layer large, from 0.  [default: all]")
@@ -401,7 +404,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
     type=click.IntRange(1, 100_000),
     help="Number of problems for the activations.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
+@seed_option("problems")
 @json_option("Write the numbers to this file.")
 def inspect_(
     checkpoint: str,

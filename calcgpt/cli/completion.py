@@ -53,6 +53,13 @@ def _checkpoints() -> list[str]:
     return ["best", *shipped_names()]
 
 
+def _engines() -> list[str]:
+    from calcgpt.inference.engines import AUTO, ENGINES
+
+    return [AUTO, *ENGINES]
+
+
+complete_engine = names_or_files(_engines)
 complete_recipe = names_or_files(_recipes)
 complete_suite = names_or_files(_suites)
 complete_space = names_or_files(_spaces)

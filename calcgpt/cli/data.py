@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.options import PATH, quiet_option
+from calcgpt.cli.options import PATH, force_option, quiet_option
 
 DEFAULT = "problems"
 
@@ -73,7 +73,7 @@ def datagen() -> None:
     metavar="HOST:PORT",
     help="ray: a running cluster.  [default: start one on this machine]",
 )
-@click.option("--force", is_flag=True, help="Replace another data set in OUT.")
+@force_option("another data set in OUT")
 @quiet_option
 def problems(
     out: Path,
@@ -122,7 +122,7 @@ def problems(
     show_default=True,
     help="Share of the characters for validation, taken from the end.",
 )
-@click.option("--force", is_flag=True, help="Replace another data set in OUT.")
+@force_option("another data set in OUT")
 @quiet_option
 def text(
     out: Path | None, source: str, sha256: str | None, val_share: float, force: bool, quiet: bool

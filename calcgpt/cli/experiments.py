@@ -14,11 +14,15 @@ from calcgpt.cli.completion import complete_recipe, complete_space, complete_sui
 from calcgpt.cli.options import (
     PATH,
     SEED,
+    checkpoint_argument,
     data_option,
     device_option,
+    drawing_option,
+    engine_option,
     json_option,
     named_paths,
     quiet_option,
+    seed_option,
     set_option,
 )
 
@@ -182,7 +186,7 @@ def sweep(
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=PATH)
-@click.option("--out", type=PATH, help="Draw the curves as compare.png in this folder.")
+@drawing_option("the curves as compare.png")
 @json_option("Write the numbers to this file.")
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
     """Compare runs: their results, and how their recipes differ.
@@ -213,7 +217,7 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     type=click.IntRange(1, 10**8),
     help="Number of problems to draw.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
+@seed_option("problems")
 @click.option(
     "--digits",
     type=click.IntRange(1, 100),
@@ -222,7 +226,7 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
 @click.option(
     "--scored", type=PATH, help="A file of scored problems: how exact a model is in each class."
 )
-@click.option("--out", type=PATH, help="Draw heat maps in this folder.")
+@drawing_option("heat maps")
 @set_option("Override a field of the recipe: data.mixture.edge=0.5.")
 @json_option("Write the numbers to this file.")
 @quiet_option
@@ -264,7 +268,7 @@ def coverage(
 
 
 @click.command()
-@click.argument("checkpoint")
+@checkpoint_argument
 @click.option(
     "--contexts",
     default=3,
@@ -280,14 +284,14 @@ def coverage(
     type=click.IntRange(1, 10**8),
     help="Draw at most so many problems; those with wanted cases are read.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
-@click.option("--engine", default="auto", show_default=True, help="What reads: see `eval`.")
+@seed_option("problems")
+@engine_option
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
     help="Processes, with one thread each.  [default: this one]",
 )
-@click.option("--out", type=PATH, help="Draw heat maps in this folder.")
+@drawing_option("heat maps")
 @json_option("Write the numbers, and what is wrong, to this file.")
 @quiet_option
 def certify(
@@ -416,7 +420,7 @@ def circuits(
     type=click.Choice(["whole", "weakest_step", "answer"]),
     help="Which number of the confidence.",
 )
-@click.option("--out", type=PATH, help="Draw the curves as confidence.png in this folder.")
+@drawing_option("the curves as confidence.png")
 @json_option("Write the numbers to this file.")
 def confidence(
     files: tuple[Path, ...],

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint, complete_field
+from calcgpt.cli.completion import complete_checkpoint, complete_engine, complete_field
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,12 +79,37 @@ def set_option(help_text: str) -> Callable[[Command], Command]:
     )
 
 
+def seed_option(of: str) -> Callable[[Command], Command]:
+    """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
+    return click.option(
+        "--seed", default=0, show_default=True, type=SEED, help=f"Seed of the {of}."
+    )
+
+
+def force_option(what: str) -> Callable[[Command], Command]:
+    """`--force`, which allows to replace `what`."""
+    return click.option("--force", is_flag=True, help=f"Replace {what}.")
+
+
+def drawing_option(what: str) -> Callable[[Command], Command]:
+    """`--out FOLDER`, in which `what` is drawn."""
+    return click.option("--out", type=PATH, help=f"Draw {what} in this folder.")
+
+
+checkpoint_argument = click.argument("checkpoint", shell_complete=complete_checkpoint)
 checkpoint_option = click.option(
     "--checkpoint",
     default="best",
     show_default=True,
     shell_complete=complete_checkpoint,
     help="A folder, name or `best`.",
+)
+engine_option = click.option(
+    "--engine",
+    default="auto",
+    show_default=True,
+    shell_complete=complete_engine,
+    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
 )
 device_option = click.option(
     "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."

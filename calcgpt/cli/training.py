@@ -17,6 +17,7 @@ from calcgpt.cli.options import (
     SEED,
     data_option,
     device_option,
+    force_option,
     quiet_option,
     set_option,
     task_option,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 @set_option("Override a field of the recipe: model.n_layer=4.")
 @click.option("--seed", type=SEED, help="Seed of every random draw, the same as train.seed.")
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
-@click.option("--force", is_flag=True, help="Replace a run in --out.")
+@force_option("a run in --out")
 @device_option
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads.  [default: all cores]")
 @click.option(
