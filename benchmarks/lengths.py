@@ -1,11 +1,13 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
-    python -m benchmarks.lengths [--checkpoint NAME] [--n N] [--json FILE] [--plots OUT] [DIGIT ...]
+    python -m benchmarks.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
+        [--plots OUT] [--name NAME] [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
 greedy (`calcgpt.evaluation.answers`). The seed is 0.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import AnyCheckpoint, resolve
 from calcgpt.data.problems import split_line
-from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.plots import new_figure, save_figures
+from calcgpt.evaluation.evaluate import Evaluation, evaluate
+from calcgpt.evaluation.shards import loaded
+from calcgpt.inference.generate import Decoder
+from calcgpt.plots import new_figure, save_figures, wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
 from datagen.formats import line_format
+from datagen.layout import layout, shape_of
+from datagen.work_errors import first_error_of_completion
 
 DIGITS = [4, 8, 12, 15, 18, 20]
 
@@ -51,43 +57,79 @@ def draw(tables: dict[str, list[list[float]]], digits: list[int]) -> Figure:
     return figure
 
 
+def faults(evaluation: Evaluation) -> dict[str, int]:
+    """Returns the first wrong characters of wrong answers: how many there are of each kind and row
+    of the work, such as "product digit, row 9", the most frequent first."""
+    counts: Counter[str] = Counter()
+    columns = (evaluation.lines, evaluation.outputs, evaluation.right)
+    for line, output, right in zip(*columns, strict=True):
+        if right:
+            continue
+        error, shape = first_error_of_completion(line.prompt, output), shape_of(line.prompt)
+        slots = layout(shape).slots if shape else []
+        position = len(line.prompt) + error.position if error else len(slots)
+        if position < len(slots):
+            slot = slots[position]
+            row = f", row {slot.row}" if slot.row else ""
+            counts[slot.kind.name.lower().replace("_", " ") + row] += 1
+        else:
+            counts["answer"] += 1
+    return dict(counts.most_common())
+
+
+def measure(
+    checkpoint: AnyCheckpoint, decoder: Decoder, code: int, digits: list[int], n: int
+) -> dict[str, Any]:
+    """Returns the shares of exact answers to one operation, by the digits of A and then of B, and
+    their 95% intervals (Wilson 1927); and where the work of wrong answers is first wrong."""
+    cells = [(a, b) for a in digits for b in digits]
+    problems = [p for a, b in cells for p in problems_of(code, a, b, n)]
+    text = line_format("scratchpad").render_lines(ProblemArray.from_problems(problems)).decode()
+    lines = [split_line(line) for line in text.splitlines()]
+    with tqdm(total=len(problems), desc=OPERATIONS[code].name, disable=None) as bar:
+        evaluation = evaluate(decoder, checkpoint.tokenizer, lines, progress=bar.update)
+    shares = np.array(evaluation.right).reshape(len(digits), len(digits), n).mean(axis=2).tolist()
+    return {
+        "exact_match": shares,
+        "intervals": [[wilson_interval(share, n) for share in row] for row in shares],
+        "first_faults": faults(evaluation),
+    }
+
+
 def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
+    options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
+    options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
     options.add_argument("digits", nargs="*", type=int, default=DIGITS, metavar="DIGITS")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
-    checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
-    chosen = line_format("scratchpad")
+    checkpoint, decoder = loaded(resolve(arguments.checkpoint), "cpu", arguments.engine)
     digits, n = arguments.digits, arguments.n
-    cells = [(a, b) for a in digits for b in digits]
-    tables: dict[str, list[list[float]]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
-        problems = [p for a, b in cells for p in problems_of(code, a, b, n)]
-        text = chosen.render_lines(ProblemArray.from_problems(problems)).decode()
-        lines = [split_line(line) for line in text.splitlines()]
-        with tqdm(total=len(problems), desc=operation.name, disable=None) as bar:
-            evaluation = evaluate(
-                checkpoint.model, checkpoint.tokenizer, lines, progress=bar.update
-            )
-        right = np.array(evaluation.right).reshape(len(digits), len(digits), n)
-        shares = right.mean(axis=2).tolist()
-        tables[operation.value] = shares
+        result = results[operation.value] = measure(checkpoint, decoder, code, digits, n)
         print(f"A {operation.value} B, down: digits of A, across: digits of B")
-        rows = [[a, *map("{:.2f}".format, row)] for a, row in zip(digits, shares, strict=True)]
-        print(text_table(["", *digits], rows))
+        table = zip(digits, result["exact_match"], strict=True)
+        rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
+        print(text_table(["", *digits], rows), result["first_faults"], sep="\n", flush=True)
+    columns = {
+        key: {operation: result[key] for operation, result in results.items()}
+        for key in ("exact_match", "intervals", "first_faults")
+    }
     record: dict[str, Any] = {
-        "checkpoint": arguments.checkpoint,
+        "checkpoint": arguments.name or arguments.checkpoint,
         "digits": digits,
         "n": n,
-        "exact_match": tables,
+        **columns,
         "environment": environment(torch.device("cpu")),
     }
     write(arguments.json, record)
     if arguments.plots:
-        save_figures(arguments.plots, [(f"{checkpoint.name}-lengths", draw(tables, digits))])
+        name = arguments.name or f"{checkpoint.name}-lengths"
+        save_figures(arguments.plots, [(name, draw(columns["exact_match"], digits))])
 
 
 if __name__ == "__main__":
