@@ -38,6 +38,7 @@ _THOUSANDS = (
     rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
 )
 _DIGITS = re.compile("[0-9]*")
+_WORD = re.compile("[A-Za-z]{2,}")
 _GRAMMAR = rf"""
     ?start: sum "="?
     !?sum: product | sum ("+" | "-") product -> binary
@@ -51,6 +52,7 @@ _GRAMMAR = rf"""
 """
 _HINTS = {
     **dict.fromkeys("xX", "; to multiply, write * or ×"),
+    **dict.fromkeys("eE", "; write a number with all its digits"),
     ":": "; to divide, write / or ÷",
     **dict.fromkeys("_'’", "; it may only separate thousands"),
 }
@@ -263,6 +265,9 @@ def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> E
     if character == ",":
         reason = "a comma; write decimals with a point: a comma may only separate thousands"
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
+    if word := _WORD.match(text, start):
+        reason = f"{word[0]!r} is not known: an expression has numbers, + - * / ^ % and parentheses"
+        return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
     if "NUMBER" in expected:
         reason = f"a number is expected, not {repr(character) if character else 'the end'}"
         if text[max(0, start - 1) : end] == "**":

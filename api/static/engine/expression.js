@@ -12,9 +12,12 @@ const TYPED = { "×": "*", "✕": "*", "∗": "*", "·": "*", "⋅": "*", "÷": 
 const SEPARATORS = ",_'’\u00a0\u202f\u2009"; // between thousands; the last three are spaces
 const THOUSANDS = `[1-9][0-9]{0,2}(?<mark>[${SEPARATORS}])[0-9]{3}(?:\\k<mark>[0-9]{3})*(?![0-9])`;
 const NUMBER = new RegExp(`(?:${THOUSANDS}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
+const WORD = /[A-Za-z]{2,}/y;
 const HINTS = {
   x: "; to multiply, write * or ×",
   X: "; to multiply, write * or ×",
+  e: "; write a number with all its digits",
+  E: "; write a number with all its digits",
   ":": "; to divide, write / or ÷",
   _: "; it may only separate thousands",
   "'": "; it may only separate thousands",
@@ -228,8 +231,14 @@ class Parser {
     return new ExpressionError("decimal-comma", reason, this.#at);
   }
 
-  /** @param {string} reason */
+  /** @param {string} reason - unless a word stands here */
   #error(reason) {
+    WORD.lastIndex = this.#units[this.#at];
+    const word = WORD.exec(this.#text)?.[0];
+    if (word) {
+      const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
+      return new ExpressionError("syntax", unknown, this.#at, this.#at + word.length);
+    }
     const end = Math.min(this.#at + 1, this.#characters.length);
     return new ExpressionError("syntax", reason, this.#at, end);
   }
