@@ -7,7 +7,8 @@ knows a carry.
 - Sources: a rule writes a character from a few earlier ones (`datagen.local_steps`). How much
   each head attends to each of these shows where it looks.
 - Carry: of all neurons of the feed-forward networks, the one that best tells a carry into a column
-  of a sum from none. It is chosen on the first half of the lines and measured on the second.
+  of a sum from none, and the one for a borrow in a difference. They are chosen on the first half of
+  the lines and measured on the second.
 
 Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
 Heads are named `layer.head`, from 0.
@@ -54,22 +55,25 @@ LOOKING = (
 N_LOOKED_AT = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])
 _SUM = LOCAL_STEPS[RULES.index("digit of a sum")]
+_CARRY = {"+": "carry", "-": "borrow"}
 
 
 @dataclass(frozen=True)
 class Neuron:
     """A neuron, and how well it tells a carry from none on lines on which it was not chosen.
 
-    The area under the ROC curve is the probability that its value is higher with a carry than
-    without one; below 0.5 if a carry makes it lower. `values` are those with and without a carry,
-    in sums.
+    The area under the ROC curve is the probability that its value is `direction` (higher or lower)
+    with a carry than without one. `values` are those with a carry and those without one.
     """
 
     layer: int
     index: int
-    auc: float  # in sums
-    auc_borrow: float  # of a borrow, in differences
-    values: tuple[Floats, Floats]
+    direction: Literal["higher", "lower"]
+    auc: dict[str, float]  # by operation: of a carry in sums, "+", or a borrow in differences, "-"
+    values: dict[str, tuple[Floats, Floats]]  # by operation
+
+    def __str__(self) -> str:
+        return f"neuron {self.index} of layer {self.layer}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class Circuits:
     intact: Ints  # wrong ones of the whole model, (R,)
     ablated: dict[str, Ints]  # wrong ones without a head, or a layer's heads, each (R,)
     attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
-    neuron: Neuron
+    neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
 
     def table(self) -> str:
         """Returns the percentage of wrong places by rule, of the model and without each head."""
@@ -94,15 +98,15 @@ class Circuits:
             counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
             cells = [_percent(int(count), int(self.places[rule])) for count in counts]
             rows.append([name, f"{self.places[rule]:,}", *cells])
-        neuron = self.neuron
-        return text_table(header, rows) + (
-            f"\n\nneuron {neuron.index} of layer {neuron.layer} tells a carry from none: "
-            f"AUC {neuron.auc:.4f} in sums, {neuron.auc_borrow:.4f} for borrows in differences"
-        )
+        notes = [
+            f"{neuron} is {neuron.direction} with a {_CARRY[op]}: AUC {neuron.auc['+']:.4f} for "
+            f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
+            for op, neuron in self.neurons.items()
+        ]
+        return "\n".join([text_table(header, rows), "", *notes])
 
     def record(self) -> dict[str, Any]:
         """Returns what `calcgpt circuits --json` writes."""
-        with_carry, without = self.neuron.values
         return {
             "checkpoint": self.checkpoint,
             "ablation": self.ablation,
@@ -121,13 +125,15 @@ class Circuits:
                 for rule, name in enumerate(RULES)
             ],
             "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
-            "neuron": {
-                "layer": self.neuron.layer,
-                "index": self.neuron.index,
-                "auc": self.neuron.auc,
-                "auc_borrow": self.neuron.auc_borrow,
-                "with_carry": len(with_carry),
-                "without": len(without),
+            "neurons": {
+                _CARRY[op]: {
+                    "layer": neuron.layer,
+                    "index": neuron.index,
+                    "direction": neuron.direction,
+                    "auc": neuron.auc,
+                    "places": {name: [len(p) for p in v] for name, v in neuron.values.items()},
+                }
+                for op, neuron in self.neurons.items()
             },
         }
 
@@ -168,7 +174,7 @@ def find_circuits(
     means, chosen_on = _recorded(model, halves[0])
     _, measured_on = _recorded(model, halves[1])
     progress(2)
-    neuron = _best_neuron(chosen_on, measured_on)
+    neurons = {op: _best_neuron(chosen_on, measured_on, op) for op in _CARRY}
     wrong = partial(wrong_places, model, halves[1])
     intact = wrong()
     progress(1)
@@ -186,7 +192,7 @@ def find_circuits(
         intact=intact,
         ablated=ablated,
         attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_LOOKED_AT]),
-        neuron=neuron,
+        neurons=neurons,
     )
 
 
@@ -271,10 +277,14 @@ class _Column:
     is_sum: NDArray[np.bool_]  # (N,)
     neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
 
+    def of(self, op: str) -> NDArray[np.bool_]:
+        """Returns which places are those of sums, "+", or of differences, "-"; (N,)."""
+        return self.is_sum if op == "+" else ~self.is_sum
+
 
 def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
     """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
-    the neurons of their sums."""
+    the neurons of their sums and differences."""
     blocks = _blocks(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
@@ -317,24 +327,25 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     return places[has_column], carried[has_column], (op == 0)[has_column]
 
 
-def _best_neuron(chosen_on: _Column, measured_on: _Column) -> Neuron:
-    """Returns the neuron that tells a carry in a sum best."""
-    is_sum = chosen_on.is_sum
-    scores = [auc(layer[is_sum], chosen_on.carried[is_sum]) for layer in chosen_on.neurons]
+def _best_neuron(chosen_on: _Column, measured_on: _Column, op: str) -> Neuron:
+    """Returns the neuron that best tells a carry in an operation from none."""
+    rows = chosen_on.of(op)
+    scores = [auc(layer[rows], chosen_on.carried[rows]) for layer in chosen_on.neurons]
     layer, index = max(
         ((layer, int(np.abs(score - 0.5).argmax())) for layer, score in enumerate(scores)),
         key=lambda at: abs(scores[at[0]][at[1]] - 0.5),
     )
-    values, carried = measured_on.neurons[layer][:, [index]], measured_on.carried
-    sums = measured_on.is_sum
-    in_sums = values[sums, 0].astype(np.float64)
-    return Neuron(
-        layer=layer,
-        index=index,
-        auc=float(auc(values[sums], carried[sums])[0]),
-        auc_borrow=float(auc(values[~sums], carried[~sums])[0]),
-        values=(in_sums[carried[sums]], in_sums[~carried[sums]]),
-    )
+    higher = scores[layer][index] > 0.5
+    areas: dict[str, float] = {}
+    values: dict[str, tuple[Floats, Floats]] = {}
+    for other in _CARRY:
+        rows = measured_on.of(other)
+        carried = measured_on.carried[rows]
+        neuron_N = measured_on.neurons[layer][rows, index].astype(np.float64)
+        area = float(auc(neuron_N[:, None], carried)[0])
+        areas[other] = area if higher else 1 - area
+        values[other] = neuron_N[carried], neuron_N[~carried]
+    return Neuron(layer, index, "higher" if higher else "lower", areas, values)
 
 
 def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:

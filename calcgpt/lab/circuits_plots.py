@@ -1,4 +1,4 @@
-"""Plots of circuits: what breaks without each head, where each looks, and a neuron of the carry.
+"""Plots of circuits: what breaks without each head, where each looks, and the neurons of carries.
 
 Matplotlib comes with the extra `lab` and is imported where it is used. Sizes are in inches.
 """
@@ -27,7 +27,7 @@ def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
 
     def figures() -> Iterator[tuple[str, Figure]]:
         yield f"{circuits.checkpoint}-heads", _draw_heads(circuits)
-        yield f"{circuits.checkpoint}-carry", _draw_neuron(circuits)
+        yield f"{circuits.checkpoint}-carry", _draw_neurons(circuits)
 
     return save_figures(out, figures())
 
@@ -65,22 +65,19 @@ def _draw_table(
     axes.set_xticks(range(len(columns)), columns)
 
 
-def _draw_neuron(circuits: Circuits) -> Figure:
-    """Draws the values of the neuron with a carry and without."""
-    neuron = circuits.neuron
-    figure = new_figure(7, 4)
-    axes = figure.subplots()
-    every = np.concatenate(neuron.values)
-    edges = np.linspace(every.min(initial=0), every.max(initial=1), BINS + 1).tolist()
-    names = {"with a carry": "vermilion", "without": "blue"}
-    for values, (name, colour) in zip(neuron.values, names.items(), strict=True):
-        label = f"{name}, {len(values):,} places"
-        axes.hist(values, edges, density=True, alpha=0.6, color=PALETTE[colour], label=label)
-    axes.set(
-        title=f"neuron {neuron.index} of layer {neuron.layer} before a digit of a sum: "
-        f"AUC {neuron.auc:.4f}",
-        xlabel="value",
-        ylabel="density",
-    )
-    axes.legend()
+def _draw_neurons(circuits: Circuits) -> Figure:
+    """Draws the values of both neurons, a row each, with a carry or borrow and without."""
+    figure = new_figure(11, 7)
+    panels = figure.subplots(2, 2)
+    for row, neuron in zip(panels, circuits.neurons.values(), strict=True):
+        every = np.concatenate([part for parts in neuron.values.values() for part in parts])
+        edges = np.linspace(every.min(initial=0), every.max(initial=1), BINS + 1).tolist()
+        for axes, (op, parts) in zip(row, neuron.values.items(), strict=True):
+            name = {"+": "carry", "-": "borrow"}[op]
+            labels = {f"with a {name}": "vermilion", f"without a {name}": "blue"}
+            for values, (label, colour) in zip(parts, labels.items(), strict=True):
+                style = {"color": PALETTE[colour], "alpha": 0.6}
+                axes.hist(values, edges, label=f"{label}, {len(values):,} places", **style)
+            axes.set(title=f"{neuron}, A {op} B: AUC {neuron.auc[op]:.4f}", xlabel="value")
+            axes.legend()
     return figure
