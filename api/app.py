@@ -10,28 +10,24 @@ import asyncio
 import hashlib
 import logging
 import resource
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import fastapi_offline
-import uvicorn
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
-from api import calculate, chat, completions, problems
+from api import calculate, chat, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, ProblemError, responses
-from api.protocol import BoundedProtocol
-from api.schemas.models import ModelList, Status
+from api.schemas.models import ModelList
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
@@ -71,11 +67,6 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     304: {"description": "They are those of `If-None-Match`"},
 }
-METRICS_EXAMPLE = {
-    "schema": {"type": "string"},
-    "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
-}
-MAX_HEALTH_CONNECTIONS = 100  # of the listener for health and metrics alone
 STATIC = Path(__file__).parent / "static"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
 
@@ -164,7 +155,7 @@ def create_app(
     app.include_router(chat.router(service))
     app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
-    app.include_router(_operator_routes(service))
+    app.include_router(health.router(lambda: service.models.find().name, metrics))
     _add_pages(app)
     _add_middleware(app, settings, metrics)
     return app
@@ -200,34 +191,6 @@ def _model_routes(service: Service) -> APIRouter:
         if request.headers.get("If-None-Match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(files[model], media_type="application/octet-stream", headers=headers)
-
-    return routes
-
-
-def _operator_routes(service: Service) -> APIRouter:
-    """Returns the routes of /healthz, /readyz and /metrics. They may run in any thread."""
-    routes = APIRouter(tags=["operations"])
-
-    @routes.get("/healthz")
-    async def healthz() -> Status:
-        """Check that the process is alive."""
-        default = service.models.default
-        return Status(status="ok", model=default.name if default else None)
-
-    @routes.get("/readyz", responses=responses(503))
-    async def readyz() -> Status:
-        """Check that the default model is loaded."""
-        return Status(status="ok", model=service.models.find().name)
-
-    @routes.get(
-        "/metrics",
-        response_class=Response,
-        responses={200: {"content": {"text/plain": METRICS_EXAMPLE}}},
-    )
-    async def metrics() -> Response:
-        """Return the metrics in Prometheus' text format."""
-        body, media_type = service.metrics.render()
-        return Response(body, media_type=media_type)
 
     return routes
 
@@ -273,27 +236,6 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
         )
     app.add_middleware(RequestLog, metrics=metrics)
     app.add_middleware(SecurityHeaders)
-
-
-def serve_health(service: Service, listener: socket.socket) -> None:
-    """Answers health and metrics on a listener of their own, in a thread of their own, which ends
-    with the process. So they are answered at once, however many connections the service has to
-    accept or refuse."""
-    app = FastAPI(openapi_url=None, redirect_slashes=False)
-    problems.install(app)
-    app.include_router(_operator_routes(service))
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        http=BoundedProtocol,
-        ws="none",
-        limit_concurrency=MAX_HEALTH_CONNECTIONS,
-    )
-    server = uvicorn.Server(config)
-    Thread(target=server.run, kwargs={"sockets": [listener]}, name="health", daemon=True).start()
 
 
 def document() -> dict[str, Any]:

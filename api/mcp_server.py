@@ -25,6 +25,7 @@ from datagen.notation import answer_text, parse_prompt
 
 MAX_LINE = 20_000  # characters of a line to check
 MAX_CONNECTIONS = 64
+MAX_BODY = 65_536  # bytes
 INSTRUCTIONS = (
     "A calculator whose answers come from a small GPT, each checked by exact arithmetic. Trust "
     "`result` only if `verified` is true; `exact` is always right."
@@ -148,12 +149,19 @@ def serve_http(calculator: Calculator, port: int) -> None:
     """
     import uvicorn  # here: over stdin and stdout, answering begins seconds earlier without them
 
+    from api.middleware import BodyLimit
+    from api.protocol import BoundedProtocol
     from api.server import listen, url_of
 
     app = tools(calculator).streamable_http_app(stateless_http=True, json_response=True)
     listener = listen("127.0.0.1", port)
     print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
     config = uvicorn.Config(
-        app, log_level="error", ws="none", server_header=False, limit_concurrency=MAX_CONNECTIONS
+        BodyLimit(app, MAX_BODY),
+        log_level="error",
+        http=BoundedProtocol,
+        ws="none",
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS,
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from uuid import uuid4
@@ -137,12 +138,29 @@ class Exchange:
         elif message["type"] == "http.response.body":
             self.n_bytes += len(message.get("body", b""))
             self._complete = not message.get("more_body", False)
-        try:
-            async with asyncio.timeout(self._stall_timeout):
-                await self._send(message)
-        except TimeoutError:
-            self.disconnected = True
-            raise StalledError from None
+        for piece in _pieces(message):
+            try:
+                async with asyncio.timeout(self._stall_timeout):
+                    await self._send(piece)
+            except TimeoutError:
+                self.disconnected = True
+                raise StalledError from None
+
+
+PIECE = 65_536  # bytes of a response that are sent at a time
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Yields the parts of a long message. The server waits before each until the client has read
+    most of those before, so that nobody who reads nothing keeps all of it in memory."""
+    body = message.get("body", b"")
+    if len(body) <= PIECE:
+        yield message
+        return
+    for start in range(0, len(body), PIECE):
+        last = start + PIECE >= len(body)
+        more = message.get("more_body", False) or not last
+        yield {**message, "body": body[start : start + PIECE], "more_body": more}
 
 
 MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away

@@ -36,6 +36,7 @@ class BoundedProtocol(HttpToolsProtocol):
     headers, and what surrounds its body in size. Trailers are read and dropped."""
 
     head_seconds = 10.0  # most seconds until a head is complete
+    close_seconds = 30.0  # most seconds until a client has read the rest, about
 
     _head_timer: TimerHandle | None = None
     _in_head = True
@@ -50,9 +51,11 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._unparsed = bytearray()
         self._start_timer()
+        self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._close_timer.cancel()
         self._unparsed.clear()
         self.pipeline.clear()
         super().connection_lost(exc)
@@ -170,6 +173,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_timer:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _cut_if_closing(self) -> None:
+        """Ends a connection that is being closed. It would stay for as long as its client neither
+        reads what is left nor hangs up."""
+        if self.transport.is_closing():
+            self.transport.abort()
+        else:
+            self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
 
     def _too_slow(self) -> None:
         self._head_timer = None

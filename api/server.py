@@ -18,10 +18,13 @@ from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from api.app import create_app, prepare, serve_health
+from api import health
+from api.app import create_app, prepare
+from api.problems import ProblemError
 from api.protocol import BoundedProtocol
-from api.service import LoadedModel, loader
+from api.service import RETRY, LoadedModel, loader
 from api.settings import Settings, load_settings
+from api.telemetry import Metrics
 from calcgpt.errors import UserError
 from datagen.workers import end_with_parent
 
@@ -29,6 +32,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
+HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
 
 
 def run(settings: Settings) -> None:
@@ -38,7 +42,7 @@ def run(settings: Settings) -> None:
     """
     prepare(settings)
     listener = listen(settings.host, settings.port)
-    if settings.workers == 1:
+    if settings.workers == 1 and settings.health_port is None:
         _serve(settings, listener)
     else:
         _supervise(settings, listener)
@@ -55,22 +59,12 @@ def worker() -> FastAPI:
     models = loader(settings)()
     try:
         first = next(models)
-        listener = _shared_health_listener(settings)
     except UserError as error:
         log.error("worker %d ends: %s", os.getpid(), error)
         sys.exit(2)
     gc.freeze()  # as in a single process
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
-    app = create_app(settings, lambda: chain([first], models))
-    if listener:
-        serve_health(app.state.service, listener)
-    return app
-
-
-def _shared_health_listener(settings: Settings) -> socket.socket | None:
-    if settings.health_port is None:
-        return None
-    return listen(settings.host, settings.health_port, shared=True)
+    return create_app(settings, lambda: chain([first], models))
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -90,10 +84,6 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         server.should_exit = True
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
-    if settings.health_port is not None:
-        health_listener = listen(settings.host, settings.health_port)
-        serve_health(app.state.service, health_listener)
-        log.info("health and metrics are on %s", url_of(health_listener))
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these
     # handlers and raises the signal again.
@@ -105,38 +95,77 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
 
 def _supervise(settings: Settings, listener: socket.socket) -> None:
-    """Runs worker processes that accept from one socket, and replaces those that die."""
+    """Runs worker processes that accept from one socket, and replaces those that die.
+
+    This process answers for their health, because it has nothing else to do: neither connections
+    nor the model delay it.
+    """
     # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
-    next(loader(settings)())
+    model = next(loader(settings)()).name
+    health_listener = _health_listener(settings)
     with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
-        log.info("%d workers start on %s; Ctrl+C ends them", settings.workers, url_of(listener))
+        n = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
+        log.info("%s on %s; Ctrl+C ends the service", n, url_of(listener))
         config = uvicorn.Config(
             "api.server:worker", factory=True, workers=settings.workers, **_options(settings)
         )
         # Not with uvicorn's `fd`: it would make a Unix socket of it, so that asyncio knew no client
         # addresses and did not set TCP_NODELAY.
-        supervisor = Supervisor(config, sockets=[listener])
+        supervisor = Supervisor(config, [listener], model, health_listener)
         supervisor.run()
     if supervisor.error:
         raise supervisor.error
 
 
+def _health_listener(settings: Settings) -> socket.socket | None:
+    if settings.health_port is None:
+        return None
+    listener = listen(settings.host, settings.health_port)
+    log.info("health and metrics are on %s", url_of(listener))
+    return listener
+
+
 class Supervisor(Multiprocess):
-    """Replaces workers that die, later and later if they cannot start.
+    """Replaces workers that die, later and later if they cannot start, and says whether one serves.
 
     Closes its listening socket before it ends the workers: while that is open, the system accepts
     connections that no worker will serve.
     """
 
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        sockets: list[socket.socket],
+        model: str,
+        health_listener: socket.socket | None,
+    ) -> None:
+        """`model` is the name of the default model, `health_listener` where health is answered."""
         super().__init__(config, sockets)
+        self._model, self._health_listener = model, health_listener
         self.error: UserError | None = None  # why it ended by itself
         self._served: set[Process] = set()
         self._ended: set[Process] = set()
         self._n_failed = 0  # workers in a row that ended before they served
         self._retry_at = 0.0
+
+    def init_processes(self) -> None:
+        """Starts the workers, then the thread that answers for them."""
+        super().init_processes()
+        gc.collect()
+        gc.freeze()
+        if self._health_listener:
+            health.serve(health.router(self.ready, Metrics()), self._health_listener)
+
+    def ready(self) -> str:
+        """Returns the name of the default model. Raises ProblemError if no worker serves."""
+        if self.should_exit.is_set():
+            raise ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+        if not self._served:
+            detail = "no worker has loaded the model yet"
+            raise ProblemError(503, detail, kind="loading", headers=RETRY)
+        return self._model
 
     def keep_subprocess_alive(self) -> None:
         """Replaces dead workers. Ends if none is left and several in a row could not start."""
@@ -181,6 +210,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "http": BoundedProtocol,
         "ws": "none",
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
+        "timeout_worker_healthcheck": HANG_SECONDS,
         "forwarded_allow_ips": settings.trusted_proxies,
     }
 
@@ -191,12 +221,11 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def listen(host: str, port: int, shared: bool = False) -> socket.socket:
-    """Returns a listening socket, which others may share that are opened alike. Raises UserError if
-    the address is not available."""
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a listening socket. Raises UserError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared)
+        return socket.create_server((host, port), family=family, backlog=2048)
     except socket.gaierror as error:
         reason = error.strerror
     except OSError as error:

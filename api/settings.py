@@ -35,7 +35,7 @@ class Settings(BaseSettings):
         None,
         ge=0,
         le=65535,
-        description="Also answer health and metrics on this port, by a thread of their own.",
+        description="Also answer health and metrics on this port, by a process of their own.",
     )
     workers: int = Field(1, ge=1, le=256, description="Processes; each loads its own models.")
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
@@ -123,8 +123,6 @@ class Settings(BaseSettings):
     def _check_sizes(self) -> Settings:
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
-        if self.health_port == 0 and self.workers > 1:
-            raise ValueError("health_port must not be 0: workers share one")
         if self.threads > n_cores() and not self.force_threads:
             raise ValueError(
                 f"{self.threads} threads are more than the {n_cores()} cores; "

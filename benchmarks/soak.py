@@ -211,14 +211,14 @@ def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
     command += ["--workers", str(WORKERS), "--checkpoint", str(checkpoint), "--log-level", "error"]
     with subprocess.Popen(command) as process:  # nosec B603  # this Python
         try:
-            _wait_until_ready(port, process)
+            wait_until_ready(port, process)
             yield port, psutil.Process(process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(PATIENCE)
 
 
-def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)

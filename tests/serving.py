@@ -104,7 +104,7 @@ def server(
     """
     command = ["serve", "--port", "0", "--checkpoint", str(checkpoint), *map(str, options)]
     variables = {**os.environ, **DEFAULTS, **environment}
-    announced = re.compile(r"(?:answers|start) on (http://127\.0\.0\.1:\d+)")
+    announced = re.compile(r"(?:answers|starts?) on (http://127\.0\.0\.1:\d+)")
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log"
         process: subprocess.Popen[str] | ForkedProcess

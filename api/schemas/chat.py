@@ -36,7 +36,7 @@ class TextPart(BaseModel):
 
 
 Content = Annotated[
-    str | Annotated[list[TextPart], Field(min_length=1)],
+    str | Annotated[list[TextPart], Field(min_length=1, fail_fast=True)],
     one_message("a text, or a list of parts of the type `text` or `input_text`"),
 ]
 
@@ -113,7 +113,9 @@ class ChatRequest(Ask):
     model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=with_nulls(CHAT_REQUEST))
 
     messages: list[Message] = Field(
-        min_length=1, description="the last one of the role `user` is the expression"
+        min_length=1,
+        fail_fast=True,
+        description="the last one of the role `user` is the expression",
     )
     stop: Stop = Field([], description="strings that end the answer; they are not part of it")
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
@@ -149,7 +151,7 @@ class ResponsesRequest(Ask):
     model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=with_nulls(RESPONSES_REQUEST))
 
     input: Annotated[
-        str | Annotated[list[Message | Reasoning], Field(min_length=1)],
+        str | Annotated[list[Message | Reasoning], Field(min_length=1, fail_fast=True)],
         one_message("a text, or a list of messages"),
     ] = Field(description="a text, or messages; the last one of the role `user` is the expression")
     background: Literal[False] = Field(False, description="not supported")

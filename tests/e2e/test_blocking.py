@@ -48,6 +48,14 @@ REQUESTS: list[tuple[str, Any]] = [
     ("/v1/completions", {"prompt": "1", "logit_bias": {f"{i:x}": 1 for i in range(5_000)}}),
     ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "echo": True, **MANY}),
     ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "stream": True, **MANY}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONGEST}], "stream": True}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}] * 1_800}),
+    ("/v1/chat/completions", {"messages": [{"role": "x"}] * 4_000}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [1] * 15_000}]}),
+    ("/v1/responses", {"input": LONGEST}),
+    ("/v1/responses", {"input": [1] * 15_000}),
+    ("/v1/responses", {"input": [{}] * 12_000}),
+    ("/v1/responses", {"input": [{"role": "user", "content": [{}] * 12_000}], "stream": True}),
 ]
 
 

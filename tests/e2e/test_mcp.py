@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 from forks import PATIENCE
 from server_forks import ForkedProcess
@@ -71,6 +72,8 @@ def test_over_http(tmp_path: Path) -> None:
         said, _, address = log.read_text().strip().rpartition(" ")
         assert said == "scratchpad answers on"
         anyio.run(use, mcp.Client(address))
+        too_long = httpx.post(address, content=b" " * 100_000, timeout=PATIENCE)
+        assert too_long.status_code == 413
     finally:
         server.kill()
         server.wait(PATIENCE)

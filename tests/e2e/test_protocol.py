@@ -6,13 +6,17 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 import uvicorn
 from forks import PATIENCE
-from serving import Server, server
+from serving import Server, server, wait_for
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, refusal
 
 from api.app import create_app
@@ -131,27 +135,49 @@ def test_requests_in_one_piece_are_begun_one_after_the_other(running: Server) ->
 
 
 class HastyProtocol(BoundedProtocol):
-    """The protocol of the service with a shorter limit; the test waits until it is over."""
+    """The protocol of the service with shorter limits; the tests wait until these are over."""
 
-    head_seconds = 0.5
+    head_seconds = close_seconds = 0.5
+
+
+@contextmanager
+def hasty(app: ASGIApp) -> Iterator[uvicorn.Server]:
+    """A server of an application, in a thread."""
+    options: dict[str, Any] = {"log_config": None, "timeout_keep_alive": 1, "lifespan": "off"}
+    service = uvicorn.Server(uvicorn.Config(app, port=0, http=HastyProtocol, **options))
+    thread = Thread(target=service.run)
+    thread.start()
+    try:
+        wait_for(lambda: service.started)
+        yield service
+    finally:
+        service.should_exit = True
+        thread.join(PATIENCE)
 
 
 def test_a_connection_without_a_complete_head_is_closed() -> None:
-    app = create_app(Settings(), lambda: iter(()))
-    service = uvicorn.Server(uvicorn.Config(app, http=HastyProtocol, log_config=None))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = Thread(target=service.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            to = listener.getsockname()
-            silent, slow, again = (socket.create_connection(to, PATIENCE) for _ in range(3))
-            with silent, slow, again:
-                again.sendall(head("/healthz", method="GET"))
-                assert answer(again)[0] == 200
-                again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-                slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
-                for connection in (silent, slow, again):
-                    assert connection.recv(1) == b""
-        finally:
-            service.should_exit = True
-            thread.join(PATIENCE)
+    with hasty(create_app(Settings(), lambda: iter(()))) as service:
+        to = service.servers[0].sockets[0].getsockname()
+        silent, slow, again = (socket.create_connection(to, PATIENCE) for _ in range(3))
+        with silent, slow, again:
+            again.sendall(head("/healthz", method="GET"))
+            assert answer(again)[0] == 200
+            again.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+            slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+            for connection in (silent, slow, again):
+                assert connection.recv(1) == b""
+
+
+def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> None:
+    answered = Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(b"x" * 20 * MIB)(scope, receive, send)
+        answered.set()
+
+    with hasty(app) as service, socket.socket() as connection:
+        connection.connect(service.servers[0].sockets[0].getsockname())
+        connection.sendall(HEALTH)
+        assert answered.wait(PATIENCE)
+        assert service.server_state.connections
+        wait_for(lambda: not service.server_state.connections)

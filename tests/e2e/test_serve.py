@@ -47,6 +47,7 @@ def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
         found = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
         assert found
         ask(running, "1+1")
+        wait_for(lambda: httpx.get(f"{found[1]}/readyz", timeout=PATIENCE).status_code == 200)
         for path in ("/healthz", "/readyz"):
             response = httpx.get(f"{found[1]}{path}", timeout=PATIENCE)
             assert response.json() == {"status": "ok", "model": "tiny"}

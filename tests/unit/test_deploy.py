@@ -93,6 +93,9 @@ def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
     assert in_exec_form(argument("ENTRYPOINT"))[0] in project["scripts"]
     assert in_exec_form(argument("CMD"))[0] in cli.list_commands(Context(cli))
 
+    assert argument("FROM") == "${BASE}"
+    assert re.fullmatch(r"BASE=[\w./-]+:3\.11[\w.-]*@sha256:[0-9a-f]{64}", argument("ARG"))
+
     words = [word for word, _ in instructions()]
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", argument("USER"))
     assert "RUN" not in words[words.index("USER") :]
@@ -160,8 +163,7 @@ def test_prometheus_asks_the_service_for_its_metrics() -> None:
     (scraped,) = read_yaml("prometheus.yml")["scrape_configs"]
     (target,) = scraped["static_configs"][0]["targets"]
     host, port = target.split(":")
-    assert host in services
-    assert port == argument("EXPOSE") == environment_of_the_image()["CALCGPT_PORT"]
+    assert port == services[host]["environment"]["CALCGPT_HEALTH_PORT"]
     app = create_app(Settings(), lambda: iter(()))
     with TestClient(app) as client:
         assert "calcgpt_queue_depth" in client.get(scraped["metrics_path"]).text

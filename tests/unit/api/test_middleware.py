@@ -319,3 +319,22 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
     asyncio.run(RequestLog(app, Metrics(), stall_timeout=0.01)(scope, receive, never))
     assert ended
+
+
+def test_a_long_response_is_sent_in_pieces() -> None:
+    body = bytes(range(256)) * 1000
+    app = RequestLog(Response(body), Metrics())
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    asyncio.run(app(scope, receive, send))
+    pieces = [message["body"] for message in sent[1:]]
+    assert b"".join(pieces) == body
+    assert [len(piece) for piece in pieces] == [65_536] * 3 + [59_392]
+    assert [message["more_body"] for message in sent[1:]] == [True] * 3 + [False]
