@@ -54,11 +54,11 @@ Distribution = Literal[
     "edge",
     "everyday",
     "hard",
+    "whole-5",
+    "whole-7",
     "wide",
     "wide-12",
     "wide-16",
-    "whole-5",
-    "whole-7",
 ]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]

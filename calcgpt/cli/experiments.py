@@ -350,7 +350,7 @@ def certify(
     default=1_000,
     show_default=True,
     type=click.IntRange(20, 100_000),
-    help="Problems: half give the means and choose the neuron, half are measured.",
+    help="Problems: half give the means and choose the neurons, half are measured.",
 )
 @click.option(
     "--ablation",
@@ -360,7 +360,7 @@ def certify(
     help="What replaces the output of a head.",
 )
 @click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
-@click.option("--out", type=PATH, help="Draw the tables and the neuron in this folder.")
+@click.option("--out", type=PATH, help="Draw the tables and the neurons in this folder.")
 @json_option("Write the numbers to this file.")
 @quiet_option
 def circuits(
@@ -377,7 +377,7 @@ def circuits(
     The output of each head in turn, and of each layer's heads, is replaced, and the model reads
     works in which all before a place is right. The table shows, by rule, how many places it then
     would write wrongly. --out and --json also show how much each head attends to the characters
-    that a rule reads, and the neuron that best tells a carry from none.
+    that a rule reads, and the neurons that best tell a carry or a borrow from none.
     """
     from datagen.extras import require
 
