@@ -1,10 +1,12 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
     python -m benchmarks.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
-        [--plots OUT] [--name NAME] [DIGITS ...]
+        [--plots OUT] [--name NAME] [--context N] [--row-window N]
+        [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.answers`). The seed is 0.
+greedy (`calcgpt.evaluation.answers`). The seed is 0. With `--row-window`, a model trained without
+a window over rows is tested with one. With `--context`, longer lines are read than in training.
 """
 
 from collections import Counter
@@ -17,18 +19,21 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import AnyCheckpoint, resolve
+from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.shards import loaded
 from calcgpt.inference.generate import Decoder
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.plots import new_figure, save_figures, wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
 from datagen.formats import line_format
 from datagen.layout import layout, shape_of
+from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
 
+SHOWN = 10  # kinds of first wrong characters that are printed
 DIGITS = [4, 8, 12, 15, 18, 20]
 
 
@@ -58,8 +63,8 @@ def draw(tables: dict[str, list[list[float]]], digits: list[int]) -> Figure:
 
 
 def faults(evaluation: Evaluation) -> dict[str, int]:
-    """Returns the first wrong characters of wrong answers: how many there are of each kind and row
-    of the work, such as "product digit, row 9", the most frequent first."""
+    """Returns the first wrong characters of wrong answers: how many there are of each kind, row and
+    column, such as "product digit, row 9, column 0", the most frequent first."""
     counts: Counter[str] = Counter()
     columns = (evaluation.lines, evaluation.outputs, evaluation.right)
     for line, output, right in zip(*columns, strict=True):
@@ -71,7 +76,8 @@ def faults(evaluation: Evaluation) -> dict[str, int]:
         if position < len(slots):
             slot = slots[position]
             row = f", row {slot.row}" if slot.row else ""
-            counts[slot.kind.name.lower().replace("_", " ") + row] += 1
+            column = f", column {slot.column - LOWEST}" if slot.column else ""
+            counts[slot.kind.name.lower().replace("_", " ") + row + column] += 1
         else:
             counts["answer"] += 1
     return dict(counts.most_common())
@@ -96,10 +102,22 @@ def measure(
     }
 
 
+def changed(model: LanguageModel, context: int | None, row_window: int | None) -> LanguageModel:
+    """Returns a model with the same weights, another context, and a window over rows."""
+    size = context or model.config.block_size
+    config = model.config.model_copy(update={"block_size": size, "row_window": row_window})
+    other = build_model(config, model.vocab_size).eval()
+    other.load_state_dict(model.state_dict())
+    return other
+
+
 def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
+    options.add_argument(
+        "--row-window", type=int, help="hide rows of the work that are further away"
+    )
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
@@ -107,6 +125,8 @@ def main() -> None:
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     checkpoint, decoder = loaded(resolve(arguments.checkpoint), "cpu", arguments.engine)
+    if isinstance(checkpoint, Checkpoint) and (arguments.context or arguments.row_window):
+        decoder = changed(checkpoint.model, arguments.context, arguments.row_window)
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
@@ -114,7 +134,8 @@ def main() -> None:
         print(f"A {operation.value} B, down: digits of A, across: digits of B")
         table = zip(digits, result["exact_match"], strict=True)
         rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
-        print(text_table(["", *digits], rows), result["first_faults"], sep="\n", flush=True)
+        print(text_table(["", *digits], rows), sep="\n", flush=True)
+        print(dict(list(result["first_faults"].items())[:SHOWN]), flush=True)
     columns = {
         key: {operation: result[key] for operation, result in results.items()}
         for key in ("exact_match", "intervals", "first_faults")
@@ -123,6 +144,7 @@ def main() -> None:
         "checkpoint": arguments.name or arguments.checkpoint,
         "digits": digits,
         "n": n,
+        "row_window": arguments.row_window,
         **columns,
         "environment": environment(torch.device("cpu")),
     }
