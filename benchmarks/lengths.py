@@ -1,8 +1,7 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
     python -m benchmarks.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
-        [--plots OUT] [--name NAME] [--context N] [--row-window N]
-        [DIGITS ...]
+        [--plots OUT] [--name NAME] [--context N] [--row-window N] [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
 greedy (`calcgpt.evaluation.answers`). The seed is 0. With `--row-window`, a model trained without
