@@ -5,6 +5,7 @@ Every test is marked by the folder it stands in: `unit`, `parity` or `e2e`.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import resource
@@ -42,6 +43,9 @@ from parity_report import ParityReport
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
 
+# What tests import stays; to look through it for garbage takes seconds. Ends with the collection.
+gc.disable()
+
 TESTS = Path(__file__).parent
 KINDS = {
     "unit": "one module at a time",
@@ -77,6 +81,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -196,9 +196,11 @@ def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None
         request = json.loads(message)
         answer: int | None
         if "command" in request:
+            gc.disable()
             for name in request["preload"]:
                 import_module(name)
             gc.freeze()  # a collection would copy all memory
+            gc.enable()
             answer = os.fork()
             if answer == 0:
                 connection.close()

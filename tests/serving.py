@@ -37,7 +37,7 @@ def wait_for(condition: Callable[[], Any]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"not true within {PATIENCE} s"
-        time.sleep(0.005)
+        time.sleep(0.02)
 
 
 @contextmanager

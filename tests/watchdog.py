@@ -109,4 +109,3 @@ def watchdog(limit: float = 0.02) -> Iterator[Watchdog]:
         ended.set()
         thread.join()
         asyncio.Handle._run = run  # type: ignore[attr-defined]
-        gc.unfreeze()

@@ -30,7 +30,7 @@ from datagen.errors import NotationError
 from datagen.files import write_json
 
 # `make soak`: more examples of each operation, and a report.
-EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 130))
+EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 60))
 SEED = 0
 REPORT = os.environ.get("CONTRACT_REPORT")
 # Texts with a meaning: little random text would get past the parser.

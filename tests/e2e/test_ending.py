@@ -145,7 +145,7 @@ def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> Non
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
-    with server("steps", "--workers", 2, forked=False) as running:
+    with server("steps", "--workers", 2, "--engine", "auto", forked=False) as running:
         wait_for(lambda: len(ready(running)) == 2)
         for _ in range(20):
             assert ask(running)["verified"]

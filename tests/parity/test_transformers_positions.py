@@ -1,5 +1,7 @@
 """Comparisons with parts of `transformers`: ALiBi with BLOOM's attention, T5's relative bias with
-the stack of T5's decoder. `transformers` has no T5 decoder with a head and without an encoder."""
+the stack of T5's decoder. `transformers` has no T5 decoder with a head and without an encoder.
+
+It is imported by each test, as that takes seconds, and only one process of the tests needs it."""
 
 from __future__ import annotations
 
@@ -10,9 +12,6 @@ from typing import Any
 import pytest
 import torch
 from parity.variants import VOCAB, build, random_tokens
-from transformers import BloomConfig, T5Config
-from transformers.models.bloom.modeling_bloom import BloomAttention, build_alibi_tensor
-from transformers.models.t5.modeling_t5 import T5Attention, T5Stack
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
@@ -26,6 +25,8 @@ Compare = Callable[..., None]
 
 def alibi_of_bloom(n_head: int) -> torch.Tensor:
     """Returns BLOOM's bias, (H, 1, S) float64."""
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
     return build_alibi_tensor(torch.ones(1, LENGTH), n_head, torch.float64)
 
 
@@ -41,6 +42,9 @@ def test_alibi_is_blooms(compare: Compare, n_head: int) -> None:
 
 @pytest.mark.parametrize("n_head", range(1, 18))
 def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
+    from transformers import BloomConfig
+    from transformers.models.bloom.modeling_bloom import BloomAttention
+
     C, D = 8 * n_head, 8
     config = ModelConfig(
         position="alibi", n_head=n_head, n_embd=C, block_size=LENGTH, qkv_bias=True
@@ -80,6 +84,8 @@ BUCKETS = [(32, 128), (32, 17), (2, 3), (3, 50), (8, 20), (33, 100), (64, 1_000)
 
 @pytest.mark.parametrize(("n_bucket", "max_distance"), BUCKETS)
 def test_buckets_are_t5s(compare: Compare, n_bucket: int, max_distance: int) -> None:
+    from transformers.models.t5.modeling_t5 import T5Attention
+
     expected = T5Attention._relative_position_bucket(
         -torch.arange(5_001), bidirectional=False, num_buckets=n_bucket, max_distance=max_distance
     )
@@ -106,6 +112,9 @@ def test_t5_decoder(
 
 def t5_stack(model: LanguageModel, kernel: str) -> Any:
     """Returns T5's decoder with the weights of `model`."""
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Stack
+
     c = model.config
     config = T5Config(
         vocab_size=VOCAB,
