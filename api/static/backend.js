@@ -4,10 +4,17 @@
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
+import { recordedLook } from "./example.js";
 
 const FIRST_ANSWER = 2_000; // milliseconds, in which the page fetches nothing for later
 
-/** @typedef {{service: boolean, models: Record<string, any>[]}} Host models: only without a service */
+/**
+ * models, with their files and manifests: only without a service
+ * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
+ */
+
+/** @type {Host} */
+const SERVED = { service: true, models: [] };
 
 /** @type {Promise<Host> | undefined} */
 let host;
@@ -15,16 +22,18 @@ let host;
 /** Returns what the host of the page says. @returns {Promise<Host>} */
 function theHost() {
   host ??= fetch("static/backend.json")
-    .then((response) => (response.ok ? response.json() : { service: true }))
-    .catch(() => ({ service: true })); // whose client says that it cannot be reached
+    .then((response) => (response.ok ? response.json() : SERVED))
+    .catch(() => SERVED); // whose client says that it cannot be reached
   return host;
 }
 
-/** Hashes of the snapshots' weights, by path: these are models of the page itself. */
+/** Hashes of the snapshots' weights, by path: these are models of the page itself.
+ * @type {Map<string, string>} */
 const hashes = new Map();
 
 const engine = new Engine(async (model) => {
-  if (hashes.has(model)) return checked(await service.weights(model), hashes.get(model));
+  const hash = hashes.get(model);
+  if (hash) return checked(await service.weights(model), hash);
   const { service: isServed, models } = await theHost();
   if (isServed) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
   const known = models.find(({ id }) => id === model);
@@ -36,24 +45,34 @@ const engine = new Engine(async (model) => {
 export async function prepare() {
   if ((await theHost()).service) return;
   engine.start();
-  for (const shown of document.querySelectorAll(".of-service")) shown.hidden = true;
+  for (const shown of document.querySelectorAll(".of-service")) shown.setAttribute("hidden", "");
   await new Promise((resolve) => setTimeout(resolve, FIRST_ANSWER));
   await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
 }
 
-/** Returns the models that calculate. Throws ServiceError. */
+/**
+ * Returns the models that calculate.
+ * @returns {Promise<service.Model[]>}
+ * @throws {service.ServiceError}
+ */
 export async function listModels() {
   const { service: isServed, models } = await theHost();
   if (isServed) return service.listModels();
   return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
 }
 
-/** Yields the events of a calculation; see `calculate` of client.js. */
+/**
+ * Yields the events of a calculation; see `calculate` of client.js.
+ * @param {string} expression
+ * @param {service.Options} options
+ * @param {AbortSignal} [signal]
+ * @returns {AsyncGenerator<service.CalculationEvent>}
+ */
 export async function* calculate(expression, options, signal) {
   const { service: isServed, models } = await theHost();
   if (isServed) yield* service.calculate(expression, options, signal);
   else {
-    const model = options.model || models.find((known) => known.default).id;
+    const model = options.model || models.find((known) => known.default)?.id || "";
     yield* engine.run("calculate", { ...options, model, expression }, signal);
   }
 }
@@ -65,6 +84,7 @@ export async function* calculate(expression, options, signal) {
  * @param {string} expression
  * @param {number} places
  * @param {AbortSignal} [signal]
+ * @returns {Promise<service.Node>}
  */
 export async function calculateBySnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
@@ -72,9 +92,14 @@ export async function calculateBySnapshot({ path, sha256 }, expression, places, 
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
     if (name === "answer") return data;
   }
+  throw new service.ServiceError("The snapshot gave no answer.");
 }
 
-/** Returns a file if its hash is right. Browsers compute hashes only for safe connections. */
+/**
+ * Returns a file if its hash is right. Browsers compute hashes only for safe connections.
+ * @param {ArrayBuffer} buffer
+ * @param {string} sha256
+ */
 async function checked(buffer, sha256) {
   const digest = await crypto.subtle?.digest("SHA-256", buffer);
   const found = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -88,6 +113,7 @@ async function checked(buffer, sha256) {
  * @param {string} text
  * @param {import("./engine/generate.js").Sampling} sampling
  * @param {AbortSignal} [signal]
+ * @returns {AsyncGenerator<service.Written>}
  */
 export async function* write(model, text, sampling, signal) {
   for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
@@ -102,5 +128,8 @@ export async function* write(model, text, sampling, signal) {
  * @returns {Promise<import("./engine/generate.js").Look>}
  */
 export async function look(model, text, position, signal) {
+  const recorded = recordedLook(model, text, position);
+  if (recorded) return recorded;
   for await (const { data } of engine.run("look", { model, text, position }, signal)) return data;
+  throw new service.ServiceError("The engine gave no answer.");
 }

@@ -2,9 +2,10 @@
 // checkpoints write.
 
 import { calculate, write } from "./backend.js";
+import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { count, element, inWords, plain } from "./format.js";
-import { labelled, offerPanel } from "./panel.js";
+import { labelled, offerPanel, tell } from "./panel.js";
 
 const SAMPLES = 6;
 const USUAL_TEMPERATURE = 1;
@@ -13,7 +14,8 @@ const TOP_K = [2, 3, 5];
 const KEPT = 10; // characters shown before the first that differs
 
 /** @typedef {{id: string, name: string}} Named a checkpoint */
-/** @typedef {{problem: string, prompt: string, output: string, exact: string}} Operation */
+/** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
+/** @typedef {import("./panel.js").State} State */
 
 /** Offers samples and other checkpoints for each operation that a model has answered. */
 export class Beside {
@@ -26,7 +28,8 @@ export class Beside {
     this.#models = models;
   }
 
-  /** A calculation begins: `start` is the event of the stream. */
+  /** A calculation begins.
+   * @param {import("./client.js").Start} start */
   begin({ model, places }) {
     this.#model = model;
     this.#places = places;
@@ -35,19 +38,22 @@ export class Beside {
   /**
    * Adds the button that opens the panel of an operation.
    * @param {HTMLElement} step
-   * @param {Operation} node
+   * @param {import("./client.js").Node} node
    */
   offer(step, { problem, prompt, output, exact }) {
     if (!prompt || !output) return;
     const [model, places] = [this.#model, this.#places];
-    const make = () => {
-      const panel = { element: element("div", "inside beside") };
+    offerPanel(step, "beside", "Side by side", () => {
       const samples = new Samples({ model, places, prompt, output, exact });
       const checkpoints = new Checkpoints({ problem, places }, this.#models());
-      panel.element.append(samples.element, checkpoints.element);
-      return { ...panel, draw: () => samples.draw() };
-    };
-    offerPanel(step, "Side by side", make, (panel) => panel.draw());
+      const panel = element("div", "inside beside");
+      panel.append(samples.element, checkpoints.element);
+      const restore = (/** @type {State} */ state) => {
+        samples.restore(state);
+        if (state.all) checkpoints.ask();
+      };
+      return { element: panel, restore };
+    });
   }
 }
 
@@ -55,13 +61,15 @@ export class Beside {
 class Samples {
   #operation;
   #first = 1; // seed of the first sample
+  /** @type {AbortController | null} */
   #stop = null;
-  #temperature = labelled("Temperature", document.createElement("input"));
+  #temperature = labelled("Temperature", element("input"));
   #figure = element("output");
-  #topK = labelled("Drawn from", document.createElement("select"));
+  #topK = labelled("Drawn from", element("select"));
   #tally = element("p");
   #cards = element("ol", "cards");
 
+  /** @param {Operation} operation */
   constructor(operation) {
     this.#operation = operation;
     this.element = element("section", "part");
@@ -72,7 +80,7 @@ class Samples {
     again.type = "button";
     again.addEventListener("click", () => {
       this.#first += SAMPLES;
-      this.draw();
+      this.#change();
     });
     const controls = element("div", "controls");
     this.#prepare();
@@ -84,19 +92,44 @@ class Samples {
   #prepare() {
     const slider = this.#temperature.control;
     Object.assign(slider, { type: "range", min: 0, max: HIGHEST_TEMPERATURE, step: 0.1, value: USUAL_TEMPERATURE });
-    const show = () => (this.#figure.textContent = Number(slider.value).toFixed(1));
-    show();
     this.#temperature.label.append(this.#figure);
-    const choices = TOP_K.map((k) => new Option(`the ${k} most probable`, k));
+    const choices = TOP_K.map((k) => new Option(`the ${k} most probable`, String(k)));
     this.#topK.control.append(new Option("all characters", ""), ...choices);
-    slider.addEventListener("input", show);
+    slider.addEventListener("input", () => this.#showTemperature());
     for (const { control } of [this.#temperature, this.#topK]) {
-      control.addEventListener("change", () => this.draw());
+      control.addEventListener("change", () => this.#change());
     }
   }
 
+  #showTemperature() {
+    this.#figure.textContent = Number(this.#temperature.control.value).toFixed(1);
+  }
+
+  /** Shows what an address says.
+   * @param {State} state */
+  restore({ temperature, k, seed }) {
+    if (temperature) this.#temperature.control.value = temperature; // the slider keeps it in its range
+    if (k && TOP_K.includes(k)) this.#topK.control.value = String(k);
+    if (seed) this.#first = seed;
+    this.#showTemperature();
+    this.#draw();
+  }
+
+  /** Something else is chosen. */
+  #change() {
+    const temperature = this.#temperature.control.value;
+    const isUsual = Number(temperature) === USUAL_TEMPERATURE;
+    tell(this.element, {
+      panel: "beside",
+      temperature: isUsual ? "" : temperature,
+      k: Number(this.#topK.control.value),
+      seed: this.#first === 1 ? 0 : this.#first,
+    });
+    this.#draw();
+  }
+
   /** Draws samples with what is chosen. */
-  async draw() {
+  async #draw() {
     this.#stop?.abort();
     const { signal } = (this.#stop = new AbortController());
     const { model, prompt, output, exact, places } = this.#operation;
@@ -116,7 +149,7 @@ class Samples {
         this.#cards.append(card(title, result, result === exact, difference(output, text)));
       }
     } catch (error) {
-      if (error.name !== "AbortError") this.#tally.textContent = error.message;
+      if (!isAborted(error)) this.#tally.textContent = messageOf(error);
       return;
     }
     this.#tally.textContent = `${nRight} of ${SAMPLES} samples end in the exact answer.`;
@@ -129,57 +162,90 @@ class Checkpoints {
   #models;
   #cards = element("ol", "cards");
 
+  /**
+   * @param {{problem: string, places: number}} operation
+   * @param {Named[]} models
+   */
   constructor(operation, models) {
     this.#operation = operation;
     this.#models = models;
     this.element = element("section", "part");
     const hint = "The same problem for every checkpoint, written greedily. Some can give only two places.";
-    const ask = element("button", "plain", "Ask all checkpoints");
-    ask.type = "button";
-    ask.addEventListener("click", () => this.#ask());
+    const button = element("button", "plain", "Ask all checkpoints");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      tell(this.element, { panel: "beside", all: 1 });
+      this.ask();
+    });
     this.#cards.ariaLive = "polite";
-    this.element.append(element("h4", "", "Checkpoints"), element("p", "hint", hint), ask, this.#cards);
+    this.element.append(element("h4", "", "Checkpoints"), element("p", "hint", hint), button, this.#cards);
   }
 
-  async #ask() {
+  /** Asks all of them. */
+  async ask() {
     const { problem, places } = this.#operation;
     const cards = this.#models.map(({ name }) => element("li", "sample", `${name} …`));
     this.#cards.replaceChildren(...cards);
     for (const [index, { id, name }] of this.#models.entries()) {
       const answered = await this.#answer(id, problem, places);
-      cards[index].replaceWith((cards[index] = card(name, ...answered)));
+      cards[index].replaceWith(card(name, ...answered));
     }
   }
 
-  /** Returns the result, whether it is right, and what is said of it. */
+  /**
+   * Returns what a model answers.
+   * @param {string} model
+   * @param {string} problem
+   * @param {number} places
+   * @returns {Promise<Answered>}
+   */
   async #answer(model, problem, places) {
     try {
       return await ask(model, problem, places);
     } catch (error) {
-      if (!/too-many-places/.test(error.type ?? "")) return [undefined, false, [error.message]];
+      const isTooMany = error instanceof ServiceError && /too-many-places/.test(error.type ?? "");
+      if (!isTooMany) return [undefined, false, [messageOf(error)]];
     }
     try {
       return await ask(model, problem);
     } catch (error) {
-      return [undefined, false, [error.message]];
+      return [undefined, false, [messageOf(error)]];
     }
   }
 }
 
-/** Asks a model an operation. */
+/**
+ * The result, whether it is right, and what is said of it.
+ * @typedef {[result: string | null | undefined, isRight: boolean, content: (Node | string)[]]} Answered
+ */
+
+/**
+ * Asks a model an operation.
+ * @param {string} model
+ * @param {string} problem
+ * @param {number} [places]
+ * @returns {Promise<Answered>}
+ */
 async function ask(model, problem, places) {
-  let node;
+  /** @type {import("./client.js").Calculation | undefined} */
   let given;
   for await (const { name, data } of calculate(problem, { model, places })) {
-    if (name === "answer") node = data;
     if (name === "result") given = data;
   }
+  const [node] = given?.nodes ?? [];
+  if (!given || !node) throw new ServiceError("There was no answer.");
   const line = element("p", "written", node.output);
   const facts = `${count(node.output.length)} characters, rounded to ${given.places} places; ${inWords(node.confidence.whole)}`;
   return [node.result, node.agrees, [line, element("p", "hint", facts)]];
 }
 
-/** Returns a card. `result` is null if it is no number, and undefined if there is none. */
+/**
+ * Returns a card. `result` is null if it is no number, and undefined if there is none.
+ * @param {string} title
+ * @param {string | null | undefined} result
+ * @param {boolean} isRight
+ * @param {(Node | string)[]} content
+ */
 function card(title, result, isRight, content) {
   const made = element("li", "sample");
   made.append(element("p", "title", title));
@@ -193,7 +259,11 @@ function card(title, result, isRight, content) {
   return made;
 }
 
-/** Returns what shows where a text begins to differ from the greedy one. */
+/**
+ * Returns what shows where a text begins to differ from the greedy one.
+ * @param {string} greedy
+ * @param {string} text
+ */
 function difference(greedy, text) {
   let at = 0;
   while (at < text.length && text[at] === greedy[at]) at += 1;

@@ -1,48 +1,63 @@
 // The page: connects its controls to the service and shows what comes back.
 
-import * as address from "./address.js";
+import { read } from "./address.js";
 import { Beside } from "./beside.js";
 import { calculate, prepare } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
+import { loadExample } from "./example.js";
 import { Field } from "./field.js";
+import { byId, count, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
 import { Learning } from "./learning.js";
+import { Link } from "./link.js";
 import { Models } from "./models.js";
 import { answer, failure } from "./outcome.js";
 import { Playback } from "./playback.js";
+import { Readout } from "./readout.js";
 import { Step, legend } from "./steps.js";
 import { Tour } from "./tour.js";
-import { count } from "./format.js";
 
-const $ = (id) => document.getElementById(id);
+/** @typedef {import("./address.js").State} State */
+/** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
+
+/**
+ * A calculation that runs. isComplete: all that is left is to show it.
+ * @typedef {{controller: AbortController, playback: Playback<CalculationEvent>, steps: Step[],
+ *   isExample: boolean, isFromLink: boolean, isComplete: boolean}} Run
+ */
+
+/** @type {Record<string, string>} */
 const KEYS = { "*": "×", "/": "÷", "-": "−" }; // the keypad's signs
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that use the keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
 const PRINTED = /^[0-9.+()×÷−^%]$/;
 
-const field = new Field($("expression"));
-const history = new History($("history"), (expression) => {
+const input = byId("expression", HTMLInputElement);
+const slow = byId("slow", HTMLInputElement);
+const nodes = byId("nodes");
+const field = new Field(input);
+const history = new History(byId("history"), (expression) => {
   field.text = expression;
-  $("expression").focus();
+  input.focus();
 });
-const models = new Models($("model"), $("places"), $("model-facts"), {
+const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLSelectElement), byId("model-facts"), {
   onChange({ parameters }) {
-    $("author").textContent = `GPT of ${count(parameters)} parameters`;
+    byId("author").textContent = `GPT of ${count(parameters)} parameters`;
   },
   onUnauthorized(error) {
-    $("error").replaceChildren(failure(error, ""));
+    byId("error").replaceChildren(failure(error, ""));
     askForKey();
   },
   onReady(isComplete) {
-    const model = address.read(location.hash)?.model;
+    const model = read(location.hash)?.model;
     if (model && !models.has(model) && !isComplete) return false; // it is perhaps still loaded
     open();
     return true;
   },
 });
-const tour = new Tour($("tour"), $("tour-offer"), {
+const tour = new Tour(byId("tour"), byId("tour-offer"), {
   ask: (expression) => ask(expression, models.choice.model),
   askWithoutWork: (expression) => ask(expression, models.withoutWork),
   view: showView,
@@ -51,39 +66,60 @@ const tour = new Tour($("tour"), $("tour-offer"), {
     beforeTour = null;
   },
 });
+const link = new Link();
+const readout = new Readout();
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 const panels = [new Inside(), new Beside(() => models.all), new Learning()];
 
-let run = null; // the current calculation
-let shown = null; // the question that is shown, and the character that is pointed at
-let beforeTour = null; // the choice of a model before the tour
+/** @type {Run | null} */
+let run = null;
+/** @type {{model: string, places: number} | null} the choice before the tour */
+let beforeTour = null;
+/** @type {Step[]} */
 let shownSteps = [];
 let recalled = -1; // index of the history's entry that ArrowUp has recalled
 
-/** `unproven` asks the model about numbers for which it was not measured; `isExample`: nobody asked;
- * `place`: the step and character that the address names. */
-async function start({ unproven = false, isExample = false, place = {} } = {}) {
-  stop();
+/**
+ * Calculates what is typed.
+ * @param {boolean} unproven whether to ask about numbers for which the model was not measured
+ * @param {Partial<State> | null} opened what the address names, if it is opened
+ */
+async function start(unproven = false, opened = null) {
   const typed = field.text;
   if (!typed.trim()) {
-    $("error").replaceChildren(failure(new ServiceError("Type an expression first, for example 12.5×3."), typed));
-    $("expression").focus();
+    stop();
+    byId("error").replaceChildren(failure(new ServiceError("Type an expression first, for example 12.5×3."), typed));
+    input.focus();
     return;
   }
+  const options = { ...models.choice, unproven };
+  const state = { question: typed, ...models.unusual, ...opened };
+  await play((signal) => calculate(typed, options, signal), state, { isFromLink: opened !== null });
+}
+
+/**
+ * Shows the events of a calculation as they come.
+ * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
+ * @param {Partial<State> & {question: string}} state
+ * @param {{isExample?: boolean, isFromLink?: boolean}} kind isExample: nobody asked
+ */
+async function play(source, state, { isExample = false, isFromLink = false }) {
+  stop();
+  const typed = state.question;
   const controller = new AbortController();
+  /** @type {Step[]} */
   const steps = [];
-  const isSlow = () => isExample || $("slow").checked;
-  const playback = new Playback((event) => show(event, steps, typed), isSlow);
-  const mine = (run = { controller, playback, steps, isExample });
+  const isSlow = () => slow.checked || (isExample && !reducedMotion.matches);
+  const playback = new Playback((/** @type {CalculationEvent} */ event) => show(event, steps, typed), isSlow);
+  /** @type {Run} */
+  const mine = { controller, playback, steps, isExample, isFromLink, isComplete: false };
+  run = mine;
   shownSteps = steps;
-  begin(typed, place);
+  begin(state, isExample);
   try {
-    const options = { ...models.choice, unproven };
-    for await (const event of calculate(typed, options, controller.signal)) {
-      playback.push(event);
-    }
-    $("stop").textContent = "Show all";
+    for await (const event of source(controller.signal)) playback.push(event);
+    byId("stop").textContent = "Show all";
     mine.isComplete = true;
     await playback.finished();
     if (run === mine) finish();
@@ -91,77 +127,86 @@ async function start({ unproven = false, isExample = false, place = {} } = {}) {
     if (run !== mine) return; // it was stopped, or another one began
     playback.flush();
     if (isExample) clear();
-    else fail(error, typed);
+    else fail(error instanceof ServiceError ? error : new ServiceError(String(error)), typed);
   }
 }
 
-function begin(typed, place) {
-  const { isExample } = run;
+/**
+ * @param {Partial<State>} state
+ * @param {boolean} isExample
+ */
+function begin(state, isExample) {
   recalled = -1;
-  shown = { question: typed, ...models.unusual, ...place };
-  $("example").hidden = !isExample;
-  $("answer").ariaLive = isExample ? "off" : "polite";
+  link.begin(state, isExample);
+  byId("example").hidden = !isExample;
+  byId("answer").ariaLive = isExample ? "off" : "polite";
   if (isExample) field.answered(""); // the next key starts a new expression
-  else showAddress();
   field.unmark();
-  $("answer").replaceChildren();
-  $("error").replaceChildren();
-  $("nodes").replaceChildren();
+  readout.hide();
+  byId("answer").replaceChildren();
+  byId("error").replaceChildren();
+  nodes.replaceChildren();
   showWork(true, isExample);
-  $("stop").textContent = "Stop";
-  $("running").hidden = false;
-  $("work").ariaBusy = "true";
+  byId("stop").textContent = "Stop";
+  byId("running").hidden = false;
+  byId("work").ariaBusy = "true";
 }
 
-const HANDLERS = {
-  start(data, steps, typed) {
-    const { nodes } = data;
+/**
+ * Shows an event; unknown ones are ignored.
+ * @param {CalculationEvent} event
+ * @param {Step[]} steps
+ * @param {string} typed
+ */
+function show({ name, data }, steps, typed) {
+  if (name === "start") {
     for (const panel of panels) panel.begin(data);
     const characters = [...typed];
-    nodes.forEach((node, index) => steps.push(new Step(node, index, nodes, characters)));
-    $("nodes").append(...steps.map((step) => step.element));
-    showWork(nodes.length > 0, run.isExample || !nodes.length); // a number alone has none
-    $("fold").hidden = nodes.length < 2;
-  },
-  node: (data, steps) => steps[data.node].begin(data),
-  token: (data, steps) => steps[data.node].write(data),
-  answer(data, steps) {
+    data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
+    nodes.append(...steps.map((step) => step.element));
+    const isExample = Boolean(run?.isExample);
+    showWork(data.nodes.length > 0, isExample || !data.nodes.length); // a number alone has none
+    byId("fold").hidden = data.nodes.length < 2;
+  } else if (name === "node") steps[data.node].begin(data);
+  else if (name === "token") steps[data.node].write(data);
+  else if (name === "answer") {
     steps[data.node].end(data);
     for (const panel of panels) panel.offer(steps[data.node].element, data);
-  },
-  result(calculation, steps, typed) {
-    calculation.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
-    $("answer").replaceChildren(answer(calculation));
-    if (!run.isExample) history.add(calculation);
-    if (field.text === typed) field.answered(calculation.result);
-  },
-};
-
-function show({ name, data }, steps, typed) {
-  HANDLERS[name]?.(data, steps, typed); // unknown events are ignored
+  } else if (name === "result") {
+    data.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
+    byId("answer").replaceChildren(answer(data));
+    if (!run?.isExample && !run?.isFromLink) history.add(data);
+    if (field.text === typed) field.answered(data.result);
+  }
 }
 
 function finish() {
   run = null;
-  $("running").hidden = true;
-  $("work").ariaBusy = "false";
+  byId("running").hidden = true;
+  byId("work").ariaBusy = "false";
 }
 
+/**
+ * @param {ServiceError} error
+ * @param {string} typed
+ */
 function fail(error, typed) {
-  for (const step of run.steps) step.stop();
-  showWork(run.steps.length > 0);
+  for (const step of shownSteps) step.stop();
+  showWork(shownSteps.length > 0);
   finish();
-  $("error").replaceChildren(failure(error, typed, () => start({ unproven: true })));
+  byId("error").replaceChildren(failure(error, typed, () => start(true)));
   if (error.status === 401) askForKey();
   else if (error.position !== undefined && field.text === typed) {
     field.mark(error.position, error.end);
   }
 }
 
-/** Shows what the model wrote, or else the examples. */
+/** Shows what the model wrote, or else the examples.
+ * @param {boolean} hasWork
+ * @param {boolean} hasExamples */
 function showWork(hasWork, hasExamples = !hasWork) {
-  $("written").hidden = !hasWork;
-  $("examples").hidden = !hasExamples;
+  byId("written").hidden = !hasWork;
+  byId("examples").hidden = !hasExamples;
 }
 
 /** Stops the current calculation. What it has shown remains. */
@@ -176,11 +221,11 @@ function stop() {
 
 function clear() {
   stop();
-  shown = null;
-  window.history.replaceState(null, "", location.pathname);
-  $("example").hidden = true;
+  link.clear();
+  readout.hide();
+  byId("example").hidden = true;
   field.text = "";
-  for (const id of ["answer", "error", "nodes"]) $(id).replaceChildren();
+  for (const id of ["answer", "error", "nodes"]) byId(id).replaceChildren();
   showWork(false);
   recalled = -1;
 }
@@ -190,117 +235,118 @@ function endExample() {
   if (run?.isExample) clear();
 }
 
-/** Opens the page: what its address asks, or else an example. */
+/** Plays the example. Its events are recorded, so no model is needed yet. */
+async function playExample() {
+  const example = await loadExample();
+  if (!example || run || field.text || read(location.hash)) return;
+  field.text = EXAMPLE;
+  await play(() => recorded(example.events), { question: EXAMPLE, model: example.model }, { isExample: true });
+}
+
+/** @param {CalculationEvent[]} events */
+async function* recorded(events) {
+  yield* events;
+}
+
+/** Opens the page: shows what its address asks. */
 async function open() {
-  const asked = address.read(location.hash);
-  if (!asked) {
-    if (!field.text && !run && !reducedMotion.matches) {
-      field.text = EXAMPLE;
-      start({ isExample: true });
-    }
-    return;
-  }
+  const asked = read(location.hash);
+  if (!asked) return;
   models.choose(asked);
   showView(asked.view);
   field.text = asked.question;
-  const { step, at } = asked;
-  await start({ place: { step, at } });
-  if (!run && at) shownSteps[(step || shownSteps.length) - 1]?.show(at - 1);
+  const { question, model, places, view, ...opened } = asked;
+  await start(false, opened);
+  if (run) return; // another one began
+  const step = shownSteps[(asked.step || shownSteps.length) - 1];
+  if (asked.at) step?.show(asked.at - 1);
+  if (asked.panel) step?.element.dispatchEvent(new CustomEvent("restore", { detail: asked }));
 }
 
-/** Asks a model a question of the tour. */
+/** Asks a model a question of the tour.
+ * @param {string} question
+ * @param {string} model */
 async function ask(question, model) {
   beforeTour ??= models.choice;
-  const isShown = shown?.question === question && !run && $("answer").textContent;
+  const isShown = link.question === question && !run && byId("answer").textContent;
   if (isShown && models.choice.model === model) return;
   models.choose({ ...beforeTour, model });
   field.text = question;
   await start();
 }
 
+/** @param {string} view */
 function showView(view) {
   const chosen = VIEWS.includes(view) ? view : VIEWS[0];
-  $("work").dataset.view = chosen;
-  document.querySelector(`input[name=view][value=${chosen}]`).checked = true;
-  showAddress();
+  byId("work").dataset.view = chosen;
+  /** @type {HTMLInputElement | null} */
+  const radio = document.querySelector(`input[name=view][value=${chosen}]`);
+  if (radio) radio.checked = true;
+  link.changeView(chosen === VIEWS[0] ? "" : chosen);
 }
 
-/** Points at a character: the address names it. */
-function point(step, at) {
-  if (!shown) return;
-  Object.assign(shown, { step: shownSteps.length > 1 ? shownSteps.indexOf(step) + 1 : 0, at: at + 1 });
-  showAddress();
+/** The number of an operation for the address: none if there is only one.
+ * @param {Step} step */
+function numberOf(step) {
+  return shownSteps.length > 1 ? shownSteps.indexOf(step) + 1 : 0;
 }
 
-/** The address of what is shown, without the page's own. */
-function state() {
-  const { view } = $("work").dataset;
-  return shown ? address.write({ ...shown, view: view === VIEWS[0] ? "" : view }) : "";
-}
-
-function showAddress() {
-  if (shown && !run?.isExample && $("example").hidden) window.history.replaceState(null, "", state());
-}
-
-async function copyLink() {
-  const link = location.href.split("#")[0] + state();
-  $("link").hidden = true;
-  try {
-    await navigator.clipboard.writeText(link);
-    $("copied").textContent = "Copied.";
-  } catch {
-    $("link").value = link; // the browser forbids it: the reader can copy it
-    $("link").hidden = false;
-    $("link").select();
-    $("copied").textContent = "Copy this link:";
-  }
+/** The operation that an event comes from.
+ * @param {Event} event */
+function stepOf({ target }) {
+  return shownSteps.find(({ element }) => target instanceof Element && element.contains(target));
 }
 
 function askForKey() {
-  $("key-form").hidden = false;
-  $("key").focus();
+  byId("key-form").hidden = false;
+  byId("key").focus();
 }
 
-/** Recalls an older (`step` 1) or a newer (`step` -1) expression of the history. */
-function recall(step) {
+/** Recalls an older (1) or a newer (-1) expression of the history.
+ * @param {number} direction */
+function recall(direction) {
   const { expressions } = history;
-  const next = Math.min(recalled + step, expressions.length - 1);
+  const next = Math.min(recalled + direction, expressions.length - 1);
   if (!expressions.length || next < -1) return;
   recalled = next;
   field.text = next < 0 ? "" : expressions[next];
 }
 
+/** @type {Record<string, () => void>} */
 const ACTIONS = { clear, backspace: () => field.backspace() };
 
-$("calculator").addEventListener("submit", (event) => {
+byId("calculator").addEventListener("submit", (event) => {
   event.preventDefault();
   start();
 });
 
-$("keypad").addEventListener("click", ({ target }) => {
-  const { key, action } = target.closest("button")?.dataset ?? {};
+byId("keypad").addEventListener("click", (event) => {
+  const { key, action } = targetOf(event).closest("button")?.dataset ?? {};
   if (key || action) endExample();
   if (key) field.press(key);
   if (action) ACTIONS[action]();
 });
 
 // Pressing a key with the pointer does not move the focus, so that Enter still calculates.
-$("keypad").addEventListener("mousedown", (event) => event.preventDefault());
+byId("keypad").addEventListener("mousedown", (event) => event.preventDefault());
 
 document.addEventListener("keydown", (event) => {
-  const { target, key, ctrlKey, metaKey, altKey } = event;
-  const inField = target === $("expression");
+  const { key, ctrlKey, metaKey, altKey } = event;
+  const target = targetOf(event);
+  const inField = target === input;
   if (ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
   const printed = KEYS[key] ?? key;
-  if (key === "Escape") tour.isOpen ? tour.end() : clear();
-  else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
+  if (key === "Escape") {
+    if (readout.isShown) readout.hide();
+    else if (tour.isOpen) tour.end();
+    else clear();
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (PRINTED.test(printed) && (!inField || field.isAnswered)) {
     endExample();
     field.press(printed);
-  }
-  else if (key === "Backspace" && !inField) field.backspace();
+  } else if (key === "Backspace" && !inField) field.backspace();
   else {
     if (inField && key.length > 1 && key !== "Shift") field.edit(); // it moves the caret
     return;
@@ -308,51 +354,66 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-$("expression").addEventListener("input", () => {
+input.addEventListener("input", () => {
   if (run?.isExample) stop();
-  $("error").replaceChildren();
+  byId("error").replaceChildren();
   field.unmark();
 });
 
-$("stop").addEventListener("click", () => (run?.isComplete ? run.playback.flush() : stop()));
+byId("stop").addEventListener("click", () => (run?.isComplete ? run.playback.flush() : stop()));
 
-$("examples").addEventListener("click", ({ target }) => {
+byId("examples").addEventListener("click", (event) => {
+  const target = targetOf(event);
   if (!target.matches("button")) return;
-  field.text = target.textContent;
+  field.text = target.textContent ?? "";
   start();
 });
 
-$("history").addEventListener("change", showHistory);
-$("forget").addEventListener("click", () => {
+byId("history").addEventListener("change", showHistory);
+byId("forget").addEventListener("click", () => {
   history.clear();
-  $("expression").focus();
+  input.focus();
 });
 
-$("key-form").addEventListener("submit", (event) => {
+byId("key-form").addEventListener("submit", (event) => {
+  const key = byId("key", HTMLInputElement);
   event.preventDefault();
-  useKey($("key").value);
-  $("key-form").hidden = true;
-  $("key").value = "";
-  $("error").replaceChildren();
+  useKey(key.value);
+  byId("key-form").hidden = true;
+  key.value = "";
+  byId("error").replaceChildren();
   models.load();
-  $("expression").focus();
+  input.focus();
   if (field.text.trim()) start();
 });
 
-$("nodes").addEventListener("point", ({ target, detail: { at, isChosen } }) => {
-  const step = shownSteps.find(({ element }) => element === target);
-  if (isChosen && step) point(step, at);
+nodes.addEventListener("point", (event) => {
+  const { at, isChosen, anchor } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
+  const step = stepOf(event);
+  if (!step) return;
+  readout.show(anchor, step.describe(at), (weights) => step.showSources(at, weights));
+  if (isChosen) link.change({ step: numberOf(step), at: at + 1 });
+});
+nodes.addEventListener("pointerover", (event) => {
+  if (event.pointerType === "mouse" && !targetOf(event).closest("[data-at]")) readout.hide();
+});
+nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && readout.hide());
+nodes.addEventListener("focusout", () => readout.isTouched || readout.hide());
+
+nodes.addEventListener("state", (event) => {
+  const step = stepOf(event);
+  const { detail } = /** @type {CustomEvent<Partial<State>>} */ (event);
+  if (step) link.change({ ...detail, step: numberOf(step) });
 });
 
-$("views").addEventListener("change", ({ target }) => showView(target.value));
-$("copy").addEventListener("click", copyLink);
-$("take-tour").addEventListener("click", () => tour.start());
-$("fold").addEventListener("click", () => {
-  const all = [...$("nodes").querySelectorAll("details")];
+byId("views").addEventListener("change", (event) => showView(/** @type {HTMLInputElement} */ (event.target).value));
+byId("take-tour").addEventListener("click", () => tour.start());
+byId("fold").addEventListener("click", () => {
+  const all = [...nodes.querySelectorAll("details")];
   const opens = all.some((details) => !details.open);
   for (const details of all) details.open = opens;
 });
-window.addEventListener("hashchange", () => models.reopen());
+addEventListener("hashchange", () => models.reopen());
 
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) run?.playback.flush(); // animation frames stop in a hidden page
@@ -360,12 +421,15 @@ document.addEventListener("visibilitychange", () => {
 
 function showHistory() {
   const isEmpty = !history.expressions.length;
-  $("no-history").hidden = !isEmpty;
-  $("forget").hidden = isEmpty;
+  byId("no-history").hidden = !isEmpty;
+  byId("forget").hidden = isEmpty;
 }
 
-$("scale").append(...legend());
+byId("scale").append(...legend());
 showHistory();
-if (!address.read(location.hash)) tour.offer();
+if (!read(location.hash)) {
+  tour.offer();
+  playExample();
+}
 models.load();
 prepare();

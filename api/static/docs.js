@@ -1,5 +1,5 @@
 // The documentation: Swagger UI over the service's own OpenAPI document.
-SwaggerUIBundle({
+/** @type {any} */ (window).SwaggerUIBundle({
   url: "/openapi.json",
   dom_id: "#swagger-ui",
   deepLinking: true,

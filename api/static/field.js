@@ -6,8 +6,10 @@ const OPERATION = /^[-+*/×÷−^%]$/;
 
 export class Field {
   #input;
-  #answer = null; // the result of the expression; null once it is edited
+  /** @type {string | null} the result of the expression; null once it is edited */
+  #answer = null;
 
+  /** @param {HTMLInputElement} input */
   constructor(input) {
     this.#input = input;
     for (const name of ["input", "pointerdown"]) {
@@ -32,31 +34,34 @@ export class Field {
     return this.#answer !== null;
   }
 
-  /** Notes the answer. An operation continues from it; other keys start a new expression. */
+  /** Notes the answer. An operation continues from it; other keys start a new expression.
+   * @param {string | null} result */
   answered(result) {
     this.#answer = plain(result ?? "");
     this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
   }
 
-  /** Inserts a key of the keypad at the caret. */
+  /** Inserts a key of the keypad at the caret.
+   * @param {string} key */
   press(key) {
-    if (this.isAnswered) {
+    if (this.#answer !== null) {
       this.text = OPERATION.test(key) ? this.#answer + key : key;
       return;
     }
-    const { selectionStart: start, selectionEnd: end } = this.#input;
-    this.#replace(key, start, end);
+    this.#replace(key, ...this.#selection());
   }
 
   backspace() {
     this.#answer = null;
-    const { selectionStart: start, selectionEnd: end } = this.#input;
+    const [start, end] = this.#selection();
     this.#replace("", start === end ? Math.max(0, start - 1) : start, end);
   }
 
-  /** Marks the characters from `position` to `end` (code points) as wrong and selects them. */
+  /** Marks the characters from `position` to `end` (code points) as wrong and selects them.
+   * @param {number} position
+   * @param {number} end */
   mark(position, end = position + 1) {
-    const units = (n) => [...this.text].slice(0, n).join("").length;
+    const units = (/** @type {number} */ n) => [...this.text].slice(0, n).join("").length;
     this.#input.setAttribute("aria-invalid", "true");
     this.#input.focus();
     this.#input.setSelectionRange(units(position), units(end));
@@ -71,6 +76,17 @@ export class Field {
     this.#answer = null;
   }
 
+  /** @returns {[number, number]} */
+  #selection() {
+    const { selectionStart, selectionEnd } = this.#input;
+    return [selectionStart ?? this.text.length, selectionEnd ?? this.text.length];
+  }
+
+  /**
+   * @param {string} text
+   * @param {number} start
+   * @param {number} end
+   */
   #replace(text, start, end) {
     this.#input.setRangeText(text, start, end, "end");
     this.#input.dispatchEvent(new Event("input", { bubbles: true }));

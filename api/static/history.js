@@ -5,12 +5,18 @@ import { element, plain, pretty } from "./format.js";
 const KEY = "calcgpt.history";
 const LIMIT = 50;
 
+/** @typedef {Pick<import("./client.js").Calculation, "expression" | "result" | "exact" | "verified" | "model">} Entry */
+
 export class History {
+  /** @type {Entry[]} */
   #entries = [];
   #list;
   #recall;
 
-  /** `list`: the `ol`; `recall(expression)` is called when the user chooses an entry. */
+  /**
+   * @param {HTMLElement} list
+   * @param {(expression: string) => void} recall is called when the user chooses an entry
+   */
   constructor(list, recall) {
     this.#list = list;
     this.#recall = recall;
@@ -23,7 +29,8 @@ export class History {
     return this.#entries.map((entry) => pretty(entry.expression));
   }
 
-  /** Adds an entry at the top, unless it is there: a page that is loaded again asks again. */
+  /** Adds an entry at the top, unless it is there.
+   * @param {Entry} entry */
   add({ expression, result, exact, verified, model }) {
     const [last] = this.#entries;
     if (last?.expression === expression && last.model === model && last.result === result) return;
@@ -41,7 +48,7 @@ export class History {
 
   #load() {
     try {
-      const stored = JSON.parse(localStorage.getItem(KEY));
+      const stored = JSON.parse(localStorage.getItem(KEY) ?? "");
       if (Array.isArray(stored)) this.#entries = stored.filter(isEntry).slice(0, LIMIT);
     } catch {} // forbidden or damaged: start with an empty history
   }
@@ -57,6 +64,7 @@ export class History {
     this.#list.dispatchEvent(new Event("change"));
   }
 
+  /** @param {Entry} entry */
   #item({ expression, result, exact, verified, model }) {
     const button = element("button", verified ? "" : "wrong");
     button.type = "button";
@@ -78,6 +86,7 @@ export class History {
   }
 }
 
+/** @param {any} entry */
 function isEntry(entry) {
   const { expression, result, exact, model } = entry ?? {};
   return [expression, result ?? "", exact, model].every((text) => typeof text === "string");

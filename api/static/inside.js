@@ -2,12 +2,17 @@
 // each layer already predicted there. Another character can be written instead.
 
 import { look, write } from "./backend.js";
+import { isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { Arcs } from "./inside/arcs.js";
-import { doubt, element, percent, plain } from "./format.js";
-import { labelled, offerPanel } from "./panel.js";
+import { LEAST, bar, weightsOf } from "./inside/bars.js";
+import { doubt, element, figure, plain } from "./format.js";
+import { labelled, offerPanel, tell } from "./panel.js";
 
-const LEAST = 0.02; // weights below it are not shown
+/** @typedef {import("./panel.js").State} State */
+/** @typedef {import("./client.js").Node} Node */
+/** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
+
 const MOST_NAMED = 3; // characters that the words name
 
 /** Offers a look inside for each operation that a model has answered. */
@@ -15,31 +20,25 @@ export class Inside {
   #model = "";
   #places = 2;
 
-  /** A calculation begins: `start` is the event of the stream. */
+  /** A calculation begins.
+   * @param {import("./client.js").Start} start */
   begin({ model, places }) {
     this.#model = model;
     this.#places = places;
   }
 
-  /** Adds the button that opens the panel of an operation. */
+  /**
+   * Adds the button that opens the panel of an operation.
+   * @param {HTMLElement} step
+   * @param {Node} node
+   */
   offer(step, { prompt, output, exact }) {
     if (!prompt || !output) return;
     const operation = { model: this.#model, places: this.#places, prompt, output, exact };
-    const offered = offerPanel(
-      step,
-      "Look inside the model",
-      () => new Panel(operation),
-      (panel) => panel.show(prompt.length),
-    );
-    step.addEventListener("point", ({ detail: { at, isChosen } }) => {
+    const offered = offerPanel(step, "inside", "Look inside the model", () => new Panel(operation));
+    step.addEventListener("point", (event) => {
+      const { at, isChosen } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
       if (isChosen) offered.panel?.show(prompt.length + at);
-    });
-    // A character of the model view that is clicked is looked at as well.
-    step.addEventListener("click", ({ target }) => {
-      if (!target.matches(".rows .characters span")) return;
-      const all = [...step.querySelectorAll(".rows .characters span")];
-      const position = all.indexOf(target);
-      if (position >= prompt.length) offered.open().show(position);
     });
   }
 }
@@ -49,42 +48,42 @@ class Panel {
   #operation;
   #text;
   #position = 0;
+  /** @type {import("./engine/generate.js").Look | null} */
   #seen = null;
   #asked = 0; // counts, so that only the last answer is shown
   #characters;
-  #arcs;
-  #slider = labelled("Character", document.createElement("input"));
-  #layer = labelled("Layer", document.createElement("select"));
-  #head = labelled("Head", document.createElement("select"));
+  #strip = element("div", "strip");
+  #arcs = new Arcs();
+  #slider = labelled("Character", element("input"));
+  #layer = labelled("Layer", element("select"));
+  #head = labelled("Head", element("select"));
   #words = element("p", "looked-at");
   #candidates = element("ol", "candidates");
   #lens = element("ol", "lens");
   #outcome = element("div", "what-if");
+  /** @type {AbortController | null} */
   #stop = null;
 
+  /** @param {Operation} operation */
   constructor(operation) {
     this.#operation = operation;
     this.#text = operation.prompt + operation.output;
     this.element = element("div", "inside");
-    const strip = element("div", "strip");
     this.#characters = Array.from(this.#text, (character) => element("span", "", character));
     const line = element("p", "written");
     line.ariaHidden = "true"; // the slider says which character it is
     line.append(...this.#characters);
-    this.#arcs = new Arcs(strip, this.#characters);
-    strip.append(line);
-    for (const name of ["click", "pointerover"]) {
-      line.addEventListener(name, ({ target, pointerType }) => {
-        const position = this.#characters.indexOf(target);
-        const isHeld = name === "pointerover" && pointerType !== "mouse";
-        if (position >= operation.prompt.length && !isHeld) this.show(position);
-      });
-    }
+    this.#strip.append(line);
+    line.addEventListener("click", (event) => this.#choose(event));
+    line.addEventListener("pointerover", (event) => event.pointerType === "mouse" && this.#choose(event));
     const slider = this.#slider.control;
     Object.assign(slider, { type: "range", min: 1, max: operation.output.length, step: 1 });
-    slider.addEventListener("input", () => this.show(operation.prompt.length + Number(slider.value) - 1));
+    slider.addEventListener("input", () => this.#go(operation.prompt.length + Number(slider.value) - 1));
     for (const { control } of [this.#layer, this.#head]) {
-      control.addEventListener("change", () => this.#showAttention());
+      control.addEventListener("change", () => {
+        this.#showAttention();
+        tell(this.element, { panel: "inside", layer: this.#chosen(this.#layer), head: this.#chosen(this.#head) });
+      });
     }
     const controls = element("div", "controls");
     controls.append(this.#slider.label, this.#layer.label, this.#head.label);
@@ -93,71 +92,84 @@ class Panel {
     const parts = element("div", "parts");
     parts.append(considered, section("What each layer would write", this.#lens));
     this.#outcome.role = "status";
-    this.element.append(controls, strip, this.#words, parts, this.#outcome);
+    this.element.append(controls, this.#strip, this.#words, parts, this.#outcome);
   }
 
-  /** Shows what happened when text[position] was written. */
+  /** Shows what an address says.
+   * @param {State} state */
+  async restore({ at, layer, head, instead }) {
+    const first = this.#operation.prompt.length;
+    const last = this.#text.length - 1;
+    await this.show(Math.min(last, at ? first + at - 1 : Math.max(this.#position, first)));
+    if (!this.#seen) return;
+    if (layer && layer <= this.#seen.layers) this.#layer.control.value = String(layer);
+    if (head && head <= this.#seen.heads) this.#head.control.value = String(head);
+    this.#showAttention();
+    if (instead && this.#seen.candidates.some(({ text }) => text === instead)) this.#writeInstead(instead);
+  }
+
+  /** Goes to the character that an event is on.
+   * @param {Event} event */
+  #choose(event) {
+    const position = this.#characters.findIndex((character) => character === event.target);
+    if (position >= this.#operation.prompt.length) this.#go(position);
+  }
+
+  /** @param {number} position */
+  #go(position) {
+    this.show(position);
+    tell(this.element, { panel: "inside", at: position - this.#operation.prompt.length + 1, instead: "" });
+  }
+
+  /**
+   * Shows what happened when text[position] was written.
+   * @param {number} position
+   */
   async show(position) {
     if (position === this.#position && this.#seen) return;
     this.#position = position;
     const asked = ++this.#asked;
-    this.#slider.control.value = position - this.#operation.prompt.length + 1;
-    this.#mark();
+    this.#slider.control.value = String(position - this.#operation.prompt.length + 1);
+    this.#characters.forEach((character, index) => character.classList.toggle("here", index === position));
     if (!this.#seen) this.#words.textContent = "Loading the model …";
     try {
       const seen = await look(this.#operation.model, this.#text, position);
       if (asked !== this.#asked) return; // another character is wanted by now
       this.#seen = seen;
     } catch (error) {
-      this.#words.textContent = error.message;
+      this.#words.textContent = messageOf(error);
       return;
     }
-    this.#offerHeads();
-    this.#showCandidates();
-    this.#showLens();
+    this.#offerHeads(this.#seen);
+    this.#showCandidates(this.#seen);
+    this.#showLens(this.#seen);
     this.#showAttention();
   }
 
-  #mark() {
-    this.#characters.forEach((character, index) => {
-      character.classList.toggle("here", index === this.#position);
-    });
-  }
-
-  #offerHeads() {
-    const { layers, heads } = this.#seen;
-    for (const [{ control }, count] of [[this.#layer, layers], [this.#head, heads]]) {
+  /** @param {import("./engine/generate.js").Look} seen */
+  #offerHeads({ layers, heads }) {
+    for (const { control, count } of [{ ...this.#layer, count: layers }, { ...this.#head, count: heads }]) {
       if (control.options.length) continue;
-      control.append(new Option("all", ""));
-      for (let n = 1; n <= count; n += 1) control.append(new Option(n, n - 1));
+      control.append(new Option("all", "0"));
+      for (let n = 1; n <= count; n += 1) control.append(new Option(String(n)));
     }
   }
 
-  /** Returns the weight of each earlier character, the mean over the chosen heads. */
-  #weights() {
-    const { layers, heads, attention } = this.#seen;
-    const [layer, head] = [this.#layer, this.#head].map(({ control }) => control.value);
-    const weights = new Float32Array(this.#position);
-    let n = 0;
-    for (let l = 0; l < layers; l += 1) {
-      for (let h = 0; h < heads; h += 1) {
-        if ((layer !== "" && l !== Number(layer)) || (head !== "" && h !== Number(head))) continue;
-        n += 1;
-        const start = (l * heads + h) * weights.length;
-        for (let s = 0; s < weights.length; s += 1) weights[s] += attention[start + s];
-      }
-    }
-    return Array.from(weights, (weight) => weight / n);
+  /** @param {{control: HTMLSelectElement}} selection */
+  #chosen({ control }) {
+    return Number(control.value);
   }
 
   #showAttention() {
-    const weights = this.#weights();
+    if (!this.#seen) return;
+    const weights = weightsOf(this.#seen, this.#chosen(this.#layer), this.#chosen(this.#head));
     const largest = Math.max(...weights);
     this.#characters.forEach((character, index) => {
       const share = weights[index] >= LEAST ? weights[index] / largest : 0;
       character.style.setProperty("--weight", share.toFixed(3));
     });
-    this.#arcs.draw(this.#position, weights, LEAST);
+    const sources = weights.map((weight, index) => ({ weight, element: this.#characters[index] }));
+    this.#arcs.draw(this.#strip, this.#characters[this.#position], sources, LEAST);
     const named = weights
       .map((weight, index) => ({ weight, index }))
       .sort((a, b) => b.weight - a.weight)
@@ -165,52 +177,59 @@ class Panel {
       .filter(({ weight }) => weight >= LEAST)
       .map(({ weight, index }) => `${this.#text[index]} (${this.#placeOf(index)}) ${Math.round(weight * 100)}%`);
     const number = this.#position - this.#operation.prompt.length + 1;
-    const words = `It wrote ${this.#text[this.#position]} as character ${number}. It looked most at ${named.join(", ")}.`;
-    this.#words.textContent = words;
-    this.#slider.control.ariaValueText = words;
+    const looked = named.length ? `It looked most at ${named.join(", ")}.` : "It looked at nothing in particular.";
+    this.#words.textContent = `It wrote ${this.#text[this.#position]} as character ${number}. ${looked}`;
+    this.#slider.control.ariaValueText = this.#words.textContent;
   }
 
+  /** @param {number} index */
   #placeOf(index) {
     const { length } = this.#operation.prompt;
     return index < length ? `character ${index + 1} of the question` : `character ${index - length + 1}`;
   }
 
-  #showCandidates() {
-    const items = this.#seen.candidates.map(({ text, probability }) => {
-      const isWritten = text === this.#text[this.#position];
+  /** @param {import("./engine/generate.js").Look} seen */
+  #showCandidates({ candidates }) {
+    const items = candidates.map((candidate) => {
+      const isWritten = candidate.text === this.#text[this.#position];
       const item = element("li");
       const button = element("button", "candidate");
       button.type = "button";
       button.disabled = isWritten;
-      const bar = element("span", "probability");
-      bar.style.setProperty("--share", probability.toFixed(4));
-      button.append(element("code", "", text), bar, element("span", "figure", percent(probability)));
+      button.append(...bar(candidate));
       if (!isWritten) button.append(element("span", "unseen", " write this instead"));
-      button.addEventListener("click", () => this.#writeInstead(text));
+      button.addEventListener("click", () => {
+        const at = this.#position - this.#operation.prompt.length + 1;
+        tell(this.element, { panel: "inside", at, instead: candidate.text });
+        this.#writeInstead(candidate.text);
+      });
       item.append(button);
       return item;
     });
     this.#candidates.replaceChildren(...items);
   }
 
-  #showLens() {
-    const items = this.#seen.lens.map(({ text, probability }, layer) => {
+  /** @param {import("./engine/generate.js").Look} seen */
+  #showLens({ lens }) {
+    const items = lens.map(({ text, probability }, layer) => {
       const item = element("li");
       const character = element("code", "", text);
       character.style.setProperty("--doubt", doubt(probability).toFixed(3));
       const name = layer ? `layer ${layer}` : "before";
-      item.append(element("span", "name", name), character, element("span", "figure", percent(probability)));
+      item.append(element("span", "name", name), character, element("span", "figure", figure(probability)));
       return item;
     });
     this.#lens.replaceChildren(...items);
   }
 
-  /** Writes another character and lets the model go on from there. */
+  /** Writes another character and lets the model go on from there.
+   * @param {string} character */
   async #writeInstead(character) {
     this.#stop?.abort();
     const { signal } = (this.#stop = new AbortController());
     const { model, prompt, exact, places } = this.#operation;
     const kept = this.#text.slice(prompt.length, this.#position);
+    const before = this.#text[this.#position];
     const line = element("p", "written");
     line.append(kept, element("mark", "", character));
     const verdict = element("p", "verdict-of-change", "The model goes on …");
@@ -224,16 +243,20 @@ class Panel {
         }
       }
     } catch (error) {
-      if (error.name !== "AbortError") verdict.textContent = error.message;
+      if (!isAborted(error)) verdict.textContent = messageOf(error);
       return;
     }
     const { text: result } = readAnswer(text, places);
     const ends = result === null ? "It ends in no number" : `It ends in ${plain(result)}`;
     const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${plain(exact)}.`;
-    verdict.textContent = `With ${character} instead of ${this.#text[this.#position]}: ${ends}. ${recovers}`;
+    verdict.textContent = `With ${character} instead of ${before}: ${ends}. ${recovers}`;
   }
 }
 
+/**
+ * @param {string} title
+ * @param {HTMLElement} content
+ */
 function section(title, content) {
   const made = element("div", "part");
   made.append(element("h4", "", title), content);

@@ -2,8 +2,9 @@
 // beside the loss. The snapshots are small models that the page brings with it.
 
 import { calculateBySnapshot } from "./backend.js";
+import { isAborted, messageOf } from "./client.js";
 import { count, element, plain } from "./format.js";
-import { labelled, offerPanel } from "./panel.js";
+import { labelled, offerPanel, tell } from "./panel.js";
 
 const FOLDER = "static/learning";
 const SVG = "http://www.w3.org/2000/svg";
@@ -30,64 +31,90 @@ function theRun() {
 export class Learning {
   begin() {}
 
-  /** Adds the button that opens the panel of an operation. */
+  /**
+   * Adds the button that opens the panel of an operation.
+   * @param {HTMLElement} step
+   * @param {import("./client.js").Node} node
+   */
   offer(step, { problem, prompt }) {
-    if (prompt) offerPanel(step, "Watch it learn", () => new Panel(problem), () => {});
+    if (prompt) offerPanel(step, "learning", "Watch it learn", () => new Panel(problem));
   }
 }
 
 class Panel {
   #problem;
+  /** @type {AbortController | null} */
   #stop = null;
-  #slider = labelled("Steps of training", document.createElement("input"));
+  #slider = labelled("Steps of training", element("input"));
   #figure = element("output");
   #answer = element("div", "sample");
   #curve = document.createElementNS(SVG, "svg");
 
+  #hint = element("p", "hint");
+  /** @type {Run | null} */
+  #run = null;
+
+  /** @param {string} problem */
   constructor(problem) {
     this.#problem = problem;
     this.element = element("div", "inside beside learning");
     this.#answer.ariaLive = "polite";
-    this.#open();
-  }
-
-  async #open() {
-    let run;
-    try {
-      run = await theRun();
-    } catch {
-      this.element.append(element("p", "", "The snapshots could not be loaded."));
-      return;
-    }
-    const { snapshots } = run;
     const slider = this.#slider.control;
-    Object.assign(slider, { type: "range", min: 0, max: snapshots.length - 1, step: 1, value: 0 });
-    slider.addEventListener("input", () => this.#show(run, snapshots[Number(slider.value)]));
+    slider.type = "range";
+    slider.addEventListener("input", () => this.#show());
+    slider.addEventListener("change", () => {
+      tell(this.element, { panel: "learning", trained: this.#run?.snapshots[Number(slider.value)].step });
+    });
     this.#slider.label.append(this.#figure);
     const controls = element("div", "controls");
     controls.append(this.#slider.label);
-    const size = `${run.description} It has ${count(run.parameters)} parameters. It answers to ${PLACES} places.`;
-    this.element.append(element("p", "hint", size), controls, this.#answer, this.#curve);
-    this.#show(run, snapshots[0]);
+    this.element.append(this.#hint, controls, this.#answer, this.#curve);
   }
 
-  /** Shows what a snapshot writes. */
-  async #show(run, { step, loss, file, sha256 }) {
+  /** Shows what an address says.
+   * @param {import("./panel.js").State} state */
+  async restore({ trained }) {
+    try {
+      this.#run ??= await theRun();
+    } catch {
+      this.element.replaceChildren(element("p", "", "The snapshots could not be loaded."));
+      return;
+    }
+    const { description, parameters, snapshots } = this.#run;
+    this.#hint.textContent = `${description} It has ${count(parameters)} parameters. It answers to ${PLACES} places.`;
+    const slider = this.#slider.control;
+    const before = slider.max ? Number(slider.value) : 0; // the panel was open before
+    Object.assign(slider, { min: 0, max: snapshots.length - 1, step: 1 });
+    const index = trained ? snapshots.findIndex(({ step }) => step === trained) : before;
+    slider.value = String(Math.max(0, index));
+    this.#show();
+  }
+
+  /** Shows what the chosen snapshot writes. */
+  async #show() {
+    if (!this.#run) return;
+    const slider = this.#slider.control;
+    const { step, loss, file, sha256 } = this.#run.snapshots[Number(slider.value)];
     this.#stop?.abort();
     const { signal } = (this.#stop = new AbortController());
     this.#figure.textContent = count(step);
-    this.#slider.control.ariaValueText = `after ${count(step)} steps`;
-    draw(this.#curve, run, step);
+    slider.ariaValueText = `after ${count(step)} steps`;
+    draw(this.#curve, this.#run, step);
     try {
       const node = await calculateBySnapshot({ path: `${FOLDER}/${file}`, sha256 }, this.#problem, PLACES, signal);
       this.#answer.replaceChildren(...answer(node, step, loss));
     } catch (error) {
-      if (error.name !== "AbortError") this.#answer.replaceChildren(element("p", "", error.message));
+      if (!isAborted(error)) this.#answer.replaceChildren(element("p", "", messageOf(error)));
     }
   }
 }
 
-/** Returns the lines on what a snapshot wrote. */
+/**
+ * Returns the lines on what a snapshot wrote.
+ * @param {import("./client.js").Node} node
+ * @param {number} step
+ * @param {number} loss
+ */
 function answer({ output, result, exact, agrees }, step, loss) {
   const title = element("p", "title", `After ${count(step)} steps, loss ${loss.toPrecision(2)}`);
   const verdict = element("p", agrees ? "right" : "wrong");
@@ -97,13 +124,19 @@ function answer({ output, result, exact, agrees }, step, loss) {
   return [title, verdict, element("p", "written", output)];
 }
 
-/** Draws the loss over the steps, both on a scale of powers, and marks a step. */
+/**
+ * Draws the loss over the steps, both on a scale of powers, and marks a step.
+ * @param {SVGElement} svg
+ * @param {Run} run
+ * @param {number} step
+ */
 function draw(svg, { curve, snapshots }, step) {
   const losses = curve.map(([, loss]) => Math.log(loss));
   const [low, high] = [Math.min(...losses), Math.max(...losses)];
-  const [first, last] = [Math.log(curve[0][0]), Math.log(curve.at(-1)[0])];
-  const x = (at) => (WIDTH * (Math.log(Math.max(at, curve[0][0])) - first)) / (last - first);
-  const y = (loss) => (HEIGHT * (high - Math.log(loss))) / (high - low);
+  const [from, to] = [curve[0], curve[curve.length - 1]];
+  const [first, last] = [Math.log(from[0]), Math.log(to[0])];
+  const x = (/** @type {number} */ at) => (WIDTH * (Math.log(Math.max(at, curve[0][0])) - first)) / (last - first);
+  const y = (/** @type {number} */ loss) => (HEIGHT * (high - Math.log(loss))) / (high - low);
   const line = document.createElementNS(SVG, "polyline");
   line.setAttribute("points", curve.map(([at, loss]) => `${x(at).toFixed(1)},${y(loss).toFixed(1)}`).join(" "));
   const marks = snapshots.map((snapshot) => {
@@ -116,7 +149,6 @@ function draw(svg, { curve, snapshots }, step) {
   svg.setAttribute("viewBox", `-8 -8 ${WIDTH + 16} ${HEIGHT + 16}`);
   svg.setAttribute("class", "loss");
   svg.setAttribute("role", "img");
-  const [from, to] = [curve[0], curve.at(-1)];
   const words = `The loss falls from ${from[1].toPrecision(2)} after ${from[0]} steps to ${to[1].toPrecision(2)} after ${to[0]}.`;
   svg.setAttribute("aria-label", words);
   svg.replaceChildren(line, ...marks);

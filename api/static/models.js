@@ -1,11 +1,24 @@
 // The selection of a checkpoint, and of the decimal places of its answers.
 
 import { listModels } from "./backend.js";
+import { ServiceError } from "./client.js";
 import { count, share } from "./format.js";
 
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY = 30;
 const BLOG = "blog"; // the checkpoint that repeats the blog's experiment
+
+/**
+ * @typedef {import("./client.js").Model} Model
+ * @typedef {import("./client.js").Domain} Domain
+ */
+
+/**
+ * What the page does. onChange: a model is selected; onUnauthorized: the service requires a key; onReady:
+ * models can be selected, it is called until it returns true.
+ * @typedef {{onChange: (model: Model) => void, onUnauthorized: (error: ServiceError) => void,
+ *   onReady: (isComplete: boolean) => boolean}} Listeners
+ */
 
 export class Models {
   #select;
@@ -13,14 +26,19 @@ export class Models {
   #facts;
   #onChange;
   #onUnauthorized;
+  /** @type {Model[]} */
   #known = [];
   #timer = 0;
   #wait = RETRY;
   #isReady = false;
   #onReady;
 
-  /** `onChange(model)` is called with the selected model; `onUnauthorized(error)` if the service
-   * requires a key; `onReady(isComplete)` when models can be selected, until it returns true. */
+  /**
+   * @param {HTMLSelectElement} select
+   * @param {HTMLSelectElement} places
+   * @param {HTMLElement} facts
+   * @param {Listeners} listeners
+   */
   constructor(select, places, facts, { onChange, onUnauthorized, onReady }) {
     this.#select = select;
     this.#places = places;
@@ -49,7 +67,8 @@ export class Models {
     if (!this.#isReady) this.load();
   }
 
-  /** Whether a model can be selected. */
+  /** Whether a model can be selected.
+   * @param {string} model */
   has(model) {
     return this.#known.some(({ id }) => id === model);
   }
@@ -59,19 +78,20 @@ export class Models {
     return this.#known.map((model) => ({ id: model.id, name: named(model) }));
   }
 
-  /** Selects a model, or else the default one, and places, if they are offered. */
+  /** Selects a model, or else the default one, and places, if they are offered.
+   * @param {{model: string, places: number}} choice */
   choose({ model, places }) {
     if (!this.#known.length) return;
     const known = this.#known.find(({ id }) => id === model);
     this.#select.value = (known ?? this.#known.find((other) => other.default) ?? this.#known[0]).id;
     this.#describe();
-    if ([...this.#places.options].some(({ value }) => value === String(places))) this.#places.value = places;
+    if ([...this.#places.options].some(({ value }) => value === String(places))) this.#places.value = String(places);
   }
 
-  /** The name of a model that answers at once, preferably the blog's; undefined if there is none. */
+  /** The name of a model that answers at once, preferably the blog's; empty if there is none. */
   get withoutWork() {
     const models = this.#known.filter(({ domain }) => !domain.works_in_steps);
-    return (models.find(({ id }) => id === BLOG) ?? models[0])?.id;
+    return (models.find(({ id }) => id === BLOG) ?? models[0])?.id ?? "";
   }
 
   /** Requests the list until it no longer grows: a service loads one model after the other. */
@@ -84,7 +104,8 @@ export class Models {
       this.#wait = RETRY;
       if (again) this.#fill(models);
       else this.#isReady ||= this.#onReady(true);
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown instanceof ServiceError ? thrown : new ServiceError(String(thrown));
       again = error.status !== 401;
       this.#wait = Math.min(MAX_RETRY, Math.max(this.#wait * 2, error.retryAfter ?? 0));
       this.#facts.textContent = again
@@ -92,9 +113,10 @@ export class Models {
         : "Enter the API key to list the checkpoints.";
       if (!again) this.#onUnauthorized(error);
     }
-    if (again) this.#timer = setTimeout(() => this.load(), this.#wait * 1000);
+    if (again) this.#timer = window.setTimeout(() => this.load(), this.#wait * 1000);
   }
 
+  /** @param {Model[]} models */
   #fill(models) {
     const before = this.#select.value;
     this.#known = models;
@@ -112,28 +134,32 @@ export class Models {
 
   #describe() {
     const model = this.#known.find(({ id }) => id === this.#select.value);
+    if (!model) return;
     this.#offerPlaces(model.domain);
     this.#facts.textContent = facts(model);
     this.#onChange(model);
   }
 
-  /** Offers the places that the model was measured for. One of a fixed width has no choice. */
+  /** Offers the places that the model was measured for. One of a fixed width has no choice.
+   * @param {Domain} domain */
   #offerPlaces({ digits, decimal_places: most, default_places: usual }) {
     const before = Number(this.#places.value);
     const offered = digits === null ? [] : Array.from({ length: most }, (_, index) => index + 1);
-    this.#places.replaceChildren(...offered.map((places) => new Option(places, places)));
-    if (offered.length) this.#places.value = offered.includes(before) ? before : usual;
+    this.#places.replaceChildren(...offered.map((places) => new Option(String(places))));
+    if (offered.length) this.#places.value = String(offered.includes(before) ? before : usual);
     for (const shown of [this.#places, ...this.#places.labels]) shown.hidden = !offered.length;
   }
 }
 
-/** `Shows its work (scratchpad)` */
+/** `Shows its work (scratchpad)`
+ * @param {Model} model */
 function named({ id, domain }) {
   const name = id === BLOG ? "The blog’s model" : domain.works_in_steps ? "Shows its work" : "Answers at once";
   return `${name} (${id})`;
 }
 
-/** `801,280 parameters, exact on 100.00% of 10,000 test problems; numbers below 100,000` */
+/** `801,280 parameters, exact on 100.00% of 10,000 test problems; numbers below 100,000`
+ * @param {Model} model */
 function facts({ parameters, metrics, domain }) {
   const scores = metrics
     ? `, exact on ${share(metrics.exact_match)} of ${count(metrics.n)} test problems`
@@ -141,6 +167,7 @@ function facts({ parameters, metrics, domain }) {
   return `${count(parameters)} parameters${scores}; ${bound(domain)}`;
 }
 
+/** @param {Domain} domain */
 function bound({ below, digits, divisor_digits: divisor, decimal_places: places, max_characters }) {
   const divisors = divisor ? ` (divisors ${divisor})` : "";
   if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;

@@ -5,14 +5,34 @@ import { quotient } from "./paper/quotients.js";
 import { Broken, Reader, anyAnswer, derived, fold, question } from "./paper/sheet.js";
 import { sum } from "./paper/sums.js";
 
+/** @typedef {import("./paper/sheet.js").Cell} Cell */
+/** @typedef {import("./paper/sheet.js").Row} Row */
+/** @typedef {import("./paper/sheet.js").Question} Question */
+/** @typedef {(reader: Reader, question: Question) => Generator<Row>} ReadWork */
+
+/**
+ * A row as it is drawn. point: the column before which the point stands, null if there is none.
+ * @typedef {Row & {carries: Cell[], side: Cell[], point: number | null}} ShownRow
+ */
+
+/**
+ * The work as on paper. rows: from top to bottom; cells: one for each character of the text, by index;
+ * broken: the index of the first character that has no place in the layout, or -1.
+ * @typedef {{asked: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet
+ */
+
+/** @type {Record<string, ReadWork>} */
 const WORK = { "+": sum, "-": sum, "*": product, "/": quotient };
+/** @type {Record<string, string>} */
 const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
 
-/** Returns the sheet of a prompt and what the model has written so far, or null if the text has no
- * such form.
- *
- * `rows` are from top to bottom. `cells` has a cell for each character of the text, by index.
- * `broken` is the index of the first character that has no place in the layout, or -1. */
+/**
+ * Returns the sheet of a prompt and what the model has written so far, or null if the text has no such
+ * form.
+ * @param {string} prompt
+ * @param {string} text
+ * @returns {Sheet | null}
+ */
 export function paper(prompt, text) {
   const asked = question(prompt);
   if (!asked || /^[xy]/.test(text)) return null; // work of a fixed width
@@ -30,18 +50,26 @@ export function paper(prompt, text) {
   return { asked, rows: shown.map(completed), cells: reader.cells, broken, hasWork };
 }
 
-/** The question and an answer without work. */
+/** The question and an answer without work.
+ * @type {ReadWork} */
 function* atOnce(reader, { operation, a, b }) {
-  const operands = [["a", "first number", a], ["b", "second number", b]];
-  for (const [name, label, operand] of operands) {
+  const operands = [
+    { name: "a", label: "first number", operand: a },
+    { name: "b", label: "second number", operand: b },
+  ];
+  for (const { name, label, operand } of operands) {
     const cells = operand.digits.map((text, j) => ({ ...derived(0, 0)[0], text, column: j - operand.places }));
     const sign = operand.isNegative ? { ...derived(0, 0)[0], text: "-" } : null;
-    yield { names: [name], label, operator: name === "b" ? OPERATORS[operation] : "", cells, sign, unit: 0, isAsked: true };
+    yield { names: [name], label, operator: name === "b" ? OPERATORS[operation] : "", cells, sign, unit: 0 };
   }
   yield { ...anyAnswer(reader, null, 0), label: "the answer, written at once", hasLine: true };
 }
 
-/** Adds the zeros that stand before a point, and marks those in front. */
+/**
+ * Adds the zeros that stand before a point, and marks those in front.
+ * @param {Row} row
+ * @returns {ShownRow}
+ */
 function completed(row) {
   const { unit } = row;
   let cells = [...row.cells].filter((cell) => cell.text).sort((x, y) => y.column - x.column);
@@ -58,12 +86,14 @@ function completed(row) {
   return { side: [], ...row, cells, carries: (row.carries ?? []).filter((cell) => cell.text), point: hasPoint ? unit : null };
 }
 
-/** Whether a cell holds another character than it should. */
+/** Whether a cell holds another character than it should.
+ * @param {Cell} cell */
 export function isWrong({ text, expected, isWrong }) {
   return Boolean(isWrong || (text && expected !== null && text !== expected));
 }
 
-/** What a character is, in words. If it is wrong, also what it should be. */
+/** What a character is, in words. If it is wrong, also what it should be.
+ * @param {Cell} cell */
 export function explain(cell) {
   const { text, expected, why } = cell;
   if (!isWrong(cell) || cell.isWrong) return why;
@@ -71,7 +101,8 @@ export function explain(cell) {
   return `${why}. The model wrote ${text}: ${should}`;
 }
 
-/** The digits of a row in natural order, with point and sign. */
+/** The digits of a row in natural order, with point and sign.
+ * @param {ShownRow} row */
 export function written({ cells, sign, point }) {
   const digits = cells.map((cell) => cell.text + (cell.column === point ? "." : "")).join("");
   return (sign?.text === "-" ? "-" : "") + digits;

@@ -4,7 +4,11 @@ const SLOW = 14; // characters a second
 const CATCH_UP = 12; // a frame shows this fraction of the waiting events: less than a second in all
 const FRAMES = 60; // a second; where there are fewer, each shows more
 
+/**
+ * @template {{name: string}} Shown an event; those named `token` are shown one after the other
+ */
 export class Playback {
+  /** @type {Shown[]} */
   #waiting = [];
   #frame = 0;
   #last = 0;
@@ -13,12 +17,16 @@ export class Playback {
   #isSlow;
   #onEmpty = () => {};
 
-  /** `show` is called with each event; `isSlow` returns whether slow motion is on. */
+  /**
+   * @param {(event: Shown) => void} show is called with each event
+   * @param {() => boolean} isSlow whether slow motion is on
+   */
   constructor(show, isSlow) {
     this.#show = show;
     this.#isSlow = isSlow;
   }
 
+  /** @param {Shown} event */
   push(event) {
     this.#waiting.push(event);
     if (document.hidden || (reducedMotion.matches && !this.#isSlow())) this.flush();
@@ -29,7 +37,7 @@ export class Playback {
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    while (this.#waiting.length) this.#show(this.#waiting.shift());
+    for (const event of this.#waiting.splice(0)) this.#show(event);
     this.#onEmpty();
   }
 
@@ -41,10 +49,10 @@ export class Playback {
 
   /** Resolves once all events are shown. */
   finished() {
-    return new Promise((resolve) => {
+    return /** @type {Promise<void>} */ (new Promise((resolve) => {
       this.#onEmpty = resolve;
       if (!this.#waiting.length) resolve();
-    });
+    }));
   }
 
   #schedule() {
@@ -52,12 +60,15 @@ export class Playback {
     this.#frame = requestAnimationFrame((now) => this.#next(now));
   }
 
+  /** @param {number} now */
   #next(now) {
     const elapsed = Math.max(0, Math.min(0.1, (now - this.#last) / 1000));
     const aFrame = Math.max(1, this.#waiting.length / CATCH_UP);
     this.#due += elapsed * (this.#isSlow() ? SLOW : aFrame * FRAMES);
-    while (this.#waiting.length && (this.#waiting[0].name !== "token" || this.#due >= 1)) {
-      const event = this.#waiting.shift();
+    for (;;) {
+      const [event] = this.#waiting;
+      if (!event || (event.name === "token" && this.#due < 1)) break;
+      this.#waiting.shift();
       if (event.name === "token") this.#due -= 1;
       this.#show(event);
     }

@@ -5,23 +5,29 @@ export class Parser {
   #rest = "";
   #afterReturn = false;
   #name = "";
+  /** @type {string[]} */
   #data = [];
 
-  /** Yields the events that this piece completes: `{name, data}`. */
+  /**
+   * Yields the events that this piece completes.
+   * @param {string} text
+   * @returns {Generator<{name: string, data: string}>}
+   */
   *push(text) {
     if (!text) return;
     if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the second half of a CRLF
     this.#afterReturn = text ? text.endsWith("\r") : false;
     const lines = (this.#rest + text).split(/\r\n|\n|\r/);
-    this.#rest = lines.pop();
+    this.#rest = lines.pop() ?? "";
     for (const line of lines) {
       if (line) this.#field(line);
       else yield* this.#dispatch();
     }
   }
 
+  /** @param {string} line */
   #field(line) {
-    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line); // an empty field: a comment
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []; // an empty field: a comment
     if (field === "event") this.#name = value;
     else if (field === "data") this.#data.push(value);
   }
@@ -34,7 +40,10 @@ export class Parser {
   }
 }
 
-/** Yields the events of a ReadableStream of UTF-8. Leaving the loop cancels the stream. */
+/**
+ * Yields the events of a stream of UTF-8. Leaving the loop cancels the stream.
+ * @param {ReadableStream<Uint8Array>} stream
+ */
 export async function* events(stream) {
   const reader = stream.getReader();
   const decoder = new TextDecoder();

@@ -1,8 +1,17 @@
 // What the model wrote for one operation, in rows (docs/NOTATION.md), shaded by probability.
 
-import { SURE, SURE_CHARACTER, doubt, element, inWords, percent, plain, pretty } from "./format.js";
+import { SURE, SURE_CHARACTER, doubt, element, inWords, percent, plain, pretty, targetOf } from "./format.js";
+import { Arcs } from "./inside/arcs.js";
+import { LEAST } from "./inside/bars.js";
 import { paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
+
+/**
+ * Somebody points at a character, at its index in what the model wrote. `isChosen`: the address is to
+ * name it.
+ * @typedef {{at: number, isChosen: boolean, anchor: Element}} Point
+ * @typedef {import("./client.js").Span} Span
+ */
 
 const BEGIN_A_ROW = /[xy:a-l]/; // and the last `=`, which begins the answer
 const ANY_WIDTH = /^[-+]/; // work of any width begins with a sign
@@ -10,7 +19,10 @@ const BEGIN_A_PART = /[;|:]/;
 const OPERATION = /^-?[\d.]+([-+*/])/;
 const IMPROBABLE = 0.9; // also underlined, for people who cannot see the shade
 
-// Labels of rows by their first character; for a letter, by the operation.
+/** @typedef {(characters: string) => string} Label */
+
+/** Labels of rows by their first character; for a letter, by the operation.
+ * @type {Record<string, Label>} */
 const LABELS = {
   x: () => "first number",
   y: () => "second number",
@@ -21,6 +33,7 @@ const LABELS = {
   ":": () => "result, sign, decimal places",
   "=": () => "answer, backwards",
 };
+/** @type {Record<string, Label>} */
 const PART_LABELS = {
   ";": () => "row by row",
   "|": () => "exact result",
@@ -30,9 +43,13 @@ const PART_LABELS = {
 
 /** One operation: its heading, its work as on paper, and the rows that the model wrote. */
 export class Step {
-  #node = null; // what the service says of it
+  #model;
+  /** @type {{problem: string, prompt: string} | null} */
+  #node = null;
   #text = "";
+  /** @type {number[]} */
   #probabilities = [];
+  /** @type {Row | null} */
   #row = null;
   #operation = "+";
   #isFolded; // once it is done, right and sure
@@ -42,14 +59,20 @@ export class Step {
   #body;
   #paper = new SheetView();
   #rows = element("ol", "rows");
-  #readout = element("p", "readout");
+  #arcs = [new Arcs(), new Arcs()]; // in the paper view, and in the rows
   #status = element("p", "status", "waiting for its operands");
 
-  /** `node`: expression, position and end in `typed`, the whole as code points. `nodes`: all. */
-  constructor(node, index, nodes, typed) {
+  /**
+   * @param {import("./client.js").Start} start
+   * @param {number} index of this operation
+   * @param {string[]} typed the whole expression
+   */
+  constructor({ nodes, model }, index, typed) {
+    const node = nodes[index];
     const count = nodes.length;
+    this.#model = model;
     this.element = element("li", "node");
-    this.element.style.setProperty("--depth", depth(node, nodes));
+    this.element.style.setProperty("--depth", String(depth(node, nodes)));
     this.#isFolded = count > 1 && index < count - 1;
     this.#heading = element("h3", "problem", plain(node.expression));
     this.#body = element(count > 1 ? "details" : "div", "operation");
@@ -57,24 +80,24 @@ export class Step {
     head.append(this.#heading, this.#mark);
     this.#body.append(head);
     if (count > 1) this.#body.append(context(node, index + 1, count, typed));
-    this.#readout.hidden = true;
-    this.#readout.ariaHidden = "true"; // the cell that has the focus says the same
-    this.#body.append(this.#paper.element, this.#rows, this.#readout, this.#status);
+    this.#body.append(this.#paper.element, this.#rows, this.#status);
     this.element.append(this.#body);
-    for (const name of ["pointerover", "focusin"]) {
-      this.element.addEventListener(name, ({ target }) => this.#pointAt(target));
+    this.element.addEventListener("pointerover", (event) => {
+      if (event.pointerType === "mouse") this.#pointAt(targetOf(event)); // a finger may only scroll
+    });
+    for (const name of ["click", "focusin"]) {
+      this.element.addEventListener(name, (event) => this.#pointAt(targetOf(event), true));
     }
-    this.element.addEventListener("click", ({ target }) => this.#pointAt(target, true));
-    this.element.addEventListener("focusin", ({ target }) => this.#pointAt(target, true));
   }
 
-  /** The model begins to write. */
+  /** The model begins to write.
+   * @param {import("./client.js").Question} question */
   begin({ problem, prompt }) {
     this.#node = { problem, prompt };
     this.#operation = OPERATION.exec(problem)?.[1] ?? "+";
     this.#heading.textContent = `${plain(problem)} =`;
     this.#status.textContent = "";
-    this.#body.open = true;
+    this.#open(true);
     this.element.classList.add("writing");
     const row = new Row(() => "the model reads");
     for (const character of prompt) row.add(character, null);
@@ -82,7 +105,13 @@ export class Step {
     this.#rows.append(row.element);
   }
 
-  /** The model wrote a character. */
+  /** @param {boolean} isOpen */
+  #open(isOpen) {
+    if (this.#body instanceof HTMLDetailsElement) this.#body.open = isOpen;
+  }
+
+  /** The model wrote a character.
+   * @param {import("./client.js").Written} written */
   write({ text, probability }) {
     if (!this.#row || this.#beginsRow(text)) {
       this.#row?.close();
@@ -95,7 +124,8 @@ export class Step {
     this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** The operation is done. */
+  /** The operation is done.
+   * @param {import("./client.js").Node} node */
   end({ problem, result, exact, agrees, confidence }) {
     this.#row?.close();
     this.element.classList.remove("writing");
@@ -114,7 +144,7 @@ export class Step {
     else if (!isSure) this.#status.textContent = `✓ Right.${sure}`;
     this.element.classList.toggle("unsure", !isSure);
     this.#setMark(agrees ? "✓" : "✗", agrees ? `right, ${inWords(confidence.whole)}` : "wrong");
-    if (agrees && isSure && this.#isFolded) this.#body.open = false;
+    if (agrees && isSure && this.#isFolded) this.#open(false);
   }
 
   /** Ends an incomplete operation. */
@@ -124,16 +154,53 @@ export class Step {
     this.element.classList.remove("writing");
   }
 
-  /** Points at a character, by its index in what the model wrote. Returns whether it exists. */
+  /** Points at a character, by its index in what the model wrote. Returns whether it exists.
+   * @param {number} at */
   show(at) {
-    const target = this.element.querySelector(`[data-at="${at}"]`);
-    if (!target) return false;
-    this.#body.open = true;
-    this.#pointAt(target);
-    this.element.querySelector(".pointed").scrollIntoView({ block: "center" });
+    const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
+    this.#open(true);
+    const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
+    if (!shown) return false;
+    shown.scrollIntoView({ block: "center" });
+    this.#pointAt(shown, true, at);
     return true;
   }
 
+  /** What is to be said of a character.
+   * @param {number} at
+   * @returns {import("./readout.js").Character} */
+  describe(at) {
+    const { words = "", isChoice = false } = this.#paper.describe(at) ?? {};
+    const prompt = this.#node?.prompt ?? "";
+    const probability = this.#probabilities[at];
+    return { model: this.#model, prompt, output: this.#text, at, probability, words, isChoice };
+  }
+
+  /** Draws arcs from a character to those that the model looked at.
+   * @param {number} at
+   * @param {number[]} weights of each earlier character; none removes the arcs */
+  showSources(at, weights) {
+    const [onPaper, inRows] = this.#arcs;
+    if (!weights.length) {
+      for (const arcs of this.#arcs) arcs.clear();
+      return;
+    }
+    const n = this.#node?.prompt.length ?? 0;
+    const grid = this.#paper.grid;
+    const cell = this.#paper.cellOf(at);
+    if (grid && cell) {
+      const sources = weights.map((weight, index) => ({ weight, element: this.#paper.cellOf(index - n) }));
+      onPaper.draw(grid, cell, sources, LEAST);
+    }
+    const characters = [...this.#rows.querySelectorAll(".characters span")];
+    const sources = weights.map((weight, index) => ({ weight, element: characters[index] }));
+    if (characters[n + at]) inRows.draw(this.#rows, characters[n + at], sources, LEAST);
+  }
+
+  /**
+   * @param {string} sign
+   * @param {string} words
+   */
   #setMark(sign, words) {
     const icon = element("span", "", sign);
     icon.ariaHidden = "true";
@@ -143,37 +210,31 @@ export class Step {
   #draw() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
+    if (!this.#node) return;
     const sheet = paper(this.#node.prompt, this.#text);
     this.element.classList.toggle("has-paper", sheet !== null);
     if (sheet) this.#paper.show(sheet, this.#probabilities, plain(this.#node.problem));
   }
 
-  /** Marks a character, and its copies, in both views. `isChosen`: the address is to name it. */
-  #pointAt(target, isChosen = false) {
-    const found = target.closest("[data-at]");
-    if (!found) return;
-    const at = Number(found.dataset.at);
+  /** Marks a character, and its copies, in both views.
+   * @param {Element} target
+   * @param {boolean} isChosen
+   * @param {number} [index] of the character, if the element is a copy of it */
+  #pointAt(target, isChosen = false, index) {
+    const anchor = target.closest("[data-at]");
+    if (!(anchor instanceof HTMLElement)) return;
+    const at = index ?? Number(anchor.dataset.at);
     const alike = new Set(this.#paper.alike(at).map(String));
     for (const cell of this.element.querySelectorAll("[data-at]")) {
-      cell.classList.toggle("pointed", alike.has(cell.dataset.at));
+      cell.classList.toggle("pointed", alike.has(/** @type {HTMLElement} */ (cell).dataset.at ?? ""));
     }
-    this.#read(at);
-    const detail = { at, isChosen };
+    /** @type {Point} */
+    const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
 
-  #read(at) {
-    const { words = "", isChoice } = this.#paper.describe(at) ?? {};
-    const probability = this.#probabilities[at];
-    const sure = probability >= SURE_CHARACTER ? "sure" : percent(probability);
-    const choice = isChoice && probability < SURE_CHARACTER ? "; another digit may be right as well" : "";
-    const character = element("b", "", this.#text[at]);
-    const place = element("span", "where", `Character ${at + 1} of ${this.#text.length}, ${sure}${choice}. `);
-    this.#readout.replaceChildren(character, place, words && `${words[0].toUpperCase()}${words.slice(1)}.`);
-    this.#readout.hidden = false;
-  }
-
   // Worked steps begin with x or y. An answer without steps has no rows.
+  /** @param {string} character */
   #beginsRow(character) {
     if (ANY_WIDTH.test(this.#text)) {
       return !this.#text.includes("=") && (character === "=" || BEGIN_A_PART.test(character));
@@ -182,6 +243,10 @@ export class Step {
     return character === "=" || BEGIN_A_ROW.test(character);
   }
 
+  /**
+   * @param {string} character
+   * @returns {Label}
+   */
   #labelOf(character) {
     if (ANY_WIDTH.test(this.#text + character)) return PART_LABELS[character] ?? (() => "work");
     const inSteps = /^[xy]/.test(this.#text + character);
@@ -194,12 +259,14 @@ export class Step {
 class Row {
   #labelText;
   #label;
+  /** @type {number | null} */
   #least = null;
   #isClosed = false;
 
+  /** @param {Label} labelText */
   constructor(labelText) {
     this.#labelText = labelText;
-    this.#label = element("span", "row-label", labelText([]));
+    this.#label = element("span", "row-label", labelText(""));
     this.element = element("li", "line");
     this.characters = element("span", "characters");
     // Screen readers read a finished row as one sentence, not one character at a time.
@@ -209,24 +276,29 @@ class Row {
     this.element.append(this.visible);
   }
 
-  add(text, probability, at) {
+  /**
+   * @param {string} text
+   * @param {number | null} probability null for what the model only reads
+   * @param {number} at index in what the model wrote
+   */
+  add(text, probability, at = -1) {
     const made = element("span", "", text);
     if (probability !== null) {
-      made.dataset.at = at;
+      made.dataset.at = String(at);
       made.title = `${text}: ${percent(probability)}`;
       made.style.setProperty("--doubt", doubt(probability).toFixed(3));
       made.classList.toggle("improbable", probability < IMPROBABLE);
       this.#least = Math.min(this.#least ?? 1, probability);
     }
     this.characters.append(made);
-    this.#label.textContent = this.#labelText(this.characters.textContent);
+    this.#label.textContent = this.#labelText(this.characters.textContent ?? "");
   }
 
   close() {
     if (this.#isClosed) return;
     this.#isClosed = true;
     const isSure = this.#least === null || this.#least >= SURE_CHARACTER;
-    const least = isSure ? "" : percent(this.#least);
+    const least = isSure ? "" : percent(this.#least ?? 1);
     this.visible.append(element("span", "least", least));
     const sure = least && `, lowest probability ${least}`;
     const spoken = `${this.#label.textContent}: ${this.characters.textContent}${sure}`;
@@ -234,13 +306,23 @@ class Row {
   }
 }
 
-/** How many operations this one is a part of. */
+/**
+ * How many operations this one is a part of.
+ * @param {Span} span
+ * @param {Span[]} nodes
+ */
 function depth({ position, end }, nodes) {
-  const holds = (node) => node.position <= position && node.end >= end;
+  const holds = (/** @type {Span} */ node) => node.position <= position && node.end >= end;
   return nodes.filter(holds).length - 1;
 }
 
-/** Returns the whole expression with the part of this step in bold. */
+/**
+ * Returns the whole expression with the part of this step in bold.
+ * @param {Span} span
+ * @param {number} number
+ * @param {number} count
+ * @param {string[]} typed
+ */
 function context({ position, end }, number, count, typed) {
   const shown = element("p", "context", `Step ${number} of ${count}: `);
   const [before, part, after] = [[0, position], [position, end], [end]].map((range) =>
@@ -263,6 +345,7 @@ export function legend() {
   });
 }
 
+/** @param {number} probability */
 function legendText(probability) {
   const figures = `${Math.round(probability * 100)}%`;
   if (probability >= SURE_CHARACTER) return `${figures} or more: sure`;

@@ -6,7 +6,16 @@ const KEY = "calcgpt.tour";
 const EXAMPLE = "471×29.9";
 const WRONG = "313.46×217"; // hardly any product is right without work
 
-// Each step: what it says, what it points at (the first that is there), and what it does before.
+/**
+ * The page, as the tour uses it. What takes time, returns when it is done.
+ * @typedef {{ask: (expression: string) => Promise<void>, view: (name: string) => void,
+ *   askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page
+ */
+
+/**
+ * What a step says, what it points at (the first that is there), and what it does before.
+ * @type {{title: string, text: string, targets: string[], prepare: (page: Page) => void | Promise<void>}[]}
+ */
 const STEPS = [
   {
     title: "The question",
@@ -51,21 +60,27 @@ export class Tour {
   #offer;
   #page;
   #index = -1;
+  /** @type {Element | null} */
   #target = null;
 
-  /** `box` and `offer`: elements; `page`: ask(expression), askWithoutWork(expression), view(name)
-   * and restore(), which return when they are done. */
+  /**
+   * @param {HTMLElement} box
+   * @param {HTMLElement} offer
+   * @param {Page} page
+   */
   constructor(box, offer, page) {
     this.#box = box;
     this.#offer = offer;
     this.#page = page;
-    box.addEventListener("click", ({ target }) => {
-      if (target.dataset.go) this.#go(this.#index + Number(target.dataset.go));
-      if (target.dataset.end !== undefined) this.end();
+    box.addEventListener("click", (event) => {
+      const { go, end } = dataOf(event);
+      if (go) this.#go(this.#index + Number(go));
+      if (end !== undefined) this.end();
     });
-    offer.addEventListener("click", ({ target }) => {
-      if (target.dataset.start !== undefined) this.start();
-      else if (target.dataset.end !== undefined) this.end();
+    offer.addEventListener("click", (event) => {
+      const { start, end } = dataOf(event);
+      if (start !== undefined) this.start();
+      else if (end !== undefined) this.end();
     });
   }
 
@@ -93,6 +108,7 @@ export class Tour {
     this.#index = -1;
   }
 
+  /** @param {number} index */
   async #go(index) {
     if (index < 0) return;
     if (index >= STEPS.length) {
@@ -108,6 +124,7 @@ export class Tour {
     if (this.#index === index) this.#point(find(targets)); // the reader may have gone on
   }
 
+  /** @param {Element | null} target */
   #point(target) {
     this.#target?.classList.remove("toured");
     this.#target = target;
@@ -116,6 +133,11 @@ export class Tour {
   }
 }
 
+/**
+ * @param {string} title
+ * @param {string} text
+ * @param {number} index
+ */
 function content(title, text, index) {
   const heading = element("h2", "", title);
   heading.id = "tour-title";
@@ -127,6 +149,12 @@ function content(title, text, index) {
   return [heading, element("p", "", text), place, buttons];
 }
 
+/**
+ * @param {string} text
+ * @param {string} name
+ * @param {string} value
+ * @param {string} className
+ */
 function button(text, name, value, className) {
   const made = element("button", className, text);
   made.type = "button";
@@ -134,9 +162,16 @@ function button(text, name, value, className) {
   return made;
 }
 
+/** The first element that is shown.
+ * @param {string[]} selectors */
 function find(selectors) {
   const found = selectors.flatMap((selector) => [...document.querySelectorAll(selector)]);
-  return found.find((target) => target.offsetParent !== null) ?? null;
+  return found.find((target) => target.checkVisibility()) ?? null;
+}
+
+/** @param {Event} event */
+function dataOf({ target }) {
+  return target instanceof HTMLElement ? target.dataset : {};
 }
 
 function isSeen() {

@@ -320,7 +320,8 @@ def publish(
     "--to",
     "target",
     required=True,
-    help="The format: hf (transformers), onnx, web, or snapshots (of a run, for the page).",
+    help="The format: hf (transformers), onnx, web, snapshots (of a run, for the page), or example "
+    "(what the page plays when it opens).",
 )
 @click.option(
     "--also",
@@ -346,6 +347,13 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
         from calcgpt.export.snapshots import export_snapshots
 
         click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
+        return
+    if target == "example":
+        require(f"export to {target}", "torch")
+        from calcgpt.lab.example import export_example
+
+        loaded = StoredCheckpoint.read(resolve(checkpoint))
+        click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
     write = look_up(EXPORTERS, target, "export target")
     if also and target != "web":

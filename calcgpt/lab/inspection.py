@@ -193,6 +193,21 @@ def attention_weights(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
     return torch.stack(weights)
 
 
+@torch.inference_mode()
+def layer_logits(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
+    """Returns what the output layer makes of the embedding and of each layer's output, (L+1,T,V):
+    the logit lens (nostalgebraist 2020)."""
+    streams: list[torch.Tensor] = []
+
+    def keep(layer: int, before_BTC: torch.Tensor, after_BTC: torch.Tensor) -> None:
+        streams.extend([after_BTC[0]] if layer else [before_BTC[0], after_BTC[0]])
+
+    with hooked(_blocks(model), keep):
+        model(tokens_T[None])
+    logits: torch.Tensor = model.head(model.norm(torch.stack(streams)))
+    return logits
+
+
 def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
     """Returns `n` random training problems with exact labels, without those that are too long.
 

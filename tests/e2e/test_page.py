@@ -294,7 +294,7 @@ def test_a_screen_reader_reads_the_answer_once(page: Page) -> None:
     page.evaluate(
         """() => {
             window.heard = [];
-            const region = document.querySelector("[aria-live=polite]");
+            const region = document.querySelector("#answer");
             new MutationObserver(() => region.textContent && heard.push(region.innerText))
                 .observe(region, {childList: true, subtree: true, characterData: true});
         }"""

@@ -226,6 +226,81 @@ def test_a_look_inside(exported: Page) -> None:
     expect(words).to_have_count(0)
 
 
+EXAMPLE = """async model => {
+    const { Engine } = await import("./static/engine/engine.js");
+    const { loadExample, recordedLook } = await import("./static/example.js");
+    const { weights } = await import("./static/client.js");
+    const engine = new Engine(name => weights(`models/${name}.safetensors`));
+    const all = async task => {
+        const found = [];
+        for await (const event of task) found.push(event);
+        return found;
+    };
+    const example = await loadExample();
+    const [{ data: { expression, places } }] = example.events;
+    const events = await all(engine.run("calculate", { model, expression, places }));
+    const { prompt, output } = events.at(-2).data;
+    const text = prompt + output;
+    const plain = look => ({ ...look, attention: Array.from(look.attention) });
+    const looks = [];
+    for (let position = prompt.length; position < text.length; position += 1) {
+        const [{ data }] = await all(engine.run("look", { model, text, position }));
+        looks.push([plain(recordedLook(model, text, position)), plain(data)]);
+    }
+    return { recorded: example.events, events, looks };
+}"""
+
+
+def numbers(value: Any) -> list[float]:
+    """All numbers within a JSON value, in order."""
+    if isinstance(value, dict):
+        value = [value[name] for name in sorted(value)]
+    if isinstance(value, list):
+        return [number for item in value for number in numbers(item)]
+    return [value] if isinstance(value, float | int) else []
+
+
+def texts(value: Any) -> Any:
+    """The same JSON value without numbers."""
+    if isinstance(value, dict):
+        return {name: texts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [texts(item) for item in value]
+    return None if isinstance(value, float | int) else value
+
+
+def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
+    """If not, `calcgpt export scratchpad api/static/example --to example --force` makes it anew."""
+    found = exported.evaluate(EXAMPLE, "scratchpad")
+    assert texts(found["recorded"]) == texts(found["events"])
+    np.testing.assert_allclose(numbers(found["recorded"]), numbers(found["events"]), atol=1e-3)
+    assert len(found["looks"]) > 40
+    for recorded, computed in found["looks"]:
+        weights = [recorded.pop("attention"), computed.pop("attention")]
+        np.testing.assert_allclose(*weights, atol=0.011)  # small ones are left out
+        shares = {c["text"]: c["probability"] for c in computed["candidates"]}
+        for c in recorded["candidates"]:
+            assert abs(c["probability"] - shares.get(c["text"], 0)) < 0.01
+        for one, other in zip(recorded["lens"], computed["lens"], strict=True):
+            assert abs(one["probability"] - other["probability"]) < 0.03
+
+
+def test_an_example_plays_before_any_model_has_loaded(
+    open_page: OpenPage, static_host: http.server.ThreadingHTTPServer
+) -> None:
+    address = f"http://127.0.0.1:{static_host.server_address[1]}"
+    page = open_page(address, service_workers="block")
+    page.route("**/models/*", lambda route: route.abort())
+    page.reload()
+    answered(page, "14082.9")
+    expect(page.locator("#example")).to_be_visible()
+    page.locator(".sheet [data-at='19']").hover()
+    expect(page.locator(".readout .candidate")).to_have_count(5)
+    page.get_by_role("button", name="Look inside the model").click()
+    expect(page.locator(".looked-at")).to_contain_text("It looked most at")
+    expect(page.locator("#history button")).to_have_count(0)
+
+
 def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     calculate(exported, "471/299", "scratchpad")
     answered(exported, "1.57525084")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -223,8 +224,8 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     page.get_by_role("radio", name="Both").check()
     cell = page.locator(".sheet [data-at='19']")
     cell.hover()
-    expect(page.locator(".readout")).to_have_text(
-        "1Character 20 of 52, sure. 1 × 9 + 3 above = 12: writes 2, carries 1."
+    expect(page.locator(".readout p")).to_have_text(
+        "11 × 9 + 3 above = 12: writes 2, carries 1.Character 20 of 52, sure"
     )
     expect(page.locator(".pointed")).to_have_text(["1", "1"])
     expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
@@ -246,6 +247,65 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: writes 9")
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
+    """It stands in the window, beside the character, and not under the finger."""
+    page = open_page(viewport={"width": width, "height": 740}, has_touch=True, is_mobile=True)
+    calculate(page, "471*29.9", "scratchpad")
+    answered(page, "14082.9")
+    box = page.locator(".readout")
+    for at in (1, 19, 31, 47):  # the first and the last are at the right edge of the sheet
+        cell = page.locator(f".sheet [data-at='{at}']")
+        cell.tap()
+        expect(box.locator(".candidate")).to_have_count(5)
+        expect(box.locator(".candidate").first).to_contain_text(cell.inner_text())
+        finger, shown = cell.bounding_box(), box.bounding_box()
+        assert finger
+        assert shown
+        assert shown["x"] >= 0
+        assert shown["x"] + shown["width"] <= width
+        assert shown["y"] >= 0
+        assert shown["y"] + shown["height"] <= 740
+        is_above = shown["y"] + shown["height"] <= finger["y"]
+        assert is_above or shown["y"] >= finger["y"] + finger["height"] + 40
+        assert shown["x"] <= finger["x"] + finger["width"] / 2 <= shown["x"] + shown["width"]
+    page.locator("#work-title").tap()
+    expect(box).to_be_hidden()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
+    calculate(page, "471*29.9", "scratchpad")
+    answered(page, "14082.9")
+    box, cell = page.locator(".readout"), page.locator(".sheet [data-at='19']")
+    cell.hover()
+    expect(box.locator(".candidate")).to_have_count(5)
+    bars = box.locator(".probability").evaluate_all(
+        "all => all.map(e => Number(e.style.getPropertyValue('--share')))"
+    )
+    assert bars == sorted(bars, reverse=True)
+    assert 0.5 < sum(bars) <= 1.0001
+    assert page.locator(".paper .arcs path").count() > 0
+    place, shown = cell.bounding_box(), box.bounding_box()
+    assert place
+    assert shown
+    assert 0 < shown["y"] - place["y"] - place["height"] < 20  # beside it
+    page.mouse.move(5, 5)
+    expect(box).to_be_hidden()
+    expect(page.locator(".arcs path")).to_have_count(0)
+    cell.focus()
+    expect(box).to_be_visible()
+    page.keyboard.press("Escape")  # closes it, and nothing else
+    expect(box).to_be_hidden()
+    answered(page, "14082.9")
+
+
+COPY = """() => {
+    const value = { writeText: async (text) => { window.copied = text; } };
+    Object.defineProperty(navigator, "clipboard", { configurable: true, value });
+}"""
+
+
 def test_a_link_leads_back_to_what_is_shown(open_page: OpenPage, address: str) -> None:
     page = open_page()
     page.get_by_label("Checkpoint").select_option("scratchpad")  # waits until it is loaded
@@ -254,15 +314,11 @@ def test_a_link_leads_back_to_what_is_shown(open_page: OpenPage, address: str) -
     answered(page, "14083")
     expect(page.get_by_role("radio", name="Both")).to_be_checked()
     expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
+    expect(page.locator(".readout")).to_contain_text("Character 20 of 52")
     expect(page.locator("#tour-offer")).to_be_hidden()
-    page.evaluate(
-        """() => {
-            const value = { writeText: async (text) => { window.copied = text; } };
-            Object.defineProperty(navigator, "clipboard", { configurable: true, value });
-        }"""
-    )
+    page.evaluate(COPY)
     page.get_by_role("button", name="Copy link").click()
-    expect(page.get_by_role("status")).to_have_text("Copied.")
+    expect(page.get_by_role("status").first).to_have_text("Copied.")
     copied = page.evaluate("window.copied")
     assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad&view=both&step=1&at=20"
     assert copied == page.url
@@ -273,6 +329,48 @@ def test_a_link_leads_back_to_what_is_shown(open_page: OpenPage, address: str) -
     answered(page, "0.5")
     expect(page.get_by_label("Decimal places")).to_have_value("3")
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
+    expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
+
+
+def test_a_link_opens_panels_as_they_were(page: Page) -> None:
+    calculate(page, "471*29.9", "scratchpad")
+    answered(page, "14082.9")
+    asked = "#q=471*29.9&model=scratchpad"
+    page.get_by_role("button", name="Look inside the model").click()
+    page.get_by_role("slider", name="Character").press("End")
+    expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")
+    page.get_by_label("Layer").select_option("2")
+    page.get_by_label("Head").select_option("3")
+    assert page.url.endswith(f"{asked}&at=52&panel=inside&layer=2&head=3")
+    page.locator(".candidate:enabled").first.click()
+    before = page.locator(".verdict-of-change")
+    expect(before).to_contain_text("It ends in")
+    words = before.inner_text()
+    page.reload()
+    expect(before).to_have_text(words)
+    expect(page.get_by_label("Layer")).to_have_value("2")
+    expect(page.get_by_label("Head")).to_have_value("3")
+    expect(page.locator("#history button")).to_have_count(1)  # only what was typed
+
+    page.get_by_role("button", name="Side by side").click()
+    page.get_by_label("Temperature").fill("0.5")
+    page.get_by_label("Drawn from").select_option("3")
+    page.get_by_role("button", name="Draw others").click()
+    expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
+    assert page.url.endswith(f"{asked}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
+    drawn = page.locator(".sample").all_inner_texts()
+    page.reload()
+    expect(page.locator(".sample")).to_have_text(drawn, use_inner_text=True)
+
+    page.get_by_role("button", name="Watch it learn").click()
+    page.get_by_label("Steps of training").press("End")
+    title = page.locator(".learning .title")
+    expect(title).not_to_be_empty()
+    expect(page.get_by_label("Steps of training")).not_to_have_value("0")
+    page.wait_for_url(re.compile("panel=learning&trained="))
+    steps = int(page.url.rpartition("=")[2])
+    page.reload()
+    expect(title).to_contain_text(f"After {steps:,} steps")
 
 
 def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
@@ -294,7 +392,7 @@ def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
 def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     expect(page.locator("#example")).to_be_visible()
-    page.locator("#nodes .line").first.wait_for()
+    page.locator(".sheet .cell").first.wait_for()
     page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
     expect(page.get_by_label("Expression")).to_have_value("7")
     expect(page.locator("#example")).to_be_hidden()

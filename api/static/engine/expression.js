@@ -8,11 +8,13 @@ const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression, the products of its powers included
 const MAX_EXPONENT = 40;
 
+/** @type {Record<string, string>} */
 const TYPED = { "×": "*", "✕": "*", "∗": "*", "·": "*", "⋅": "*", "÷": "/", "∕": "/", "−": "-", "–": "-" };
 const SEPARATORS = ",_'’\u00a0\u202f\u2009"; // between thousands; the last three are spaces
 const THOUSANDS = `[1-9][0-9]{0,2}(?<mark>[${SEPARATORS}])[0-9]{3}(?:\\k<mark>[0-9]{3})*(?![0-9])`;
 const NUMBER = new RegExp(`(?:${THOUSANDS}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
 const WORD = /[A-Za-z]{2,}/y;
+/** @type {Record<string, string>} */
 const HINTS = {
   x: "; to multiply, write * or ×",
   X: "; to multiply, write * or ×",
@@ -29,19 +31,21 @@ const HINTS = {
 /**
  * A number, an operation on two expressions, or a power, at `text[start:end]` in code points.
  * Parentheses around an operand belong to the operation that uses it. `depth` is 0 for a number.
- * @typedef {{number?: Decimal, op?: string, left?: Expression, right?: Expression, base?: Expression,
- *   exponent?: number, start: number, end: number, depth: number, count: number}} Expression
+ * @typedef {{start: number, end: number, depth: number, count: number}} Extent
+ * @typedef {Extent & {number: Decimal}} Literal
+ * @typedef {Extent & {op: string, left: Expression, right: Expression}} Operation
+ * @typedef {Extent & {base: Expression, exponent: number}} Power
+ * @typedef {Literal | Operation | Power} Expression
+ */
+
+/**
+ * An expression within its parentheses, if it has any.
+ * @template {Expression} [T=Expression]
+ * @typedef {{node: T, start: number, end: number}} Parsed
  */
 
 /** What is wrong with an expression, in one line, and where, in code points. */
 export class ExpressionError extends Error {
-  /** @type {string} */
-  kind;
-  /** @type {number} */
-  position;
-  /** @type {number} */
-  end;
-
   /**
    * @param {string} kind
    * @param {string} reason
@@ -50,7 +54,9 @@ export class ExpressionError extends Error {
    */
   constructor(kind, reason, position, end = position + 1) {
     super(reason);
-    Object.assign(this, { kind, position, end });
+    this.kind = kind;
+    this.position = position;
+    this.end = end;
   }
 }
 
@@ -75,10 +81,10 @@ export function parse(text) {
  * @returns {string}
  */
 export function show(expression) {
-  if (expression.number) return numberText(expression.number);
-  if (expression.base) {
+  if ("number" in expression) return numberText(expression.number);
+  if ("base" in expression) {
     const base = show(expression.base);
-    const isPlain = expression.base.number && !base.startsWith("-");
+    const isPlain = "number" in expression.base && !base.startsWith("-");
     return `${isPlain ? base : `(${base})`}^${expression.exponent}`;
   }
   const rank = rankOf(expression);
@@ -90,11 +96,11 @@ export function show(expression) {
 
 /** @param {Expression} expression */
 function rankOf(expression) {
-  if (!expression.op) return 2;
+  if (!("op" in expression)) return 2;
   return "*/".includes(expression.op) ? 1 : 0;
 }
 
-/** Recursive descent; each method returns `{node, start, end}` with its parentheses. */
+/** Recursive descent. */
 class Parser {
   #characters;
   #text;
@@ -106,7 +112,7 @@ class Parser {
     this.#characters = characters;
     this.#text = characters.join("");
     this.#units = [0];
-    for (const character of characters) this.#units.push(this.#units.at(-1) + character.length);
+    for (const [at, character] of characters.entries()) this.#units.push(this.#units[at] + character.length);
   }
 
   /** @returns {Expression} */
@@ -124,24 +130,31 @@ class Parser {
     return whole.node;
   }
 
+  /** @returns {Parsed} */
   #sum() {
     let left = this.#product();
     while (["+", "-"].includes(this.#peek())) left = this.#binary(left, () => this.#product());
     return left;
   }
 
+  /** @returns {Parsed} */
   #product() {
     let left = this.#operand();
     while (["*", "/"].includes(this.#peek())) left = this.#binary(left, () => this.#operand());
     return left;
   }
 
+  /**
+   * @param {Parsed} left
+   * @param {() => Parsed} readRight
+   */
   #binary(left, readRight) {
     const op = this.#characters[this.#at];
     this.#at += 1;
     return operation(left, op, readRight());
   }
 
+  /** @returns {Parsed} */
   #operand() {
     const sign = this.#peek();
     const start = this.#at;
@@ -151,12 +164,13 @@ class Parser {
     return sign === "-" ? negative(start, operand) : { ...operand, start };
   }
 
+  /** @returns {Parsed} */
   #power() {
     const base = this.#percentage();
     if (this.#peek() !== "^") return base;
     this.#at += 1;
     const exponent = this.#operand();
-    const { units, places } = exponent.node.number ?? { units: -1n, places: 0 };
+    const { units, places } = numberOf(exponent.node) ?? { units: -1n, places: 0 };
     if (places || units < 0n || units > MAX_EXPONENT) {
       const reason = `an exponent must be a whole number from 0 to ${MAX_EXPONENT}`;
       throw new ExpressionError("out-of-range", reason, exponent.start, exponent.end);
@@ -167,6 +181,7 @@ class Parser {
     return checked({ base: base.node, exponent: Number(units), ...size }, base.start, exponent.end);
   }
 
+  /** @returns {Parsed} */
   #percentage() {
     let operand = this.#atom();
     while (this.#peek() === "%") {
@@ -177,6 +192,7 @@ class Parser {
     return operand;
   }
 
+  /** @returns {Parsed} */
   #atom() {
     const character = this.#peek();
     const start = this.#at;
@@ -243,6 +259,7 @@ class Parser {
     return new ExpressionError("syntax", reason, this.#at, end);
   }
 
+  /** @param {number} length */
   #missingOperation(length) {
     const before = this.#characters.slice(0, this.#at).join("").trimEnd();
     const hint = before.endsWith("%") ? "; % divides by 100, and there is no remainder" : "";
@@ -260,21 +277,47 @@ class Parser {
   }
 }
 
+/** @param {Expression} expression */
+function numberOf(expression) {
+  return "number" in expression ? expression.number : null;
+}
+
+/**
+ * @param {Decimal} number
+ * @param {number} start
+ * @param {number} end
+ * @returns {Parsed<Literal>}
+ */
 function literal(number, start, end) {
   return { node: { number, start, end, depth: 0, count: 0 }, start, end };
 }
 
+/**
+ * @param {number} start
+ * @param {Parsed} operand
+ */
 function negative(start, operand) {
-  const { number } = operand.node;
+  const number = numberOf(operand.node);
   if (number) return literal({ ...number, units: -number.units }, start, operand.end);
   return operation(literal({ units: 0n, places: 0 }, start, start + 1), "-", operand);
 }
 
+/**
+ * @param {Parsed} a
+ * @param {string} op
+ * @param {Parsed} b
+ */
 function operation({ node: left, start }, op, { node: right, end }) {
   const depth = 1 + Math.max(left.depth, right.depth);
   return checked({ op, left, right, depth, count: left.count + 1 + right.count }, start, end);
 }
 
+/**
+ * @param {Omit<Operation, "start" | "end"> | Omit<Power, "start" | "end">} node
+ * @param {number} start
+ * @param {number} end
+ * @returns {Parsed}
+ */
 function checked(node, start, end) {
   if (node.depth > MAX_DEPTH) {
     const reason = `more than ${MAX_DEPTH} operations, each on the result of another`;

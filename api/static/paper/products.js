@@ -2,7 +2,17 @@
 
 import { answer, copies, decimal, derived, equals, isComplete, rounded, value, whole } from "./sheet.js";
 
-/** Reads the work of a product. Returns its rows as it reads them. */
+/** @typedef {import("./sheet.js").Cell} Cell */
+/** @typedef {import("./sheet.js").Reader} Reader */
+/** @typedef {import("./sheet.js").Row} Row */
+/** @typedef {import("./sheet.js").Question} Question */
+
+/**
+ * Reads the work of a product. Returns its rows as it reads them.
+ * @param {Reader} reader
+ * @param {Question} question
+ * @returns {Generator<Row>}
+ */
 export function* product(reader, { a, b, places }) {
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = copies(reader, a, a.digits.length, 0, "first number");
@@ -11,6 +21,7 @@ export function* product(reader, { a, b, places }) {
   const second = copies(reader, b, b.digits.length, 0, "second number");
   yield { names: ["b"], label: "second number", operator: "×", sign: bSign, cells: second, unit: b.places };
 
+  /** @type {Cell[]} */
   let old = [];
   const lowest = [];
   for (let k = 1; k <= second.length; k++) {
@@ -27,7 +38,6 @@ export function* product(reader, { a, b, places }) {
       cells: row.digits,
       carries: row.carries,
       side: [row.multiplier],
-      sideOperator: "×",
       unit: -Infinity,
       hasLine: true,
     };
@@ -37,28 +47,42 @@ export function* product(reader, { a, b, places }) {
   yield* result(reader, { first, second, aSign, bSign, a, b, places, digits: [...lowest, ...old.slice(1)] });
 }
 
-/** The last carry is the top digit of a row. */
+/**
+ * Reads a row. Its last carry is its top digit.
+ * @param {Reader} reader
+ * @param {Cell[]} first
+ * @param {Cell} source the digit of the second number
+ * @param {Cell[]} old the row before
+ * @param {number} k the number of the row, from 1
+ */
 function readRow(reader, first, source, old, k) {
   reader.mark(";", `row ${k} begins`);
   const multiplier = reader.take(source.text, `${source.text}, the digit of the second number for row ${k}`);
-  const [digits, carries] = [[], []];
-  let carry = null;
+  /** @type {Cell[]} */
+  const digits = [];
+  /** @type {Cell[]} */
+  const carries = [];
   for (const [j, cell] of first.entries()) {
     const above = old[j + 1];
+    const carry = carries.at(-1);
     const total = value(above) + value(multiplier) * value(cell) + value(carry);
     const [digit, next] = [total % 10, Math.floor(total / 10)];
     const terms = [`${cell.text} × ${multiplier.text}`];
     if (value(above)) terms.push(`${above.text} above`);
-    if (value(carry)) terms.push(`carry ${carry.text}`);
+    if (carry && value(carry)) terms.push(`carry ${carry.text}`);
     const words = `${terms.join(" + ")} = ${total}: writes ${digit}${next ? `, carries ${next}` : ""}`;
     digits.push(reader.take(String(digit), words, k - 1 + j));
-    carry = reader.take(String(next), words, k + j);
-    carries.push(carry);
+    carries.push(reader.take(String(next), words, k + j));
   }
-  digits.push(carries.pop());
+  digits.push(...carries.splice(-1));
   return { multiplier, digits, carries };
 }
 
+/**
+ * @param {{multiplier: Cell, digits: Cell[]}} row
+ * @param {Cell[]} first
+ * @param {Cell[]} old the row before
+ */
 function labelOfRow({ multiplier, digits }, first, old) {
   const left = whole(old.slice(1));
   const before = old.length ? `${left} left from the row before + ` : "";
@@ -67,11 +91,20 @@ function labelOfRow({ multiplier, digits }, first, old) {
   return `${text} ${equals(left + whole(first) * BigInt(value(multiplier)), whole(digits))}`;
 }
 
+/**
+ * @param {Reader} reader
+ * @param {Omit<Question, "operation"> & {first: Cell[], second: Cell[], aSign: Cell, bSign: Cell,
+ *   digits: Cell[]}} product
+ * @returns {Generator<Row>}
+ */
 function* result(reader, { first, second, aSign, bSign, a, b, places, digits: sources }) {
   const all = a.places + b.places;
   const drop = Math.max(0, all - places);
   const differ = aSign.text !== bSign.text;
-  let [digits, last] = [[], { names: ["result"], cells: [], unit: all }];
+  /** @type {Cell[]} */
+  let digits = [];
+  /** @type {Row} */
+  let last = { names: ["result"], label: "", cells: [], unit: all };
   if (drop > sources.length) reader.mark(":", "the result, less than half of the last place");
   else {
     reader.mark(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");

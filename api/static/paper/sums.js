@@ -2,17 +2,29 @@
 
 import { answer, copies, decimal, derived, equals, isComplete, rounded, signed, value, whole } from "./sheet.js";
 
-/** Reads the work of a sum. Returns its rows as it reads them. */
+/** @typedef {import("./sheet.js").Cell} Cell */
+/** @typedef {import("./sheet.js").Reader} Reader */
+/** @typedef {import("./sheet.js").Row} Row */
+/** @typedef {import("./sheet.js").Question} Question */
+
+/**
+ * Reads the work of a sum. Returns its rows as it reads them.
+ * @param {Reader} reader
+ * @param {Question} question
+ * @returns {Generator<Row>}
+ */
 export function* sum(reader, { operation, a, b, places }) {
   const d = Math.max(a.places, b.places);
   const drop = Math.max(0, d - places);
-  const length = ({ digits, places: own }) => digits.length + d - own;
+  const length = (/** @type {import("./sheet.js").Operand} */ { digits, places: own }) => digits.length + d - own;
   const count = Math.max(length(a), length(b), drop) + 1; // with a zero on top
   const subtrahend = operation === "-";
 
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = copies(reader, a, count, d - a.places, "first number");
-  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries: [], unit: d };
+  /** @type {Cell[]} */
+  const carries = [];
+  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: d };
   yield top;
 
   const isAdded = b.isNegative === subtrahend;
@@ -27,15 +39,17 @@ export function* sum(reader, { operation, a, b, places }) {
   );
   if (operator.text === bSign.text) bSign.copies.push(operator.at);
   const direction = operator.text === "-" ? -1 : 1;
+  /** @type {Cell[]} */
   const total = [];
   for (let j = 0; j < count; j++) {
+    /** @type {number} */
     const carry = j ? carried(direction, first[j - 1], second[j - 1], total[j - 1]) : 0;
     const sum = value(first[j]) + direction * value(second[j]) + carry;
-    if (carry && total.at(-1).text) top.carries.push(...derived(carry < 0 ? 1 : carry, j));
+    if (carry && total.at(-1)?.text) carries.push(...derived(carry < 0 ? 1 : carry, j));
     const why = inColumn(value(first[j]), value(second[j]), carry, sum, direction);
     total.push(reader.take(String((sum + 10) % 10), why, j));
   }
-  const isNegative = total.at(-1).text === "9";
+  const isNegative = total.at(-1)?.text === "9";
   yield {
     names: ["sum"],
     label: labelOfSum(first, second, total, operator, d),
@@ -48,17 +62,25 @@ export function* sum(reader, { operation, a, b, places }) {
   yield* result(reader, { total, isNegative, aSign, d, drop, places });
 }
 
+/**
+ * @param {Reader} reader
+ * @param {{total: Cell[], isNegative: boolean, aSign: Cell, d: number, drop: number, places: number}} sum
+ * @returns {Generator<Row>}
+ */
 function* result(reader, { total, isNegative, aSign, d, drop, places }) {
   reader.mark(drop ? "|" : ":", drop ? "the exact result begins" : "the result begins");
+  /** @type {Cell[]} */
   const size = [];
   for (const [j, cell] of total.entries()) {
+    /** @type {boolean} */
     const isFirst = !j || (total[j - 1].text === "0" && size[j - 1].text === "0");
     const digit = value(cell);
-    const should = isNegative ? (9 + isFirst - digit) % 10 : digit;
+    const should = isNegative ? (9 + Number(isFirst) - digit) % 10 : digit;
     const from = isFirst ? 10 : 9;
     const why = isNegative ? `the sum is negative, so the digit is ${from} − ${digit} = ${from - digit}` : `${digit}, a copy of the sum's digit`;
     size.push(reader.take(String(should), why, j));
   }
+  /** @type {Row} */
   const exact = {
     names: [drop ? "exact" : "result"],
     label: isNegative && isComplete(size) ? `the size of the sum: ${decimal(whole(size), d)}` : "the size of the sum",
@@ -82,13 +104,26 @@ function* result(reader, { total, isNegative, aSign, d, drop, places }) {
   yield { ...found, label: "the answer", folds: true };
 }
 
-/** What the column before carries into this one: 1, 0 or −1. It follows from the digit there. */
+/**
+ * What the column before carries into this one: 1, 0 or −1. It follows from the digit there.
+ * @param {number} direction
+ * @param {Cell} a
+ * @param {Cell} b
+ * @param {Cell} total
+ */
 function carried(direction, a, b, total) {
   const before = value(a) + direction * value(b);
   const into = (((direction * (value(total) - before)) % 10) + 10) % 10;
   return Math.floor((before + direction * into) / 10);
 }
 
+/**
+ * @param {number} a
+ * @param {number} b
+ * @param {number} carry
+ * @param {number} sum
+ * @param {number} direction
+ */
 function inColumn(a, b, carry, sum, direction) {
   const digit = (sum + 10) % 10;
   if (direction > 0) {
@@ -99,12 +134,19 @@ function inColumn(a, b, carry, sum, direction) {
   return `${a} − ${b}${carry ? " − 1 borrowed" : ""} = ${shown}: writes ${digit}${sum < 0 ? ", borrows 1" : ""}`;
 }
 
+/**
+ * @param {Cell[]} first
+ * @param {Cell[]} second
+ * @param {Cell[]} total
+ * @param {Cell} operator
+ * @param {number} d
+ */
 function labelOfSum(first, second, total, operator, d) {
   if (!isComplete(total)) return "column by column, from the right";
   const [a, b] = [first, second].map(whole);
   const subtracts = operator.text === "-";
   const truth = equals(subtracts ? a - b : a + b, signed(total), d);
   const text = `${decimal(a, d)} ${subtracts ? "−" : "+"} ${decimal(b, d)} ${truth}`;
-  if (total.at(-1).text !== "9") return text;
+  if (total.at(-1)?.text !== "9") return text;
   return `${text}, written as its ten's complement: the 9 in front says that it is negative`;
 }
