@@ -23,7 +23,7 @@ lint: .venv/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen
 
-# The types of the page's engine, which stand in JSDoc comments. Needs npm, which nothing else does.
+# The types of the page's JavaScript, which stand in JSDoc comments. Needs npm, which nothing else does.
 types:
 	npm ci --ignore-scripts --no-audit --no-fund --silent
 	npm run --silent types

@@ -1,30 +1,34 @@
 // Keeps the page and its models in the browser, so that both work without a connection. Only an
 // exported page uses it; the export fills in the version and the files (calcgpt/export/web.py).
 
-const CACHE = `calcgpt-${self.VERSION}`;
+/** @typedef {ServiceWorkerGlobalScope & {VERSION: string, FILES: string[]}} Scope */
 
-self.addEventListener("install", (event) => {
-  const kept = caches.open(CACHE).then((cache) => cache.addAll(self.FILES));
-  event.waitUntil(kept.then(() => self.skipWaiting()));
+const scope = /** @type {Scope} */ (/** @type {unknown} */ (globalThis));
+const CACHE = `calcgpt-${scope.VERSION}`;
+
+scope.addEventListener("install", (event) => {
+  const kept = caches.open(CACHE).then((cache) => cache.addAll(scope.FILES));
+  event.waitUntil(kept.then(() => scope.skipWaiting()));
 });
 
-self.addEventListener("activate", (event) => {
+scope.addEventListener("activate", (event) => {
   const dropOthers = async () => {
     const names = await caches.keys();
     const old = names.filter((name) => name.startsWith("calcgpt-") && name !== CACHE);
     await Promise.all(old.map((name) => caches.delete(name)));
-    await self.clients.claim();
+    await scope.clients.claim();
   };
   event.waitUntil(dropOthers());
 });
 
-self.addEventListener("fetch", (event) => {
+scope.addEventListener("fetch", (event) => {
   const { origin } = new URL(event.request.url);
   if (event.request.method !== "GET" || origin !== location.origin) return;
   event.respondWith(answer(event.request));
 });
 
-/** From the cache, or else from the host: what it sends is kept. */
+/** From the cache, or else from the host: what it sends is kept.
+ * @param {Request} request */
 async function answer(request) {
   const cache = await caches.open(CACHE);
   const kept = await cache.match(request, { ignoreSearch: true });

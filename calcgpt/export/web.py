@@ -160,5 +160,5 @@ def _name_files(folder: Path, default: str) -> None:
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}
     for name, value in values.items():
-        text = text.replace(f"self.{name}", json.dumps(value))
+        text = text.replace(f"scope.{name}", json.dumps(value))
     write_text(folder / MARKER, text)

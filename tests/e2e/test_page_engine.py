@@ -335,16 +335,35 @@ def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     assert violations(exported) == []
 
 
+SUGGESTED = """async () => {
+    const { Engine } = await import("./static/engine/engine.js");
+    const { weights } = await import("./static/client.js");
+    const { snapshots } = await (await fetch("static/learning/learning.json")).json();
+    const engine = new Engine(() => weights(`static/learning/${snapshots.at(-1).file}`));
+    const right = {};
+    for (const { textContent: expression } of document.querySelectorAll(".chip")) {
+        const asked = { model: "last", expression, places: 2, unproven: true };
+        for await (const { name, data } of engine.run("calculate", asked)) {
+            if (name === "result") right[expression] = data.verified;
+        }
+    }
+    return right;
+}"""
+
+
 def test_a_training_can_be_watched(exported: Page) -> None:
     calculate(exported, "12*3", "direct")
     exported.get_by_role("button", name="Watch it learn").click()
     panel, steps = exported.locator(".learning"), exported.get_by_label("Steps of training")
-    expect(panel.locator(".title")).to_contain_text("After 25 steps")
+    expect(panel.locator(".title")).to_contain_text("After 50 steps")
     expect(panel.locator(".wrong")).to_contain_text("exact is 36")
     n = int(steps.get_attribute("max") or 0) + 1
     expect(panel.locator("circle")).to_have_count(n)
     steps.press("End")
     expect(panel.locator(".right")).to_contain_text("36")
+    suggested = exported.evaluate(SUGGESTED)
+    assert len(suggested) >= 5
+    assert all(suggested.values()), suggested
     assert violations(exported) == []
 
 

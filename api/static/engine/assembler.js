@@ -2,6 +2,7 @@
 // Code is a list of bytes. The operations are written as expressions, named as in the specification
 // (https://webassembly.github.io/spec/core/binary).
 
+/** @type {Record<string, number>} */
 const TYPES = { i32: 0x7f, v128: 0x7b };
 const NO_RESULT = 0x40; // the type of a block
 const PAGE = 2 ** 16; // bytes of memory are counted in pages
@@ -18,15 +19,18 @@ export const set = (local, value) => [...value, 0x21, local];
 export const loopWhile = (condition, ...block) =>
   [0x03, NO_RESULT, ...condition, 0x04, NO_RESULT, ...block.flat(), 0x0c, 1, 0x0b, 0x0b];
 
-/** Returns an operation on two values, by its code. */
+/** Returns an operation on two values, by its code.
+ * @type {(...code: Code) => (a: Code, b: Code) => Code} */
 const binary = (...code) => (a, b) => [...a, ...b, ...code];
-/** Returns an operation on one value, by its code. */
+/** Returns an operation on one value, by its code.
+ * @type {(...code: Code) => (value: Code) => Code} */
 const unary = (...code) => (value) => [...value, ...code];
-/** Where a value is read or written: its alignment, as a power of two, and no offset. */
+/** Where a value is read or written: its alignment, as a power of two, and no offset.
+ * @type {(align: number) => Code} */
 const place = (align) => [align, 0];
 
 export const i32 = {
-  const: (value) => [0x41, ...signed(value)],
+  const: (/** @type {number} */ value) => [0x41, ...signed(value)],
   add: binary(0x6a),
   sub: binary(0x6b),
   mul: binary(0x6c),
@@ -44,7 +48,7 @@ export const f32x4 = {
   zero: [0xfd, 0x0c, ...new Array(16).fill(0)],
   add: binary(0xfd, 0xe4, 0x01),
   mul: binary(0xfd, 0xe6, 0x01),
-  lane: (value, index) => [...value, 0xfd, 0x1f, index],
+  lane: (/** @type {Code} */ value, /** @type {number} */ index) => [...value, 0xfd, 0x1f, index],
   load: unary(0xfd, 0x00, ...place(4)),
 };
 
@@ -74,7 +78,7 @@ export function assemble(functions) {
   ]);
 }
 
-/** Returns a memory of at least so many bytes. */
+/** Returns a memory of at least so many bytes. @param {number} bytes */
 export function memoryOf(bytes) {
   return new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE) });
 }
@@ -88,24 +92,32 @@ function code({ parameters, locals, body }) {
   return [...unsigned(bytes.length), ...bytes];
 }
 
+/**
+ * @param {number} id
+ * @param {Code[]} items
+ */
 function section(id, items) {
   const bytes = vector(items);
   return [id, ...unsigned(bytes.length), ...bytes];
 }
 
+/** @param {Code[]} items */
 function vector(items) {
   return [...unsigned(items.length), ...items.flat()];
 }
 
+/** @param {string} name */
 function text(name) {
   return vector([...name].map((character) => [character.charCodeAt(0)]));
 }
 
-/** LEB128: seven bits a byte, the lowest first. */
+/** LEB128: seven bits a byte, the lowest first.
+ * @type {(value: number) => Code} */
 function unsigned(value) {
   return value < 128 ? [value] : [(value & 127) | 128, ...unsigned(value >>> 7)];
 }
 
+/** @type {(value: number) => Code} */
 function signed(value) {
   return value >= -64 && value < 64 ? [value & 127] : [(value & 127) | 128, ...signed(value >> 7)];
 }

@@ -5,6 +5,11 @@ import { MAX_PLACES, answer, answerText, decimal, numberText, readAnswer, render
 import { ExpressionError, parse, show } from "./expression.js";
 import { KIND, Layout, shapeOf } from "./layout.js";
 
+/** @typedef {import("./arithmetic.js").Decimal} Decimal */
+/** @typedef {import("./arithmetic.js").Problem} Problem */
+/** @typedef {import("./expression.js").Expression} Expression */
+/** @typedef {import("./limits.js").Refusal} Refusal */
+/** @typedef {{expression: string, position: number, end: number}} Span */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
 /**
@@ -22,9 +27,12 @@ export class Computation {
   /** @type {{a: Operand, op: string, b: Operand}[]} */
   #operations = [];
   #result;
-  #asked;
-  #nodes = []; // by operation, like the next one
-  #values = []; // null if the answer is not a number
+  /** @type {import("./arithmetic.js").Problem | null} */
+  #asked = null;
+  /** @type {any[]} by operation, like the next one; see Node of client.js */
+  #nodes = [];
+  /** @type {(Decimal | null)[]} null if the answer is not a number */
+  #values = [];
   /** The operations, operands first.
    * @type {{expression: string, position: number, end: number}[]} */
   outline = [];
@@ -50,10 +58,11 @@ export class Computation {
    * @param {import("./limits.js").Refusal | null} refusal
    * @param {(reason: string) => [string, number, number]} place */
   #refuse(refusal, place) {
-    if (this.#isAllowed(refusal)) return;
+    if (!refusal || this.#isAllowed(refusal)) return;
     throw new ExpressionError(refusal.kind, ...place(refusal.reason));
   }
 
+  /** @param {Refusal | null} refusal */
   #isAllowed(refusal) {
     if (refusal?.kind !== "unproven" || !this.#allowsUnproven) return !refusal;
     this.#isProven = false;
@@ -62,14 +71,16 @@ export class Computation {
 
   /** Plans the operations of an expression. Returns its value by exact arithmetic, each operation
    * rounded to the places of answers.
+   * @param {Expression} expression
+   * @param {boolean} isOperand
    * @returns {Operand} */
   #plan(expression, isOperand = false) {
-    if (expression.number) {
+    if ("number" in expression) {
       const refusal = isOperand ? this.#limits.refuseOperand(expression.number) : null;
       this.#refuse(refusal, (reason) => [reason, ...this.#placeOf(expression, refusal)]);
       return { exact: expression.number, node: null };
     }
-    if (expression.op) {
+    if ("op" in expression) {
       const a = this.#plan(expression.left, true);
       const b = this.#plan(expression.right, true);
       return this.#add({ a, op: expression.op, b }, expression, isOperand);
@@ -85,13 +96,20 @@ export class Computation {
     return power;
   }
 
-  /** Adds the operation of a part of the expression to the plan. Returns its result. */
+  /**
+   * Adds the operation of a part of the expression to the plan. Returns its result.
+   * @param {{a: Operand, op: string, b: Operand}} operation
+   * @param {Expression} source
+   * @param {boolean} isOperand
+   * @returns {Operand}
+   */
   #add(operation, source, isOperand) {
     const [span, { start, end }] = [show(source), source];
     const problem = { a: operation.a.exact, op: operation.op, b: operation.b.exact, places: this.places };
     const { value } = answer(problem);
     if (value === null) {
-      throw new ExpressionError("division-by-zero", "division by zero", source.right.start, source.right.end);
+      const divisor = "right" in source ? source.right : source;
+      throw new ExpressionError("division-by-zero", "division by zero", divisor.start, divisor.end);
     }
     this.#refuse(this.#limits.refuseProblem(problem), (reason) => [`${span}: ${reason}`, start, end]);
     if (isOperand) {
@@ -104,12 +122,14 @@ export class Computation {
   }
 
   /** Where a number is wrong: all of it, or the places that are too many.
+   * @param {Expression} literal
+   * @param {Refusal | null} refusal
    * @returns {[start: number, end: number]} */
   #placeOf({ start, end }, refusal) {
-    if (refusal.kind !== "too-many-places") return [start, end];
+    if (refusal?.kind !== "too-many-places") return [start, end];
     const characters = [...this.#text];
     const first = characters.indexOf(".", start) + 1 + this.#limits.defaultPlaces;
-    const typed = /^[0-9]*/.exec(characters.slice(first).join(""))[0];
+    const [typed] = /^[0-9]*/.exec(characters.slice(first).join("")) ?? [""];
     return [first + typed.length - typed.replace(/^0+/, "").length, first + typed.length];
   }
 
@@ -119,10 +139,11 @@ export class Computation {
    * @returns {Generator<{node: number, problem: string, prompt: string}>}
    */
   *questions() {
-    const valueOf = ({ exact, node }) => (node === null ? exact : this.#values[node]);
+    const valueOf = (/** @type {Operand} */ { exact, node }) => (node === null ? exact : this.#values[node]);
     for (const [node, { a, op, b }] of this.#operations.entries()) {
-      const problem = { a: valueOf(a), op, b: valueOf(b), places: this.places };
-      if (!this.#canBeAsked(problem)) {
+      const [left, right] = [a, b].map(valueOf);
+      const problem = left && right && { a: left, op, b: right, places: this.places };
+      if (!problem || !this.#canBeAsked(problem)) {
         this.#nodes[node] = notAsked(this.outline[node]);
         this.#values[node] = null;
         continue;
@@ -133,9 +154,9 @@ export class Computation {
     }
   }
 
+  /** @param {Problem} problem */
   #canBeAsked(problem) {
     const { a, b } = problem;
-    if (!a || !b) return false;
     if (![a, b].every((number) => this.#isAllowed(this.#limits.refuseOperand(number)))) return false;
     return this.#isAllowed(this.#limits.refuseProblem(problem));
   }
@@ -148,6 +169,7 @@ export class Computation {
    */
   answer({ node, problem, prompt }, output, probabilities) {
     const { text, value } = readAnswer(prompt + output, this.places);
+    if (!this.#asked) throw new RangeError("nothing was asked");
     const exact = answer(this.#asked);
     this.#values[node] = value;
     this.#nodes[node] = {
@@ -195,6 +217,9 @@ const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 /**
  * Returns the confidence in what was written after a prompt. Digits of a quotient are left out,
  * because several are correct there.
+ * @param {string} prompt
+ * @param {string} output
+ * @param {number[]} probabilities
  * @returns {Confidence}
  */
 function confidence(prompt, output, probabilities) {
@@ -206,7 +231,11 @@ function confidence(prompt, output, probabilities) {
   return { answer: last, weakest_step: Math.min(1, ...steps), whole: product(steps) * last };
 }
 
-/** Returns the positions of the quotient digits in a work of either notation. */
+/**
+ * Returns the positions of the quotient digits in a work.
+ * @param {string} prompt
+ * @param {string} work
+ */
 function quotientDigits(prompt, work) {
   if (!/^[-+]/.test(work)) {
     const rows = work.startsWith("y") ? work.matchAll(/[a-l][+-][0-9]/g) : [];
@@ -219,16 +248,11 @@ function quotientDigits(prompt, work) {
   return new Set(positions.map((position) => position - promptLength));
 }
 
+/** @param {Span} span */
 function notAsked(span) {
   const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];
   const empty = Object.fromEntries(fields.map((name) => [name, null]));
   return { ...span, ...empty, agrees: false, rounded: false };
-}
-
-/** Returns all operations: operands before the operation that uses them, left before right. */
-function inOrder(tree) {
-  const operands = [tree.left, tree.right].filter((e) => e.depth > 0);
-  return [...operands.flatMap(inOrder), tree];
 }
 
 /** @param {number[]} numbers */
@@ -236,6 +260,7 @@ function product(numbers) {
   return numbers.reduce((result, number) => result * number, 1);
 }
 
+/** @param {Decimal} number */
 function shortened(number) {
   const text = numberText(number);
   return text.length <= 40 ? text : `${text.slice(0, 40)}...`;

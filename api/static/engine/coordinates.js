@@ -30,17 +30,18 @@ export class CoordinateReader {
     const prompt = line.slice(0, line.indexOf("=") + 1);
     const shape = prompt ? shapeOf(prompt) : null;
     if (!shape) return ofQuestion(line).slice(start);
-    if (prompt !== this.#prompt) {
+    if (!this.#layout || prompt !== this.#prompt) {
+      const layout = new Layout(shape);
       this.#prompt = prompt;
-      this.#layout = new Layout(shape);
-      this.#fixed = ofSlots(this.#layout.slots);
-      for (const where of this.#fixed.slice(0, this.#layout.promptLength - 1)) {
+      this.#layout = layout;
+      this.#fixed = ofSlots(layout.slots);
+      for (const where of this.#fixed.slice(0, layout.promptLength - 1)) {
         where[1] = where[4] = where[5] = 0; // nothing before the question's end is predicted
       }
     }
     const fixed = this.#fixed;
     if (line.length < fixed.length) return fixed.slice(start, line.length);
-    const slots = [this.#layout.slots.at(-1), ...this.#layout.answerSlots(line.slice(0, fixed.length))];
+    const slots = [...this.#layout.slots.slice(-1), ...this.#layout.answerSlots(line.slice(0, fixed.length))];
     const all = [...fixed.slice(0, -1), ...ofSlots(slots)].slice(0, line.length);
     while (all.length < line.length) all.push(nowhere());
     return all.slice(start);

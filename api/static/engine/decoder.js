@@ -16,7 +16,13 @@ const FOUR = 4; // numbers that are multiplied at a time
  * @typedef {{attention: Float32Array, logits: Float32Array[]}} Seen
  *   attention (L, H, S): the weights that its heads gave to each token;
  *   logits L + 1 times (V): what the output layer makes of the embedding and of each layer's output.
- *   The last are the logits of the next token.
+ *   The last are the logits of the next token. Unless it is looked at, only these are there.
+ */
+
+/**
+ * A layer. keys (G, S, D) and values (G, D, S) are where its cache begins in the memory.
+ * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
+ *   feedForwardNorm: Norm, up: Linear, down: Linear, keys: number, values: number}} Layer
  */
 
 export class Decoder {
@@ -26,7 +32,8 @@ export class Decoder {
   #head;
   #embedding;
   #positions;
-  /** Where they are in the memory: the inputs and outputs of layers. */
+  /** Where they are in the memory: the inputs and outputs of layers.
+   * @type {Record<string, number>} */
   #at;
   /** @type {number[]} the tokens whose keys and values are known */
   #cached = [];
@@ -43,9 +50,9 @@ export class Decoder {
     const all = [...Object.values(sizes), ...Object.values(tensors).map(({ data }) => data.length)];
     const memory = new Memory(all.reduce((a, b) => a + b, 2 * L * S * G * D), mayAssemble);
     this.#memory = memory;
-    const norm = (name) =>
+    const norm = (/** @type {string} */ name) =>
       new Norm(memory, tensors[`${name}.weight`].data, tensors[`${name}.bias`]?.data, config.norm === "layernorm");
-    const linear = (name, weight = name) => {
+    const linear = (/** @type {string} */ name, weight = name) => {
       const { shape, data } = tensors[`${weight}.weight`];
       return new Linear(memory, data, tensors[`${name}.bias`]?.data, shape[1]);
     };
@@ -57,8 +64,8 @@ export class Decoder {
       return {
         attentionNorm: norm(`${prefix}.attn_norm`),
         qkv: linear(`${prefix}.attn.qkv`),
-        qNorm: config.qk_norm && norm(`${prefix}.attn.q_norm`),
-        kNorm: config.qk_norm && norm(`${prefix}.attn.k_norm`),
+        qNorm: config.qk_norm ? norm(`${prefix}.attn.q_norm`) : null,
+        kNorm: config.qk_norm ? norm(`${prefix}.attn.k_norm`) : null,
         out: linear(`${prefix}.attn.out`),
         feedForwardNorm: norm(`${prefix}.ff_norm`),
         up: linear(config.gated ? `${prefix}.ff.gate_up` : `${prefix}.ff.up`),
@@ -75,7 +82,7 @@ export class Decoder {
    * Reads a text; what it shares with the last one is not read again.
    * @param {number[]} tokens one or more, at most `block_size`
    * @param {boolean} look whether to tell what happened at the last token
-   * @returns {Seen} without `look`, only the last logits
+   * @returns {Seen}
    */
   read(tokens, look = false) {
     if (tokens.length > this.config.block_size) throw new RangeError("the text does not fit");
@@ -86,16 +93,17 @@ export class Decoder {
       this.#cached.length = start;
       for (let position = start; position < tokens.length; position += 1) this.#cached.push(tokens[position]);
     }
-    let logits;
-    while (start < tokens.length) {
-      const stop = Math.min(start + CHUNK, tokens.length);
-      logits = this.#forward(start, stop, look && stop === tokens.length);
-      start = stop;
-    }
-    return logits;
+    for (; start + CHUNK < tokens.length; start += CHUNK) this.#forward(start, start + CHUNK, false);
+    return this.#forward(start, tokens.length, look);
   }
 
-  /** Reads tokens[start : stop], which follow those in the cache. */
+  /**
+   * Reads tokens[start : stop], which follow those in the cache.
+   * @param {number} start
+   * @param {number} stop
+   * @param {boolean} look
+   * @returns {Seen}
+   */
   #forward(start, stop, look) {
     const { n_embd: C, n_head: H } = this.config;
     const { x } = this.#at;
@@ -108,10 +116,10 @@ export class Decoder {
       for (let i = 0; i < C; i += 1) numbers[x + t * C + i] = this.#embedding[row + i];
       this.#positions.embed(tokens, start + t, numbers, x + t * C);
     }
-    const attention = look ? new Float32Array(this.#layers.length * H * stop) : null;
+    const attention = new Float32Array(look ? this.#layers.length * H * stop : 0);
     const logits = look ? [this.#logits(T)] : [];
     for (const [index, layer] of this.#layers.entries()) {
-      const kept = attention?.subarray(index * H * stop, (index + 1) * H * stop);
+      const kept = look ? attention.subarray(index * H * stop, (index + 1) * H * stop) : null;
       this.#attend(layer, start, T, kept);
       this.#feedForward(layer, T);
       if (look) logits.push(this.#logits(T));
@@ -120,7 +128,13 @@ export class Decoder {
     return { attention, logits };
   }
 
-  /** Adds attention to x (T, C). Keeps the weights of the last token, (H, S), if asked to. */
+  /**
+   * Adds attention to x (T, C). Keeps the weights of the last token, (H, S), if asked to.
+   * @param {Layer} layer
+   * @param {number} start
+   * @param {number} T
+   * @param {Float32Array | null} kept
+   */
   #attend(layer, start, T, kept) {
     const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S } = this.config;
     const scale = 1 / Math.sqrt(D);
@@ -159,7 +173,11 @@ export class Decoder {
     layer.out.add(heads, x, T);
   }
 
-  /** Adds the feed-forward network to x (T, C). */
+  /**
+   * Adds the feed-forward network to x (T, C).
+   * @param {Layer} layer
+   * @param {number} T
+   */
   #feedForward(layer, T) {
     const { feedforward, gated } = this.config;
     const { x, normed, up, hidden } = this.#at;
@@ -177,7 +195,10 @@ export class Decoder {
     layer.down.add(hidden, x, T);
   }
 
-  /** Returns what the output layer makes of the last row of x, (V). */
+  /**
+   * Returns what the output layer makes of the last row of x, (V).
+   * @param {number} T
+   */
   #logits(T) {
     const { x, normed, logits } = this.#at;
     this.#norm.write(x + (T - 1) * this.config.n_embd, normed, 1);
@@ -186,7 +207,12 @@ export class Decoder {
   }
 }
 
-/** Returns how many numbers the inputs and outputs of the layers are. */
+/**
+ * Returns how many numbers the inputs and outputs of the layers are.
+ * @param {Record<string, any>} config
+ * @param {import("./weights.js").Tensors} tensors
+ * @returns {Record<string, number>}
+ */
 function sizesOf({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S, gated }, tensors) {
   const up = CHUNK * tensors[`blocks.0.ff.${gated ? "gate_up" : "up"}.weight`].shape[0];
   return {

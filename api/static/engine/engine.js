@@ -2,12 +2,17 @@
 
 import { ServiceError } from "../client.js";
 
+/** @typedef {import("./worker.js").Message} Message */
+
 /** Runs models in a worker, which starts with the first task or before. */
 export class Engine {
+  /** @type {Worker | null} */
   #worker = null;
-  #tasks = new Map(); // id -> what to do with its messages
+  /** @type {Map<number, (message: Message) => void>} what to do with the messages of a task */
+  #tasks = new Map();
   #next = 0;
-  #loaded = new Map(); // name -> promise
+  /** @type {Map<string, Promise<void>>} by the model's name */
+  #loaded = new Map();
   #fetchWeights;
 
   /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */
@@ -33,34 +38,43 @@ export class Engine {
    * @returns {Promise<void>}
    */
   load(model) {
-    if (!this.#loaded.has(model)) {
-      const loading = this.#load(model);
-      this.#loaded.set(model, loading);
-      loading.catch(() => this.#loaded.delete(model)); // the next task tries again
-    }
-    return this.#loaded.get(model);
+    const known = this.#loaded.get(model);
+    if (known) return known;
+    const loading = this.#load(model);
+    this.#loaded.set(model, loading);
+    loading.catch(() => this.#loaded.delete(model)); // the next task tries again
+    return loading;
   }
 
   /** Starts the worker, if it does not run. */
   start() {
-    this.#worker ??= this.#newWorker();
+    return (this.#worker ??= this.#newWorker());
   }
 
+  /** @param {string} model */
   async #load(model) {
     this.start(); // while the weights come
     const buffer = await this.#fetchWeights(model);
     for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
   }
 
+  /**
+   * @param {string} task
+   * @param {Record<string, any>} payload
+   * @param {AbortSignal} [signal]
+   * @param {Transferable[]} transfer
+   * @returns {AsyncGenerator<any>} each task has its own events
+   */
   async *#run(task, payload, signal, transfer = []) {
     signal?.throwIfAborted();
-    this.start();
+    const worker = this.start();
     const id = this.#next++;
+    /** @type {Message[]} */
     const waiting = [];
     /** @type {(value?: unknown) => void} */
     let wake = () => {};
     const cancel = () => {
-      this.#worker.postMessage({ id, task: "cancel" });
+      worker.postMessage({ id, task: "cancel" });
       wake();
     };
     this.#tasks.set(id, (message) => {
@@ -68,16 +82,18 @@ export class Engine {
       wake();
     });
     signal?.addEventListener("abort", cancel);
-    this.#worker.postMessage({ id, task, payload }, transfer);
+    worker.postMessage({ id, task, payload }, transfer);
     try {
       for (;;) {
         signal?.throwIfAborted();
         if (!waiting.length) await new Promise((resolve) => (wake = resolve));
         signal?.throwIfAborted();
-        const { events, done, error } = waiting.shift();
-        yield* events;
-        if (error) throw new ServiceError(error.message, error);
-        if (done) return;
+        for (const { events, done, error } of waiting.splice(0)) {
+          yield* events;
+          if (error) throw new ServiceError(error.message, error);
+          if (done) return;
+          signal?.throwIfAborted();
+        }
       }
     } finally {
       signal?.removeEventListener("abort", cancel);
@@ -90,7 +106,7 @@ export class Engine {
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
     worker.onerror = () => {
       const error = { message: "The engine could not start." };
-      for (const receive of this.#tasks.values()) receive({ events: [], done: true, error });
+      for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
     };
     return worker;
   }

@@ -34,7 +34,7 @@ export function* generate(decoder, vocabulary, text, { temperature = 0, topK, se
   const tokens = encode(vocabulary, text);
   const draw = random(seed);
   while (tokens.length <= decoder.config.block_size) {
-    const logits = decoder.read(tokens).logits.at(-1);
+    const [logits] = decoder.read(tokens).logits;
     const token = temperature ? sample(logits, temperature, topK, draw()) : largest(logits);
     softmax(logits);
     tokens.push(token);
@@ -44,14 +44,23 @@ export function* generate(decoder, vocabulary, text, { temperature = 0, topK, se
   }
 }
 
-/** Returns the index of the largest value, the first of equals. */
+/**
+ * Returns the index of the largest value, the first of equals.
+ * @param {Float32Array} values
+ */
 function largest(values) {
   let best = 0;
   for (let i = 1; i < values.length; i += 1) if (values[i] > values[best]) best = i;
   return best;
 }
 
-/** Draws a token from the `topK` most probable ones, by a number from 0 to 1. */
+/**
+ * Draws a token from the `topK` most probable ones, by a number from 0 to 1.
+ * @param {Float32Array} logits
+ * @param {number} temperature
+ * @param {number | undefined} topK
+ * @param {number} drawn
+ */
 function sample(logits, temperature, topK, drawn) {
   const weights = logits.map((logit) => logit / temperature);
   const least = topK ? [...weights].sort((a, b) => b - a)[Math.min(topK, weights.length) - 1] : -Infinity;
@@ -65,7 +74,10 @@ function sample(logits, temperature, topK, drawn) {
   return largest(weights);
 }
 
-/** Returns a source of numbers from 0 to 1 that a seed determines (mulberry32). */
+/**
+ * Returns a source of numbers from 0 to 1 that a seed determines (mulberry32).
+ * @param {number} seed
+ */
 function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -101,5 +113,5 @@ export function look(decoder, vocabulary, text, position, n = 5) {
     return tokens.slice(0, n).map((token) => ({ text: vocabulary[token], probability: values[token] }));
   });
   const { n_layer: layers, n_head: heads } = decoder.config;
-  return { layers, heads, attention, candidates: ranked.at(-1), lens: ranked.map(([first]) => first) };
+  return { layers, heads, attention, candidates: ranked[ranked.length - 1], lens: ranked.map(([first]) => first) };
 }

@@ -81,13 +81,23 @@ export class Layout {
     this.#put(KIND.EQUALS);
   }
 
-  /** Adds a slot and returns its position. */
+  /**
+   * Adds a slot and returns its position.
+   * @param {number} kind
+   * @param {number} row
+   * @param {number} column
+   * @param {number} queryRow
+   * @param {number} queryColumn
+   */
   #put(kind, row = 0, column = 0, queryRow = 0, queryColumn = 0) {
     this.slots.push([kind, row, column, queryRow, queryColumn]);
     return this.slots.length - 1;
   }
 
-  /** Puts the question. Returns the column of each operand's digits by power of ten. */
+  /**
+   * Puts the question. Returns the column of each operand's digits by power of ten.
+   * @param {Shape} shape
+   */
   #question(shape) {
     for (const _ of shape.places === USUAL_PLACES ? "$(" : "$P(") this.#put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces);
@@ -98,6 +108,11 @@ export class Layout {
     return { a, b };
   }
 
+  /**
+   * @param {number} kind
+   * @param {number} width
+   * @param {number} places
+   */
   #operand(kind, width, places) {
     const columns = Array.from({ length: width }, (_, index) => LOWEST + index);
     for (const column of columns) this.#put(kind, 0, column);
@@ -106,8 +121,16 @@ export class Layout {
     return new Map(columns.map((column, index) => [index - places, column]));
   }
 
-  /** Puts a row of copies of an operand's digits, from an exponent on. Those that the question does
-   * not write, or pads above `largest`, are zeros. Returns their number. */
+  /**
+   * Puts a row of copies of an operand's digits, from an exponent on. Those that the question does
+   * not write, or pads above `largest`, are zeros. Returns their number.
+   * @param {Map<number, number>} columns
+   * @param {number} first
+   * @param {number} n
+   * @param {number} largest
+   * @param {number} digit
+   * @param {number} zero
+   */
   #copy(columns, first, n, largest, digit, zero) {
     for (let index = 0; index < n; index += 1) {
       const exponent = first + index;
@@ -118,14 +141,27 @@ export class Layout {
     return n;
   }
 
+  /**
+   * @param {Map<number, number>} columns
+   * @param {number} first
+   * @param {number} n
+   * @param {number} largest
+   */
   #copyA(columns, first, n, largest) {
     return this.#copy(columns, first, n, largest, KIND.A_DIGIT, KIND.A_ZERO);
   }
 
+  /**
+   * @param {Map<number, number>} columns
+   * @param {number} first
+   * @param {number} n
+   * @param {number} largest
+   */
   #copyB(columns, first, n, largest) {
     return this.#copy(columns, first, n, largest, KIND.B_DIGIT, KIND.B_ZERO);
   }
 
+  /** @param {Shape} shape */
   #sum(shape) {
     const d = Math.max(shape.aPlaces, shape.bPlaces);
     const drop = Math.max(0, d - shape.places);
@@ -148,12 +184,21 @@ export class Layout {
     this.sign = this.#put(KIND.SUM_SIGN, 0, 0, 0, n + LOWEST);
   }
 
-  /** Puts digit j of a row outside of products and quotients. */
+  /**
+   * Puts digit j of a row outside of products and quotients.
+   * @param {number} kind
+   * @param {number} j
+   */
   #digit(kind, j) {
     return this.#put(kind, 0, j + LOWEST, 0, j + LOWEST);
   }
 
-  /** Puts the rounding of an exact row of n digits and the rounded digits. */
+  /**
+   * Puts the rounding of an exact row of n digits and the rounded digits.
+   * @param {number} n
+   * @param {number} drop
+   * @param {number} extra
+   */
   #rounded(n, drop, extra = 0) {
     this.#put(KIND.ROUNDING, 0, 0, 0, drop - 1 + LOWEST);
     this.#put(KIND.RESULT_MARK);
@@ -164,6 +209,7 @@ export class Layout {
     return result;
   }
 
+  /** @param {Shape} shape */
   #product(shape) {
     const { aDigits: nA, bDigits: nB } = shape;
     const { a, b } = this.#question(shape);
@@ -171,7 +217,8 @@ export class Layout {
     this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1);
     this.#put(KIND.B_SIGN);
     this.#copyB(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1);
-    const digits = []; // coordinates
+    /** @type {[row: number, column: number][]} */
+    const digits = [];
     for (let k = 1; k <= nB; k += 1) {
       this.#put(KIND.ROW_MARK, k);
       this.#put(KIND.MULTIPLIER, k, 0, 0, k - 1 + LOWEST);
@@ -199,6 +246,7 @@ export class Layout {
     this.sign = this.#put(KIND.SIGN);
   }
 
+  /** @param {Shape} shape */
   #quotient(shape) {
     const { aDigits: nA, bDigits: nB } = shape;
     const width = Math.max(nB, MIN_DIVISOR);
@@ -235,6 +283,10 @@ export class Layout {
     this.sign = this.#put(KIND.SIGN);
   }
 
+  /**
+   * @param {number} nA
+   * @param {number} width
+   */
   #firstRemainder(nA, width) {
     this.#put(KIND.REMAINDER_MARK, 1);
     for (let j = 0; j <= width; j += 1) {
@@ -245,10 +297,15 @@ export class Layout {
     }
   }
 
+  /**
+   * @param {number} k
+   * @param {number} width
+   */
   #divisionRow(k, width) {
     this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, k, width + LOWEST);
     this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
     for (let j = 0; j <= width; j += 1) {
+      /** @type {[number, number]} */
       const place = [k + 1, j + LOWEST];
       if (j) this.#put(KIND.REMAINDER_CARRY, ...place, ...place);
       this.#put(KIND.REMAINDER_DIGIT, ...place, ...place);
@@ -270,7 +327,10 @@ export class Layout {
     return [...slots, plain(KIND.END)];
   }
 
-  /** @returns {Slot[]} */
+  /**
+   * @param {string} line
+   * @returns {Slot[]}
+   */
   #answerDigits(line) {
     const places = this.resultPlaces;
     const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
@@ -289,13 +349,20 @@ export class Layout {
   }
 }
 
-/** @returns {Slot} a slot without coordinates */
+/**
+ * @param {number} kind
+ * @returns {Slot} a slot without coordinates
+ */
 function plain(kind) {
   return [kind, 0, 0, 0, 0];
 }
 
-/** The kind of digit j of an exact row: kept, deciding about the rounding, or below that.
- * @param {number[]} kinds */
+/**
+ * The kind of digit j of an exact row: kept, deciding about the rounding, or below that.
+ * @param {number[]} kinds
+ * @param {number} j
+ * @param {number} drop
+ */
 function kindOf([kept, half, below], j, drop) {
   if (j >= drop) return kept;
   return j === drop - 1 ? half : below;
@@ -337,6 +404,11 @@ export function workLength(shape) {
   return question + 3 + 3 * (n + 1) + resultLength(n + 1, drop) + 2;
 }
 
+/**
+ * @param {number} digits
+ * @param {number} drop
+ * @param {number} extra
+ */
 function resultLength(digits, drop, extra = 0) {
   return 1 + digits + (drop ? 2 + digits + extra - drop : 0);
 }

@@ -13,6 +13,8 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
  */
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
+/** @typedef {import("./arithmetic.js").Problem} Problem */
+/** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured */
 
 /**
  * Returns the limits of a model.
@@ -29,6 +31,7 @@ class FixedWidth {
   defaultPlaces = USUAL_PLACES;
   #digits;
 
+  /** @param {number | null} digits */
   constructor(digits) {
     this.#digits = digits;
   }
@@ -50,7 +53,10 @@ class FixedWidth {
     return this.#digits === null ? null : 10 ** this.#digits / 100;
   }
 
-  /** @returns {Refusal | null} */
+  /**
+   * @param {number} places
+   * @returns {Refusal | null}
+   */
   refusePlaces(places) {
     if (places === USUAL_PLACES) return null;
     const reason = `answers of this model have ${USUAL_PLACES} places, not ${places}`;
@@ -72,11 +78,14 @@ class FixedWidth {
     if (this.#digits === null) return null;
     const hundredths = magnitude(number) * 10n ** BigInt(USUAL_PLACES - number.places);
     if (hundredths < 10n ** BigInt(this.#digits)) return null;
-    return { kind, reason: `this model calculates with numbers below ${grouped(this.#below)}` };
+    return { kind, reason: `this model calculates with numbers below ${grouped(this.#below ?? 0)}` };
   }
 
-  /** @returns {Refusal | null} */
-  refuseProblem() {
+  /**
+   * @param {Problem} _
+   * @returns {Refusal | null}
+   */
+  refuseProblem(_) {
     return null;
   }
 }
@@ -87,6 +96,10 @@ class AnyWidth {
   #measured;
   #blockSize;
 
+  /**
+   * @param {Measured | null} measured
+   * @param {number} blockSize
+   */
   constructor(measured, blockSize) {
     this.#measured = measured;
     this.#blockSize = blockSize;
@@ -113,7 +126,10 @@ class AnyWidth {
     };
   }
 
-  /** @returns {Refusal | null} */
+  /**
+   * @param {number} places
+   * @returns {Refusal | null}
+   */
   refusePlaces(places) {
     return places <= this.#most.places ? null : this.#unproven(`an answer to ${places} places`);
   }
@@ -142,13 +158,16 @@ class AnyWidth {
       return this.#unproven(`a divisor of ${digits} digits`);
     }
     const field = Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
-    const length = workLength(shapeOf(renderPrompt(problem))) + field;
+    const shape = shapeOf(renderPrompt(problem));
+    if (!shape) return this.#unproven("a problem that the notation does not have");
+    const length = workLength(shape) + field;
     if (length <= this.#blockSize + 1) return null; // the last character is never read
     const context = grouped(this.#blockSize);
     const reason = `its work has ${grouped(length)} characters; this model's context holds ${context}`;
     return { kind: "out-of-range", reason };
   }
 
+  /** @param {string} what */
   #unproven(what) {
     const { digits, places, divisor_digits: divisor } = this.#most;
     const divisors = divisor ? ` (divisors ${divisor})` : "";
@@ -163,7 +182,8 @@ function magnitude({ units }) {
   return units < 0n ? -units : units;
 }
 
-/** 10000 -> `10,000` */
+/** 10000 -> `10,000`
+ * @param {number} number */
 function grouped(number) {
   return number.toLocaleString("en");
 }

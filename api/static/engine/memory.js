@@ -6,6 +6,8 @@
 
 import { assemble, f32, f32x4, get, i32, loopWhile, memoryOf, set } from "./assembler.js";
 
+/** @typedef {import("./assembler.js").Code} Code */
+
 const LANES = 4; // numbers of a vector
 const BYTES = 4; // of a number
 
@@ -14,7 +16,8 @@ export class Memory {
   /** @type {Float32Array} */
   numbers;
   #used = 0;
-  #module = null; // its functions
+  /** @type {((...places: number[]) => void) | null} */
+  #addProducts = null;
 
   /**
    * @param {number} size numbers, of all that is allocated
@@ -23,12 +26,16 @@ export class Memory {
   constructor(size, mayAssemble = true) {
     const module = mayAssemble ? compiled() : null;
     const bytes = size * BYTES;
-    const memory = module && memoryOf(bytes);
-    this.numbers = memory ? new Float32Array(memory.buffer) : new Float32Array(size);
-    if (module) this.#module = new WebAssembly.Instance(module, { host: { memory } }).exports;
+    if (!module) this.numbers = new Float32Array(size);
+    else {
+      const memory = memoryOf(bytes);
+      this.numbers = new Float32Array(memory.buffer);
+      const { exports } = new WebAssembly.Instance(module, { host: { memory } });
+      this.#addProducts = /** @type {(...places: number[]) => void} */ (exports.addProducts);
+    }
   }
 
-  /** Returns where `n` new numbers are, all 0. */
+  /** Returns where `n` new numbers are, all 0. @param {number} n */
   allocate(n) {
     const at = this.#used;
     this.#used += n;
@@ -48,15 +55,28 @@ export class Memory {
    * @param {number} w where the first row is
    * @param {number} stride from one row to the next
    * @param {number} nOut the number of rows
+   * @param {number} x
+   * @param {number} nIn
+   * @param {number} y
    */
   addProducts(w, stride, nOut, x, nIn, y) {
-    if (this.#module && nIn % LANES === 0) {
-      this.#module.addProducts(BYTES * w, BYTES * stride, nOut, BYTES * x, BYTES * nIn, BYTES * y);
+    if (this.#addProducts && nIn % LANES === 0) {
+      this.#addProducts(BYTES * w, BYTES * stride, nOut, BYTES * x, BYTES * nIn, BYTES * y);
     } else addProducts(this.numbers, w, stride, nOut, x, nIn, y);
   }
 }
 
-/** Sums are taken four at a time, because each addition waits for the one before it. */
+/**
+ * The same in JavaScript. Sums are taken four at a time, because each addition waits for the one before
+ * it.
+ * @param {Float32Array} m
+ * @param {number} w
+ * @param {number} stride
+ * @param {number} nOut
+ * @param {number} x
+ * @param {number} nIn
+ * @param {number} y
+ */
 function addProducts(m, w, stride, nOut, x, nIn, y) {
   let out = 0;
   for (; out + 4 <= nOut; out += 4) {
@@ -97,10 +117,14 @@ const PRODUCTS = {
     v128: ["value", "sum0", "sum1", "sum2", "sum3"],
   },
   body(v) {
+    /** @type {(name: string, by: Code) => Code} */
     const shifted = (name, by) => set(v[name], i32.add(get(v[name]), by));
-    const lanes = (sum) => [0, 1, 2, 3].map((index) => f32x4.lane(get(sum), index)).reduce(f32.add);
-    /** All rows that are left, `n` at a time. */
+    /** @type {(sum: number) => Code} */
+    const lanes = (sum) => [0, 1, 2, 3].map((index) => f32x4.lane(get(sum), index)).reduce((a, b) => f32.add(a, b));
+    /** All rows that are left, `n` at a time.
+     * @type {(n: number) => Code} */
     const rows = (n) => {
+      /** @type {(write: (row: number, sum: number, index: number) => Code) => Code} */
       const each = (write) =>
         Array.from({ length: n }, (_, index) => write(v[`row${index}`], v[`sum${index}`], index)).flat();
       return loopWhile(

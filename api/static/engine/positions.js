@@ -37,7 +37,7 @@ export class Positions {
     this.#config = config;
     this.#tensors = tensors;
     this.#vocabulary = vocabulary;
-    this.#rowOfToken = new Map(config.row_marks.map((token, index) => [token, index + 1]));
+    this.#rowOfToken = new Map(config.row_marks.map((/** @type {number} */ token, /** @type {number} */ index) => [token, index + 1]));
     this.#half = config.head_dim / 2;
     this.#rope = Array.from({ length: this.#half }, (_, i) => config.rope_base ** (-i / this.#half));
     this.#rotations = new Float32Array(most * 4 * this.#half);
@@ -70,7 +70,12 @@ export class Positions {
     }
   }
 
-  /** Returns the angle by which channel i of a query or a key is rotated. */
+  /**
+   * Returns the angle by which channel i of a query or a key is rotated.
+   * @param {number} position
+   * @param {boolean} isQuery
+   * @param {number} i
+   */
   #angle(position, isQuery, i) {
     if (this.#config.position !== "coordinates") return position * this.#rope[i];
     const n = this.frequencies.length;
@@ -84,6 +89,8 @@ export class Positions {
    * Adds the vectors of a token to its embedding, x[at : at + C].
    * @param {number[]} tokens
    * @param {number} position
+   * @param {Float32Array} x
+   * @param {number} at
    */
   embed(tokens, position, x, at) {
     const { position: scheme, n_place: nPlace } = this.#config;
@@ -102,12 +109,23 @@ export class Positions {
     }
   }
 
+  /**
+   * @param {string} table
+   * @param {number} row
+   * @param {Float32Array} x
+   * @param {number} at
+   */
   #addRow(table, row, x, at) {
     const { data } = this.#tensors[`positions.${table}.weight`];
     const width = this.#config.n_embd;
     for (let i = 0; i < width; i += 1) x[at + i] += data[row * width + i];
   }
 
+  /**
+   * @param {number} position
+   * @param {Float32Array} x
+   * @param {number} at
+   */
   #addSinusoids(position, x, at) {
     const half = this.#config.n_embd / 2;
     for (let i = 0; i < half; i += 1) {

@@ -29,13 +29,23 @@ export class Linear {
     this.nOut = weight.length / nIn;
   }
 
-  /** Writes the product of n rows x into y. */
+  /**
+   * Writes the product of n rows x into y.
+   * @param {number} x
+   * @param {number} y
+   * @param {number} n
+   */
   write(x, y, n) {
     this.#memory.numbers.fill(0, y, y + n * this.nOut);
     this.add(x, y, n);
   }
 
-  /** Adds the product of n rows x to y. */
+  /**
+   * Adds the product of n rows x to y.
+   * @param {number} x
+   * @param {number} y
+   * @param {number} n
+   */
   add(x, y, n) {
     const { numbers } = this.#memory;
     const [nIn, nOut, bias] = [this.#nIn, this.nOut, this.#bias];
@@ -74,12 +84,21 @@ export class Norm {
     this.#isLayerNorm = isLayerNorm;
   }
 
-  /** Writes n rows x, normalised, into y. They may be the same. */
+  /**
+   * Writes n rows x, normalised, into y. They may be the same.
+   * @param {number} x
+   * @param {number} y
+   * @param {number} n
+   */
   write(x, y, n) {
     const width = this.#gain.length;
     for (let row = 0; row < n; row += 1) this.#writeRow(x + row * width, y + row * width);
   }
 
+  /**
+   * @param {number} x
+   * @param {number} y
+   */
   #writeRow(x, y) {
     const [numbers, gain, bias] = [this.#numbers, this.#gain, this.#bias];
     const width = gain.length;
@@ -95,12 +114,19 @@ export class Norm {
   }
 }
 
+/** @typedef {(x: number) => number} Activation */
+
+/** @type {Activation} */
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+/** @type {Activation} */
 const silu = (x) => x * sigmoid(x);
+/** @type {Activation} */
 const relu = (x) => Math.max(0, x);
+/** @type {Activation} */
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
-/** The activations of feed-forward networks, by the name of the network. Gated ones multiply. */
+/** The activations of feed-forward networks, by the name of the network. Gated ones multiply.
+ * @type {Record<string, Activation>} */
 export const ACTIVATIONS = {
   relu,
   relu2: (x) => relu(x) ** 2,

@@ -3,6 +3,9 @@
 
 const MAX_HEADER = 2 ** 20; // bytes
 
+/** @type {Record<string, number>} */
+const WIDTHS = { F16: 2, F32: 4 }; // bytes
+
 /** A file that cannot be read; the message is one line for the user. */
 export class WeightsError extends Error {}
 
@@ -35,10 +38,17 @@ export function readWeights(buffer) {
   return { tensors, manifest };
 }
 
+/**
+ * @param {ArrayBuffer} buffer
+ * @param {string} dtype
+ * @param {number[]} shape
+ * @param {[begin: number, end: number]} offsets
+ * @param {number} start of the data
+ */
 function numbers(buffer, dtype, shape, [begin, end], start) {
   const count = shape.reduce((product, size) => product * size, 1);
-  const width = { F16: 2, F32: 4 }[dtype];
-  if (end - begin !== count * width || start + end > buffer.byteLength) throw damaged();
+  const width = WIDTHS[dtype];
+  if (!width || end - begin !== count * width || start + end > buffer.byteLength) throw damaged();
   const bytes = buffer.slice(start + begin, start + end); // a copy, because offsets need not be aligned
   return dtype === "F32" ? new Float32Array(bytes) : fromHalf(new Uint16Array(bytes));
 }
