@@ -6,6 +6,7 @@ import { count, share } from "./format.js";
 
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY = 30;
+const ENOUGH = 3; // requests after which a list that has not grown is complete
 const BLOG = "blog"; // the checkpoint that repeats the blog's experiment
 
 /**
@@ -30,6 +31,7 @@ export class Models {
   #known = [];
   #timer = 0;
   #wait = RETRY;
+  #unchanged = 0; // requests since the list has grown
   #isReady = false;
   #onReady;
 
@@ -94,15 +96,18 @@ export class Models {
     return (models.find(({ id }) => id === BLOG) ?? models[0])?.id ?? "";
   }
 
-  /** Requests the list until it no longer grows: a service loads one model after the other. */
+  /** Requests the list until it no longer grows: a service loads one model after the other, and on a
+   * busy machine slowly. */
   async load() {
     clearTimeout(this.#timer);
     let again = true;
     try {
       const models = await listModels();
-      again = models.length !== this.#known.length || !models.length;
-      this.#wait = RETRY;
-      if (again) this.#fill(models);
+      const hasGrown = models.length !== this.#known.length || !models.length;
+      this.#unchanged = hasGrown ? 0 : this.#unchanged + 1;
+      this.#wait = RETRY * 2 ** this.#unchanged;
+      again = this.#unchanged < ENOUGH;
+      if (hasGrown) this.#fill(models);
       else this.#isReady ||= this.#onReady(true);
     } catch (thrown) {
       const error = thrown instanceof ServiceError ? thrown : new ServiceError(String(thrown));

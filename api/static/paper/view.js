@@ -58,6 +58,8 @@ export class SheetView {
     drawn.role = "row";
     drawn.classList.toggle("derived", Boolean(row.isDerived));
     drawn.classList.toggle("ruled", Boolean(row.hasLine));
+    const tells = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once/.test(row.label));
+    drawn.classList.toggle("plain-to-see", !tells);
     if (row.operator) drawn.append(this.#text(row.operator, 1));
     const top = Math.max(...row.cells.map(({ column }) => column));
     if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
