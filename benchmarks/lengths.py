@@ -114,9 +114,8 @@ def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
-    options.add_argument(
-        "--row-window", type=int, help="hide rows of the work that are further away"
-    )
+    options.add_argument("--context", type=int, help="torch: longest line that is read")
+    options.add_argument("--row-window", type=int, help="torch: hide rows that are further away")
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
