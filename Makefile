@@ -12,7 +12,7 @@ serve: .venv/serve.stamp
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.
 web: .venv/serve.stamp
-	$(BIN)/calcgpt export scratchpad $(WEB) --to web --force --also steps --also direct --also blog
+	$(BIN)/calcgpt export scratchpad $(WEB) --to web --force --also direct --also blog
 
 test: lint
 	$(BIN)/pytest -q -n 2 --dist worksteal  # neighbours share a worker, and so its fixtures

@@ -56,7 +56,7 @@ CHAT_STREAM_EXAMPLE = {
     "schema": EVENT_SCHEMA,
     "example": (
         'data: {"id":"chatcmpl-4c1a5a7b","object":"chat.completion.chunk","created":1760000000,'
-        '"model":"steps","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
+        '"model":"scratchpad","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
         '"finish_reason":null}]}\n\ndata: [DONE]\n\n'
     ),
 }

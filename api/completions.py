@@ -50,7 +50,7 @@ STREAM_EXAMPLE = {
     "schema": EVENT_SCHEMA,
     "example": (
         'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
-        '"steps","choices":[{"index":0,"text":"x","logprobs":null,"finish_reason":null}],"usage":'
+        '"scratchpad","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],"usage":'
         "null}\n\ndata: [DONE]\n\n"
     ),
 }

@@ -20,7 +20,7 @@ from api.telemetry import Metrics
 
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
-    "example": 'calcgpt_answers_total{model="steps",verified="true"} 31.0\n',
+    "example": 'calcgpt_answers_total{model="scratchpad",verified="true"} 31.0\n',
 }
 MAX_CONNECTIONS = 100  # of the server for health and metrics alone
 

@@ -19,7 +19,7 @@ from calcgpt import __version__
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation, Confidence
-from datagen import steps, work_errors
+from datagen import work_errors
 from datagen.arithmetic import MAX_PLACES, answer
 from datagen.notation import answer_text, parse_prompt
 
@@ -72,19 +72,15 @@ class Check(BaseModel):
     found: str | None = Field(description="the wrong character; empty if the line ends too early")
 
 
-def check(line: str, digits: int | None = None) -> Check:
+def check(line: str) -> Check:
     """Returns whether a line `$8(A+B)=WORK=ANSWER$` is right, and if not, where it goes wrong.
 
-    `digits` is the width of a notation of fixed width. Raises UserError if the line does not begin
-    with a question.
+    Raises UserError if the line does not begin with a question.
     """
     question, equals, completion = line.strip().partition("=")
     prompt = question + equals
     problem = parse_prompt(prompt)
-    if digits is None:
-        wrong = work_errors.first_error_of_completion(prompt, completion)
-    else:
-        wrong = steps.first_error_of_completion(problem, completion, digits)
+    wrong = work_errors.first_error_of_completion(prompt, completion)
     return Check(
         right=wrong is None,
         exact=answer_text(answer(problem)),
@@ -97,7 +93,6 @@ def check(line: str, digits: int | None = None) -> Check:
 
 def tools(calculator: Calculator) -> MCPServer[None]:
     """Returns a server with the tools `calculate` and `check_work`."""
-    recipe = calculator.checkpoint.recipe
     server: MCPServer[None] = MCPServer(
         "calcgpt",
         title="CalcGPT",
@@ -132,10 +127,10 @@ def tools(calculator: Calculator) -> MCPServer[None]:
         ],
     ) -> Check:
         """Check a line of worked steps character by character, and name the first wrong one."""
-        if not recipe.any_width and recipe.work_digits is None:
+        if not calculator.checkpoint.recipe.has_work:
             raise ToolError(f"{calculator.checkpoint.name} writes no worked steps")
         try:
-            return check(line, recipe.work_digits)
+            return check(line)
         except UserError as error:
             raise ToolError(str(error)) from None
 

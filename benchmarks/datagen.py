@@ -1,11 +1,11 @@
 """Speed of data sets: `datagen` in one process against a plain Python loop.
 
-    python -m benchmarks.datagen [--problems N] [--json FILE]
+    python -m benchmarks.datagen [--format scratchpad] [--problems N] [--json FILE]
 
 Both make a whole data set in one process: they draw problems of the blog's distribution, find the
 split and the exact answer of each, write the lines to files, and compute counts and hashes. The
-loop does it one problem at a time, with the package's functions for single problems. The runs
-alternate, and the medians are compared.
+loop does it one problem at a time, with the package's functions for single problems; a line with
+worked steps is a batch of one. The runs alternate, and the medians are compared.
 """
 
 import argparse
@@ -18,17 +18,22 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from calcgpt.tables import text_table
+from datagen import notation, work
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.dataset import DatasetPlan, generate
-from datagen.notation import render
 from datagen.splits import Split, split_of
 
 OPERATIONS = list(Operation)
+LINES: dict[str, Callable[[Problem], bytes]] = {  # by format
+    "direct": lambda problem: notation.render(problem).encode(),
+    "scratchpad": lambda problem: work.render([notation.render_prompt(problem).encode()])[0],
+}
 
 
 def draw_operand(rng: random.Random) -> Number:
@@ -42,15 +47,16 @@ def draw_operand(rng: random.Random) -> Number:
 class PlainFile:
     """The file of a split, written line by line, with the entries of its manifest."""
 
-    def __init__(self, path: Path, problems: int) -> None:
+    def __init__(self, path: Path, problems: int, line: Callable[[Problem], bytes]) -> None:
         self.file = path.open("wb")
         self.missing = problems
+        self.line = line
         self.operations = dict.fromkeys(Operation, 0)
         self.digest = hashlib.sha256()
 
     def append(self, problem: Problem) -> None:
         """Writes the line of a problem."""
-        line = f"{render(problem)}\n".encode()
+        line = self.line(problem) + b"\n"
         self.file.write(line)
         self.digest.update(line)
         self.operations[problem.op] += 1
@@ -67,7 +73,8 @@ def plain_loop(out: Path, plan: DatasetPlan) -> None:
     """Makes a data set one problem at a time."""
     out.mkdir()
     rng = random.Random(plan.seed)  # nosec B311  # no secret
-    files = {split: PlainFile(out / f"{split}.txt", n) for split, n in plan.counts.items()}
+    line = LINES[plan.format]
+    files = {split: PlainFile(out / f"{split}.txt", n, line) for split, n in plan.counts.items()}
     held_out = set()
     while any(file.missing for file in files.values()):
         problem = Problem(draw_operand(rng), rng.choice(OPERATIONS), draw_operand(rng))
@@ -88,10 +95,10 @@ def vectorised(out: Path, plan: DatasetPlan) -> None:
     generate(out, plan, workers=1, progress=False)
 
 
-def rate(make: Callable[[Path, DatasetPlan], None], problems: int) -> float:
-    """Returns problems per second for a data set of this size, including val and test."""
+def rate(make: Callable[[Path, DatasetPlan], None], problems: int, name: str) -> float:
+    """Returns problems per second for a data set of this size, with val and test, and format."""
     held_out = max(1, problems // 3_000)
-    plan = DatasetPlan(problems - 2 * held_out, held_out, held_out, seed=0)
+    plan = DatasetPlan(problems - 2 * held_out, held_out, held_out, seed=0, format=name)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         make(Path(folder) / "out", plan)
@@ -111,21 +118,24 @@ def processor() -> str:
 def main() -> None:
     """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description="Time datagen against a plain Python loop.")
+    parser.add_argument("--format", choices=LINES, default="direct")
     parser.add_argument("--problems", type=int, default=3_000_000, help="for datagen")
     parser.add_argument("--plain-problems", type=int, default=50_000, help="for the plain loop")
     parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = parser.parse_args()
 
-    rate(vectorised, 100_000), rate(plain_loop, 1_000)  # imports are not timed
+    timed = partial(rate, name=arguments.format)
+    timed(vectorised, 100_000), timed(plain_loop, 1_000)  # imports are not timed
     fast, plain = [], []
     for _ in range(arguments.runs):
-        fast.append(rate(vectorised, arguments.problems))
-        plain.append(rate(plain_loop, arguments.plain_problems))
+        fast.append(timed(vectorised, arguments.problems))
+        plain.append(timed(plain_loop, arguments.plain_problems))
     results = {
         "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
+        "format": arguments.format,
         "runs": arguments.runs,
         "problems": arguments.problems,
         "plain_problems": arguments.plain_problems,
@@ -136,7 +146,7 @@ def main() -> None:
         "plain_runs_per_second": [round(value) for value in plain],
     }
     print(f"{results['processor']}, Python {results['python']}, NumPy {results['numpy']}")
-    print(f"medians of {arguments.runs} runs each, written to disk, one process:")
+    print(f"medians of {arguments.runs} runs, {arguments.format}, written to disk, one process:")
     print(
         text_table(
             [],

@@ -6,9 +6,9 @@
 All decode the same prompts with the same weights, greedily and with a key/value cache, one at a
 time and 256 at a time. CalcGPT decodes with torch and, on the CPU, with onnxruntime and the native
 engine; transformers with `generate`, and at its best: a loop by hand over its model, with a static
-cache and, with --compile, compiled by torch. A checkpoint stops at `$`. The preset `llama`
-has random weights and the size of `steps`, and writes as many characters as worked steps have on
-average. All must write the same before they are timed. They take turns, and medians are compared.
+cache and, with --compile, compiled by torch. A checkpoint stops at `$`. The preset `llama` has
+random weights and the size of `scratchpad`, and writes as many characters as worked steps have.
+All must write the same before they are timed. They take turns, and medians are compared.
 
 On the CPU, a contestant that only multiplies shows the floor: the products of the model's matrices
 by NumPy, without attention or anything else.
@@ -46,11 +46,11 @@ from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 from datagen.distributions import DISTRIBUTIONS
 from datagen.drawing import bit_generator
-from datagen.formats import line_format
+from datagen.formats import renderer
 
 ANSWER = 11  # characters of an answer and its `$`
-WORK = 75  # characters that `steps` writes, on average
-SIZE_OF_STEPS = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
+WORK = 75  # characters, about as many as `scratchpad` writes on average
+SIZE_OF_SCRATCHPAD = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
 FLOOR = "the products alone, NumPy"
 BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
@@ -215,12 +215,11 @@ def same(reference: str, n: int) -> dict[str, Any]:
     _, native = load_decoder(checkpoint, "native")
     encode = checkpoint.tokenizer.encode
     stop, data = int(encode("$")[0]), checkpoint.recipe.data
-    chosen = line_format(data.format, data.digits) if data else line_format("direct")
+    render_lines = renderer(data.format if data else "direct")
     figures = {}
     for name, draw in DISTRIBUTIONS.items():
         [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
-        fitting = problems.take(np.flatnonzero(chosen.fits(problems)))
-        lines = chosen.render_lines(fitting).decode().splitlines()
+        lines = render_lines(problems).decode().splitlines()
         texts = [line[: line.index("=") + 1] for line in lines]
         n_other, largest = 0, 0.0
         for batch in tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None):
@@ -274,14 +273,14 @@ def main() -> None:
     prompts = [tokenizer.encode(line.prompt).tolist() for line in lines]
     prompts_NP = torch.tensor(prompts, device=device)
     torch.manual_seed(0)
-    config = ModelConfig(**{**load_preset("llama").model_dump(), **SIZE_OF_STEPS})
-    preset = build_model(config, len(TOKENIZERS["steps"](""))).eval()
+    config = ModelConfig(**{**load_preset("llama").model_dump(), **SIZE_OF_SCRATCHPAD})
+    preset = build_model(config, len(TOKENIZERS["scratchpad"](""))).eval()
     stop = int(tokenizer.encode("$")[0])
     compared = {
         f"checkpoint {checkpoint.name}": compare(
             checkpoint.model, stop, prompts_NP, ANSWER, arguments
         ),
-        "llama of the size of steps": compare(preset, None, prompts_NP, WORK, arguments),
+        "llama of the size of scratchpad": compare(preset, None, prompts_NP, WORK, arguments),
     }
     for model, batches_ in compared.items():
         for batch, figures in batches_.items():

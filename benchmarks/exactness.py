@@ -44,7 +44,7 @@ from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
-from calcgpt.evaluation.evaluate import Checker, checker_of, first_error
+from calcgpt.evaluation.evaluate import first_error
 from calcgpt.evaluation.shards import (
     ScoredAnswer,
     Scoring,
@@ -58,7 +58,6 @@ from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.drawing import bit_generator
 from datagen.errors import UserError
-from datagen.formats import line_format
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.splits import Split, belongs, problem_hashes
 
@@ -142,7 +141,7 @@ def figures(
     right: NDArray[np.bool_],
     sure: NDArray[np.float64],
     wrong: Sequence[ScoredAnswer],
-    check: Checker | None,
+    has_work: bool,
 ) -> dict[str, Any]:
     """Returns the shares of exact answers, the wrong ones, and how sure the model was of each."""
     threshold = threshold_without_error(sure.tolist(), right.tolist())
@@ -154,14 +153,14 @@ def figures(
         },
         "threshold": threshold.confidence,
         "kept": threshold.kept,
-        "wrong_answers": [wrong_answer(row, check) for row in wrong[:SHOWN]],
+        "wrong_answers": [wrong_answer(row, has_work) for row in wrong[:SHOWN]],
     }
 
 
-def wrong_answer(row: ScoredAnswer, check: Checker | None) -> dict[str, Any]:
+def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:
     """Returns a wrong answer, and the kind of its first wrong step if there are steps."""
     line, output = split_line(f"{row.prompt}{row.completion}"), row.output or ""
-    error = first_error(line, output, check) if check else None
+    error = first_error(line, output) if has_work else None
     return {
         "line": line.prompt + line.completion,
         "output": output,
@@ -227,7 +226,7 @@ def score_set(
                     file.write(as_lines(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
-    result = figures(problems, right, sure, wrong, checker_of(checkpoint.recipe))
+    result = figures(problems, right, sure, wrong, checkpoint.recipe.has_work)
     return result | {"problems_per_second": round(done / seconds, 1)}
 
 
@@ -276,9 +275,8 @@ def main() -> None:
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
     form = data.format.removeprefix("loose-") if data else "direct"
-    digits = data.digits if data else None
     threads = None if arguments.workers is None else 1
-    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, digits, threads)
+    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     if arguments.scored:
@@ -287,7 +285,6 @@ def main() -> None:
     for name, count in sets.items():
         n = int(count or arguments.n)
         problems = problems_of(name, n, arguments.seed, arguments.split)
-        problems = problems.take(np.flatnonzero(line_format(form, digits).fits(problems)))
         if arguments.compare:
             results[name] = compare(scoring, name, problems)
             print(name, results[name])

@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,12 @@ from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserEr
 from calcgpt.inference import expression as expressions
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
-from datagen import notation, steps, work, work_errors
+from datagen import notation, work, work_errors
 from datagen.arithmetic import Operation, Problem
 from datagen.errors import NotationError
 from datagen.files import sha256
 
 LARGEST_PRODUCT = 2_000  # the digits of one operand times those of the other: larger ones are slow
-STEPS_DIGITS = 7
 
 
 def expression(data: bytes) -> None:
@@ -91,13 +90,13 @@ def _refused_at(parse: Callable[[str], object], text: str) -> int | None:
 def work_line(data: bytes) -> None:
     """A prompt, a newline, and a completion: any text, or changes to the right one.
 
-    The checkers accept what is right, and name the first change to it.
+    The checker accepts what is right, and names the first change to it.
     """
     prompt, _, rest = data.decode("utf-8", "replace").partition("\n")
     try:
         problem = notation.parse_prompt(prompt)
     except NotationError:
-        # They may take it for a prompt of numbers written in another way.
+        # The checker may take it for a prompt of numbers written in another way.
         work_errors.quotient_digits(prompt, rest)
         with suppress(NotationError):
             work_errors.first_error_of_completion(prompt, rest)
@@ -105,27 +104,11 @@ def work_line(data: bytes) -> None:
     sizes = [len(notation.number_text(number)) for number in (problem.a, problem.b)]
     if sizes[0] * sizes[1] <= LARGEST_PRODUCT:
         (line,) = work.render([prompt.encode()])
-        _check_completions(
-            line.decode().removeprefix(prompt),
-            rest,
-            lambda text: work_errors.first_error_of_completion(prompt, text),
-            lambda text: work_errors.quotient_digits(prompt, text),
-        )
-    with suppress(NotationError):
-        _check_completions(
-            steps.render(problem, STEPS_DIGITS).removeprefix(prompt),
-            rest,
-            lambda text: steps.first_error_of_completion(problem, text, STEPS_DIGITS),
-            steps.quotient_digits,
-        )
+        _check_completion(prompt, line.decode().removeprefix(prompt), rest)
 
 
-def _check_completions(
-    right: str,
-    rest: str,
-    first_error: Callable[[str], steps.WrongCharacter | None],
-    quotient_digits: Callable[[str], set[int]],
-) -> None:
+def _check_completion(prompt: str, right: str, rest: str) -> None:
+    first_error = partial(work_errors.first_error_of_completion, prompt)
     assert first_error(right) is None
     answer = right.rpartition("=")[2]
     error = first_error(rest)
@@ -148,7 +131,7 @@ def _check_completions(
     error = first_error(changed)
     if changed == right:
         assert error is None
-    elif first not in quotient_digits(right):
+    elif first not in work_errors.quotient_digits(prompt, right):
         assert error is not None, (right, changed)
         assert error.position == first, (right, changed)
 

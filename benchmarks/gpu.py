@@ -274,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
     parser.add_argument("--tiny", action="store_true", help="a dry run, in seconds on a CPU")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--checkpoint", default="steps")
+    parser.add_argument("--checkpoint", default="scratchpad")
     parser.add_argument("--recipe", default="scratchpad", help="what the last part trains")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--parts", nargs="*", choices=[*PARTS, "train"], default=[*PARTS, "train"])

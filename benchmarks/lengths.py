@@ -26,8 +26,8 @@ from calcgpt.inference.generate import Decoder
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.plots import new_figure, save_figures, wilson_interval
 from calcgpt.tables import text_table
+from datagen import work
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
-from datagen.formats import line_format
 from datagen.layout import layout, shape_of
 from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
@@ -89,7 +89,7 @@ def measure(
     their 95% intervals (Wilson 1927); and where the work of wrong answers is first wrong."""
     cells = [(a, b) for a in digits for b in digits]
     problems = [p for a, b in cells for p in problems_of(code, a, b, n)]
-    text = line_format("scratchpad").render_lines(ProblemArray.from_problems(problems)).decode()
+    text = work.render_lines(ProblemArray.from_problems(problems)).decode()
     lines = [split_line(line) for line in text.splitlines()]
     with tqdm(total=len(problems), desc=OPERATIONS[code].name, disable=None) as bar:
         evaluation = evaluate(decoder, checkpoint.tokenizer, lines, progress=bar.update)

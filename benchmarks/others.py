@@ -47,7 +47,7 @@ from calcgpt.tables import text_table
 from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
 from datagen.errors import UserError
 from datagen.files import read_json, read_text, sha256, write_json
-from datagen.formats import line_format
+from datagen.formats import renderer
 from datagen.workers import make_engine
 
 SHARD = 100  # expressions that are answered together
@@ -156,7 +156,7 @@ class Answering:
     def __call__(self, tasks: Sequence[Task]) -> list[Outcome]:
         checkpoint, decoder = loaded(self.checkpoint, "cpu", self.engine, self.threads)
         data = checkpoint.recipe.data
-        form = line_format(data.format.removeprefix("loose-") if data else "direct")
+        render_lines = renderer(data.format.removeprefix("loose-") if data else "direct")
         limits = limits_of(checkpoint, decoder.config.block_size)
         computations: dict[int, Computation] = {}
         refused: dict[int, str] = {}
@@ -169,7 +169,7 @@ class Answering:
                 refused[index] = error.reason
         while asked := [(c, q) for c in computations.values() for q in c.questions()]:
             problems = ProblemArray.from_problems([question.problem for _, question in asked])
-            text = form.render_lines(problems).decode("ascii")
+            text = render_lines(problems).decode("ascii")
             lines = [split_line(line) for line in text.splitlines()]
             answers = answer(decoder, checkpoint.tokenizer, lines)
             for (computation, question), written in zip(asked, answers, strict=True):

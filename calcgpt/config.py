@@ -7,7 +7,7 @@ checks that the two are equal.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -45,8 +45,8 @@ Batches = Literal["problems", "stream"]
 Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
-TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad", "steps"]
-Format = Literal["direct", "loose-scratchpad", "loose-steps", "scratchpad", "steps"]
+TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad"]
+Format = Literal["direct", "loose-scratchpad", "scratchpad"]
 Distribution = Literal[
     "blog",
     "calculator",
@@ -229,7 +229,6 @@ class TrainConfig(Section):
 
 
 VOCAB_SIZE = 1_024  # default of a recipe
-DEFAULT_DIGITS = 7  # of worked steps: operands below 100,000
 Weight = Annotated[float, Field(ge=0)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
@@ -237,10 +236,7 @@ PositiveWeight = Annotated[float, Field(gt=0)]
 class DataConfig(Section):
     """Problems that are drawn during training, without files. Weights are relative."""
 
-    format: Format = Field("steps", description="how problems are written")
-    digits: int | None = Field(
-        None, ge=3, le=9, description="steps: digits of a number, in hundredths; null: 7"
-    )
+    format: Format = Field("scratchpad", description="how problems are written")
     mixture: dict[Distribution, PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
@@ -258,27 +254,13 @@ class DataConfig(Section):
             raise ValueError("one operation needs a weight above 0")
         return weights
 
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if not self._has_width and self.digits is not None:
-            raise ValueError(f"digits is for formats of a fixed width, not for {self.format!r}")
-        return self
-
-    @property
-    def _has_width(self) -> bool:
-        return self.format in ("loose-steps", "steps")
-
-    @property
-    def any_width(self) -> bool:
-        """Whether worked steps are as wide as the problem needs."""
-        return self.format in ("loose-scratchpad", "scratchpad")
-
-    @property
-    def work_digits(self) -> int | None:
-        """Digits of a number in worked steps of a fixed width, or None for other formats."""
-        if not self._has_width:
-            return None
-        return DEFAULT_DIGITS if self.digits is None else self.digits
+    @model_validator(mode="before")
+    @classmethod
+    def _without_digits(cls, table: Any) -> Any:
+        """Drops a null `digits`, which checkpoints of earlier versions have here."""
+        if isinstance(table, dict) and table.get("digits", "") is None:
+            return {name: value for name, value in table.items() if name != "digits"}
+        return table
 
 
 class Domain(Section):
@@ -306,14 +288,9 @@ class Recipe(Section):
     data: DataConfig | None = Field(None, description="what to train on without a data folder")
 
     @property
-    def any_width(self) -> bool:
-        """Whether the problems have worked steps that are as wide as they need."""
-        return self.data is not None and self.data.any_width
-
-    @property
-    def work_digits(self) -> int | None:
-        """Digits of a number in worked steps of a fixed width, or None for other problems."""
-        return self.data.work_digits if self.data else None
+    def has_work(self) -> bool:
+        """Whether the model writes worked steps."""
+        return self.data is not None and self.data.format != "direct"
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

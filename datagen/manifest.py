@@ -74,7 +74,6 @@ class Manifest(BaseModel):
     seed: StrictInt
     distribution: StrictStr
     format: StrictStr
-    digits: StrictInt | None = None
     counts: BySplit[StrictInt]
     operations: BySplit[dict[StrictStr, StrictInt]]
     bytes: BySplit[StrictInt]
@@ -90,7 +89,6 @@ class Manifest(BaseModel):
             seed=plan.seed,
             distribution=plan.distribution,
             format=plan.format,
-            digits=plan.digits,
             counts={split: files[split].problems for split in Split},
             operations={split: files[split].operations for split in Split},
             bytes={split: files[split].bytes for split in Split},
@@ -108,7 +106,6 @@ class Manifest(BaseModel):
             seed=self.seed,
             distribution=self.distribution,
             format=self.format,
-            digits=self.digits,
         )
 
     @property

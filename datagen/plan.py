@@ -15,7 +15,7 @@ from datagen import distributions
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.drawing import bit_generator
 from datagen.errors import DataError
-from datagen.formats import LineFormat, line_format
+from datagen.formats import renderer
 from datagen.splits import Split, belongs, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
@@ -42,20 +42,14 @@ class DatasetPlan:
     seed: int
     distribution: str = "blog"
     format: str = "direct"
-    digits: int | None = None  # width of worked steps; None: the default of the format
 
     def __post_init__(self) -> None:
         _check("train", self.train, 1, MAX_TRAIN)
         _check("val", self.val, 1, MAX_HELD_OUT)
         _check("test", self.test, 1, MAX_HELD_OUT)
         _check("seed", self.seed, 0, MAX_SEED)
-        distributions.distribution(self.distribution)  # raises for an unknown name
-        object.__setattr__(self, "digits", self.line_format.digits)  # raises for an unknown format
-
-    @property
-    def line_format(self) -> LineFormat:
-        """The way the problems are written."""
-        return line_format(self.format, self.digits)
+        distributions.distribution(self.distribution)  # raises for an unknown name, as the next
+        renderer(self.format)
 
     @property
     def counts(self) -> dict[Split, int]:
@@ -84,7 +78,7 @@ class Shard:
 
     def append(self, problems: ProblemArray, plan: DatasetPlan) -> None:
         """Adds the lines of these problems."""
-        self.text.append(plan.line_format.render_lines(problems))
+        self.text.append(renderer(plan.format)(problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
 
@@ -100,7 +94,7 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
     for _ in range(_MAX_FAILURES):
         for problems in draw(bits, _DRAWN):
             is_training = belongs(problem_hashes(problems), Split.TRAIN)
-            rows = np.flatnonzero(is_training & plan.line_format.fits(problems))[:missing]
+            rows = np.flatnonzero(is_training)[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:
@@ -119,7 +113,6 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     block, last_new = 0, 0
     while block - last_new < _MAX_FAILURES:
         for problems in draw(_bits(plan, split, block), _DRAWN):
-            problems = problems.take(np.flatnonzero(plan.line_format.fits(problems)))
             rows = _new_rows(problem_hashes(problems), split, seen)[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)

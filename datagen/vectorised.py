@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from datagen import notation
 from datagen.arithmetic import (
-    MAX_PLACES,
     OPERATIONS,
     POWERS_OF_TEN,
     USUAL_PLACES,
@@ -21,7 +20,6 @@ from datagen.arithmetic import (
     answers,
     slow_rows,
 )
-from datagen.notation import is_operand
 
 _CHUNK = 32_768  # problems rendered at a time: their columns stay in the cache
 
@@ -79,21 +77,6 @@ class _DecimalColumns:
             return np.empty(0, np.intp)
         wide = (self.digits >= limit) | (self.negative & (self.digits >= limit_if_negative))
         return np.flatnonzero(wide)
-
-
-def fits(problems: ProblemArray) -> NDArray[np.bool_]:
-    """Returns a mask, (n,), of the problems whose operands have at most `notation.MAX_WIDTH`
-    characters."""
-    # Whole numbers below this bound leave room for a sign, a point and the places.
-    bound = 10 ** (notation.MAX_WIDTH - 2 - MAX_PLACES + problems.scale)
-    if all(abs(units) < bound for x in (problems.a, problems.b) for units in _extremes(x)):
-        return np.ones(len(problems), np.bool_)
-    rows = problems.to_problems()
-    return np.array([is_operand(p.a) and is_operand(p.b) for p in rows], np.bool_)
-
-
-def _extremes(operands: NDArray[Any]) -> tuple[int, int]:
-    return int(operands.min(initial=0)), int(operands.max(initial=0))
 
 
 def _render_chunk(problems: ProblemArray) -> bytes:

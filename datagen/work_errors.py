@@ -6,6 +6,7 @@ A work without an error always ends in the exact answer.
 """
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +16,31 @@ from datagen.errors import NotationError
 from datagen.layout import answer_slots, layout, shape_of
 from datagen.rules import MINUS, NINE, RULES, ZERO
 from datagen.slots import Kind, Layout, Shape
-from datagen.steps import StepKind, WrongCharacter
+
+
+class StepKind(StrEnum):
+    """The purpose of a character of the work."""
+
+    OPERAND = "operand rewriting"
+    SUM = "sum digit"
+    PRODUCT = "product row"
+    QUOTIENT = "quotient digit"
+    REMAINDER = "remainder digit"
+    ROUNDING = "rounding"
+    SIGN = "sign"
+    LAYOUT = "layout"
+    ANSWER = "answer"  # after the work
+
+
+@dataclass(frozen=True, slots=True)
+class WrongCharacter:
+    """The first wrong character of a work, or of the answer after it."""
+
+    kind: StepKind
+    position: int  # in the text that was checked
+    expected: str  # "" if the text should end
+    actual: str  # "" if the text ends too early
+
 
 STEP_KINDS: dict[StepKind, tuple[Kind, ...]] = {
     StepKind.OPERAND: (Kind.A_DIGIT, Kind.A_ZERO, Kind.B_DIGIT, Kind.B_ZERO),

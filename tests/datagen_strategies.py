@@ -1,8 +1,6 @@
 """Hypothesis strategies: every number that ten characters can hold, numbers of any length, and
 problems of them."""
 
-from functools import cache
-
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem
@@ -67,23 +65,4 @@ any_problems = st.builds(
     any_numbers,
     st.sampled_from(Operation),
     st.integers(1, 9),
-)
-
-
-@cache  # building a strategy takes longer than an example
-def problems_of(digits: int) -> st.SearchStrategy[Problem]:
-    """Problems whose operands have at most `digits` digits in hundredths, of all lengths."""
-    lengths = [10**length - 1 for length in range(1, digits + 1)]
-    operands = st.one_of(
-        st.sampled_from(_COMMON),
-        st.just(decimal(10**digits - 1)),
-        *[_whole(length // 100) for length in lengths],
-        *[_decimal(length) for length in lengths],
-    ).filter(fits)
-    equal = st.builds(lambda x, op: Problem(x, op, x), operands, st.sampled_from(Operation))
-    return st.one_of(st.builds(Problem, operands, st.sampled_from(Operation), operands), equal)
-
-
-digits_and_problem = st.integers(3, 9).flatmap(
-    lambda digits: st.tuples(st.just(digits), problems_of(digits))
 )

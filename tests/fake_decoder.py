@@ -20,7 +20,7 @@ from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import Recipe
-from datagen import notation, steps, work
+from datagen import notation, work
 from datagen.arithmetic import Operation
 
 TEXT_BLOCK_SIZE = 64  # context of `text_model`, in tokens
@@ -85,31 +85,23 @@ class FakeDecoder:
         return logits_BTV
 
 
-def right(digits: int | None) -> Callable[[str], str]:
-    """The completions of a model that is always right; in worked steps if `digits` is given."""
-
-    def completion(prompt: str) -> str:
-        problem = notation.parse_prompt(prompt)
-        line = notation.render(problem) if digits is None else steps.render(problem, digits)
-        return line.removeprefix(prompt)
-
-    return completion
+def right(prompt: str) -> str:
+    """The completion of a model that answers at once and is always right."""
+    return notation.render(notation.parse_prompt(prompt)).removeprefix(prompt)
 
 
-def right_at_any_width(prompt: str) -> str:
-    """The completion, in worked steps of any width, of a model that is always right."""
+def right_with_work(prompt: str) -> str:
+    """The completion of a model that writes worked steps and is always right."""
     [line] = work.render([prompt.encode()])
     return line.decode().removeprefix(prompt)
 
 
-def wrong_at(operation: Operation, digits: int | None = None) -> Callable[[str], str]:
-    """The completions of a model that answers one operation with 42, and others rightly."""
-    right_completion = right(digits)
+def wrong_at(operation: Operation, others: Callable[[str], str] = right) -> Callable[[str], str]:
+    """The completions of a model that answers one operation with 42, and the others rightly."""
 
     def completion(prompt: str) -> str:
-        if notation.parse_prompt(prompt).op is operation:
-            return "2400000000$"
-        return right_completion(prompt)
+        is_wrong = notation.parse_prompt(prompt).op is operation
+        return "2400000000$" if is_wrong else others(prompt)
 
     return completion
 
@@ -130,45 +122,50 @@ def completing_decoder(
     return FakeDecoder(tokenizer, next_token, block_size)
 
 
-def notation_checkpoint(digits: int | None = None, name: str = "fake") -> Checkpoint:
-    """Returns a checkpoint for `completing_decoder`, whose own model is not trained."""
-    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=512)
-    if digits is None:
-        recipe = Recipe(model=config)
-    else:
-        data = DataConfig(mixture={"blog": 1.0}, format="steps", digits=digits)
-        recipe = Recipe(tokenizer="steps", model=config, data=data)
-    tokenizer = TOKENIZERS[recipe.tokenizer]("")
-    model = GPT(config, len(tokenizer)).eval()
-    return Checkpoint(name, recipe, tokenizer, model, {"parameters": model.n_parameters()})
+def notation_checkpoint(name: str = "fake") -> Checkpoint:
+    """Returns a checkpoint for `completing_decoder` that answers at once. Its own model is not
+    trained."""
+    return _checkpoint(name, Recipe(model=_model_config(512)))
 
 
-def wide_checkpoint(domain: Domain | None = None, block_size: int = 512) -> Checkpoint:
-    """Returns a checkpoint of worked steps of any width for `completing_decoder`."""
-    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=block_size)
+def worked_checkpoint(
+    name: str = "worked", domain: Domain | None = None, block_size: int = 512
+) -> Checkpoint:
+    """Returns a checkpoint for `completing_decoder` that writes worked steps. Its own model is not
+    trained."""
     data = DataConfig(mixture={"blog": 1.0}, format="scratchpad")
-    recipe = Recipe(tokenizer="scratchpad", model=config, data=data)
+    recipe = Recipe(tokenizer="scratchpad", model=_model_config(block_size), data=data)
+    return _checkpoint(name, recipe, domain)
+
+
+def _model_config(block_size: int) -> ModelConfig:
+    return ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=block_size)
+
+
+def _checkpoint(name: str, recipe: Recipe, domain: Domain | None = None) -> Checkpoint:
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
-    model = GPT(config, len(tokenizer)).eval()
+    model = GPT(recipe.model, len(tokenizer)).eval()
     metrics = {"parameters": model.n_parameters()}
-    return Checkpoint("wide", recipe, tokenizer, model, metrics, domain)
+    return Checkpoint(name, recipe, tokenizer, model, metrics, domain)
 
 
-def wide_model(domain: Domain | None = None) -> LoadedModel:
-    """Returns a loaded model of worked steps of any width that is always right."""
-    checkpoint = wide_checkpoint(domain)
-    decoder = completing_decoder(checkpoint.tokenizer, right_at_any_width)
-    return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
+def calculator_model(completion: Callable[[str], str] = right, name: str = "fake") -> LoadedModel:
+    """Returns a loaded model that calculates. By default it is always right, and answers at
+    once."""
+    return _loaded(notation_checkpoint(name), completion)
 
 
-def calculator_model(
-    completion: Callable[[str], str] | None = None,
-    digits: int | None = None,
-    name: str = "fake",
+def worked_model(
+    completion: Callable[[str], str] = right_with_work,
+    name: str = "worked",
+    domain: Domain | None = None,
 ) -> LoadedModel:
-    """Returns a loaded model that calculates; by default it is always right."""
-    checkpoint = notation_checkpoint(digits, name)
-    decoder = completing_decoder(checkpoint.tokenizer, completion or right(digits))
+    """Returns a loaded model that writes worked steps. By default it is always right."""
+    return _loaded(worked_checkpoint(name, domain), completion)
+
+
+def _loaded(checkpoint: Checkpoint, completion: Callable[[str], str]) -> LoadedModel:
+    decoder = completing_decoder(checkpoint.tokenizer, completion)
     return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
 
 

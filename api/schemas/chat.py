@@ -16,10 +16,10 @@ from api.schemas.completions import Stop, StreamOptions, one_message, with_nulls
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
 
 CHAT_REQUEST: dict[str, Any] = {
-    "model": "steps",
+    "model": "scratchpad",
     "messages": [{"role": "user", "content": "12.5+3"}],
 }
-RESPONSES_REQUEST: dict[str, Any] = {"model": "steps", "input": "12.5+3"}
+RESPONSES_REQUEST: dict[str, Any] = {"model": "scratchpad", "input": "12.5+3"}
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
 READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
 
@@ -224,7 +224,7 @@ class ChatResponse(BaseModel):
                     "id": "chatcmpl-4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
                     "object": "chat.completion",
                     "created": 1_760_000_000,
-                    "model": "steps",
+                    "model": "scratchpad",
                     "choices": [
                         {
                             "index": 0,
@@ -323,7 +323,7 @@ class ResponsesResponse(BaseModel):
                     "object": "response",
                     "created_at": 1_760_000_000,
                     "status": "completed",
-                    "model": "steps",
+                    "model": "scratchpad",
                     "output": [
                         {
                             "type": "reasoning",

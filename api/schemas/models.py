@@ -22,7 +22,7 @@ class Domain(BaseModel):
     digits: int | None = Field(
         None,
         description="most significant digits of an operand; `unproven` lifts this limit and that "
-        "of the places; null for a model whose notation has a fixed width",
+        "of the places; null for a model that answers at once",
     )
     divisor_digits: int | None = Field(
         None, description="most significant digits of a divisor, if these are fewer"
@@ -72,13 +72,20 @@ class Model(BaseModel):
     )
 
 
-STEPS = Model(
-    id="steps",
+EXAMPLE = Model(
+    id="scratchpad",
     default=True,
-    description="Exact answers by worked steps.",
-    parameters=801_280,
-    engine="onnxruntime",
-    domain=Domain(max_characters=10, below=100_000, works_in_steps=True),
+    description="Any number: worked steps as wide as the problem, up to nine places.",
+    parameters=805_760,
+    engine="native",
+    domain=Domain(
+        decimal_places=8,
+        default_places=8,
+        digits=16,
+        max_characters=100,
+        below=None,
+        works_in_steps=True,
+    ),
     metrics={"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},
     calibration=Calibration(
         n=10_000,
@@ -94,7 +101,9 @@ STEPS = Model(
 class ModelList(BaseModel):
     """All loaded checkpoints."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"object": "list", "data": [STEPS]}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"object": "list", "data": [EXAMPLE]}]}
+    )
 
     object: Literal["list"] = "list"
     data: list[Model]

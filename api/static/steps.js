@@ -1,4 +1,4 @@
-// What the model wrote for one operation, in rows (docs/NOTATION.md), shaded by probability.
+// What the model wrote for one operation, in rows (docs/SCRATCHPAD.md), shaded by probability.
 
 import { SURE, SURE_CHARACTER, doubt, element, inWords, percent, plain, pretty, targetOf } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
@@ -13,33 +13,14 @@ import { SheetView } from "./paper/view.js";
  * @typedef {import("./client.js").Span} Span
  */
 
-const BEGIN_A_ROW = /[xy:a-l]/; // and the last `=`, which begins the answer
-const ANY_WIDTH = /^[-+]/; // work of any width begins with a sign
-const BEGIN_A_PART = /[;|:]/;
-const OPERATION = /^-?[\d.]+([-+*/])/;
+const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
+const BEGINS_A_ROW = /[;|:=]/;
 const IMPROBABLE = 0.9; // also underlined, for people who cannot see the shade
 
-/** @typedef {(characters: string) => string} Label */
-
-/** Labels of rows by their first character; for a letter, by the operation.
- * @type {Record<string, Label>} */
-const LABELS = {
-  x: () => "first number",
-  y: () => "second number",
-  "+": () => "column by column",
-  "-": () => "column by column",
-  "*": ([, digit = "…"]) => `times ${digit}, running sum`,
-  "/": ([, sign = "", digit = "…"]) => `quotient digit ${pretty(sign + digit)}, remainder`,
-  ":": () => "result, sign, decimal places",
-  "=": () => "answer, backwards",
-};
-/** @type {Record<string, Label>} */
-const PART_LABELS = {
-  ";": () => "row by row",
-  "|": () => "exact result",
-  ":": () => "result, sign",
-  "=": LABELS["="],
-};
+const ANSWER = "answer, backwards";
+/** Labels of rows by their first character.
+ * @type {Record<string, string>} */
+const LABELS = { ";": "row by row", "|": "exact result", ":": "result, sign", "=": ANSWER };
 
 /** One operation: its heading, its work as on paper, and the rows that the model wrote. */
 export class Step {
@@ -51,7 +32,6 @@ export class Step {
   #probabilities = [];
   /** @type {Row | null} */
   #row = null;
-  #operation = "+";
   #isFolded; // once it is done, right and sure
   #frame = 0;
   #heading;
@@ -94,12 +74,11 @@ export class Step {
    * @param {import("./client.js").Question} question */
   begin({ problem, prompt }) {
     this.#node = { problem, prompt };
-    this.#operation = OPERATION.exec(problem)?.[1] ?? "+";
     this.#heading.textContent = `${plain(problem)} =`;
     this.#status.textContent = "";
     this.#open(true);
     this.element.classList.add("writing");
-    const row = new Row(() => "the model reads");
+    const row = new Row("the model reads");
     for (const character of prompt) row.add(character, null);
     row.close();
     this.#rows.append(row.element);
@@ -233,40 +212,27 @@ export class Step {
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
 
-  // Worked steps begin with x or y. An answer without steps has no rows.
   /** @param {string} character */
   #beginsRow(character) {
-    if (ANY_WIDTH.test(this.#text)) {
-      return !this.#text.includes("=") && (character === "=" || BEGIN_A_PART.test(character));
-    }
-    if (!/^[xy]/.test(this.#text) || this.#text.includes("=")) return false;
-    return character === "=" || BEGIN_A_ROW.test(character);
+    return HAS_WORK.test(this.#text) && !this.#text.includes("=") && BEGINS_A_ROW.test(character);
   }
 
-  /**
-   * @param {string} character
-   * @returns {Label}
-   */
+  /** @param {string} character */
   #labelOf(character) {
-    if (ANY_WIDTH.test(this.#text + character)) return PART_LABELS[character] ?? (() => "work");
-    const inSteps = /^[xy]/.test(this.#text + character);
-    const kind = /[a-l]/.test(character) ? this.#operation : character;
-    return inSteps ? LABELS[kind] : LABELS["="];
+    return HAS_WORK.test(this.#text + character) ? (LABELS[character] ?? "work") : ANSWER;
   }
 }
 
 /** A row: its label, its characters, its lowest probability. */
 class Row {
-  #labelText;
   #label;
   /** @type {number | null} */
   #least = null;
   #isClosed = false;
 
-  /** @param {Label} labelText */
-  constructor(labelText) {
-    this.#labelText = labelText;
-    this.#label = element("span", "row-label", labelText(""));
+  /** @param {string} label */
+  constructor(label) {
+    this.#label = element("span", "row-label", label);
     this.element = element("li", "line");
     this.characters = element("span", "characters");
     // Screen readers read a finished row as one sentence, not one character at a time.
@@ -291,7 +257,6 @@ class Row {
       this.#least = Math.min(this.#least ?? 1, probability);
     }
     this.characters.append(made);
-    this.#label.textContent = this.#labelText(this.characters.textContent ?? "");
   }
 
   close() {

@@ -114,8 +114,8 @@ def evaluate(
     from calcgpt.checkpoint import resolve
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
-    from calcgpt.evaluation.evaluate import checker_of, predicts_text
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
+    from calcgpt.evaluation.evaluate import predicts_text
     from calcgpt.inference.generate import Sampling
     from datagen.extras import is_installed
     from datagen.files import write_json, write_text
@@ -156,7 +156,7 @@ def evaluate(
         write_json(json_file, record)
     _print_scores(f"{loaded.name} on {source}", sampling, record, evaluation)
     if errors:
-        click.echo(report.wrong_answers(evaluation, errors, checker_of(loaded.recipe)))
+        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
 
 
 def _task_of(data: Path | None, task: str | None) -> AnyTask | None:

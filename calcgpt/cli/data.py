@@ -58,9 +58,8 @@ def datagen() -> None:
     "format_",
     default="direct",
     show_default=True,
-    help="direct: the answer alone; steps: worked steps before the answer.",
+    help="direct: the answer alone; scratchpad: worked steps before the answer.",
 )
-@click.option("--digits", type=int, help="steps: digits of a number, in hundredths.  [default: 7]")
 @click.option(
     "--engine",
     default="local",
@@ -83,7 +82,6 @@ def problems(
     seed: int,
     distribution: str,
     format_: str,
-    digits: int | None,
     engine: str,
     workers: int | None,
     ray_address: str | None,
@@ -97,7 +95,7 @@ def problems(
     """
     from datagen.dataset import DatasetPlan, generate
 
-    plan = DatasetPlan(train, val, test, seed, distribution, format_, digits)
+    plan = DatasetPlan(train, val, test, seed, distribution, format_)
     generate(
         out,
         plan,

@@ -22,7 +22,7 @@ from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.errors import NotationError
 from datagen.files import read_text
-from datagen.formats import line_format
+from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
 from datagen.splits import Split, belongs, problem_hashes
 
@@ -89,7 +89,7 @@ class FreshProblems:
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.config, self.seed = config, seed
-        self.format = line_format(config.format, config.digits)
+        self._render_lines = renderer(config.format)
         self.names = sorted(config.mixture)
         self.validation = config.validation
         self._mixture = np.array([config.mixture[name] for name in self.names])
@@ -127,7 +127,7 @@ class FreshProblems:
         while missing.any():
             before = missing.sum()
             for problems in draw(bits, _ROUND):
-                usable = self._usable(problems, Split.TRAIN)
+                usable = belongs(problem_hashes(problems), Split.TRAIN)
                 for code in np.flatnonzero(missing):
                     rows = np.flatnonzero(usable & (problems.op == code))[: missing[code]]
                     drawn[code].append(problems.take(rows))
@@ -150,12 +150,13 @@ class FreshProblems:
         number, last_new = 0, 0
         while len(seen) < count and number - last_new < _MAX_IDLE_ROUNDS:
             for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
-                hashes = problem_hashes(problems).tolist()
+                hashes = problem_hashes(problems)
                 rows = []
-                usable = self._usable(problems, Split.VAL) & (self._operations[problems.op] > 0)
+                usable = belongs(hashes, Split.VAL) & (self._operations[problems.op] > 0)
                 for row in np.flatnonzero(usable).tolist():
-                    if hashes[row] not in seen and len(seen) < count:
-                        seen.add(hashes[row])
+                    value = int(hashes[row])
+                    if value not in seen and len(seen) < count:
+                        seen.add(value)
                         rows.append(row)
                 parts.append(problems.take(np.array(rows, np.intp)))
                 last_new = number if rows else last_new
@@ -164,13 +165,9 @@ class FreshProblems:
             raise DataError(f"the distribution {self.validation!r} has no validation problems")
         return concatenate(parts)
 
-    def _usable(self, problems: ProblemArray, split: Split) -> NDArray[np.bool_]:
-        """Returns which problems belong to a split and fit the format; (n,)."""
-        return belongs(problem_hashes(problems), split) & self.format.fits(problems)
-
     def render(self, problems: ProblemArray) -> bytes:
         """Returns the problems in the config's format, each line with its newline, in ASCII."""
-        return self.format.render_lines(problems)
+        return self._render_lines(problems)
 
 
 def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -106,7 +106,7 @@ class FreshData:
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.problems = FreshProblems(config, seed)
-        data = {**config.model_dump(), "digits": self.problems.format.digits}
+        data = {**config.model_dump(), "digits": None}  # as runs of earlier versions have it
         content = {"data": data, "generator": GENERATOR, "drawing": DRAWING}
         self.fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -22,7 +22,6 @@ from calcgpt.errors import CheckpointError, DataError
 from datagen import work
 from datagen.extras import require
 from datagen.notation import ALPHABET
-from datagen.steps import STEPS_ALPHABET
 
 if TYPE_CHECKING:
     import tokenizers
@@ -169,13 +168,8 @@ def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
 
 
 def scratchpad_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
-    """Returns the tokenizer of worked steps of any width, whatever the text."""
-    return CharTokenizer(work.ALPHABET)
-
-
-def steps_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """Returns a tokenizer of the characters of the notation with worked steps, for any text."""
-    return CharTokenizer(STEPS_ALPHABET)
+    return CharTokenizer(work.ALPHABET)
 
 
 def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
@@ -336,7 +330,6 @@ TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairToke
 TOKENIZERS: dict[str, Maker] = {
     "arithmetic": arithmetic_tokenizer,
     "scratchpad": scratchpad_tokenizer,
-    "steps": steps_tokenizer,
     "chars": text_tokenizer,
     "bpe": byte_pair_tokenizer,
 }

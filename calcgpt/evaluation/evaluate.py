@@ -14,20 +14,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from calcgpt.checkpoint import AnyCheckpoint
-from calcgpt.config import Recipe
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.evaluation.answers import BATCH_SIZE, answer
 from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
-from datagen import steps, work_errors
+from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, parse_prompt
-from datagen.steps import StepKind, WrongCharacter, n_digits
+from datagen.work_errors import StepKind, WrongCharacter
 
-BEYOND = "beyond the notation"  # the steps have too few digits for the operands
+BEYOND = "beyond the notation"  # a question that is not in it, of a task
 ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
 KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
 
@@ -112,7 +111,7 @@ def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
     for line, right in zip(evaluation.lines, evaluation.right, strict=True):
         problem = parse_prompt(line.prompt)
         a, b = (
-            n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
+            _n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
             for number in (problem.a, problem.b)
         )
         rows.append((line.operation, a, b, right))
@@ -127,6 +126,11 @@ def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
     return tables
 
 
+def _n_digits(value: int) -> int:
+    """Returns the number of digits of a magnitude; 0 has none."""
+    return len(str(value)) if value else 0
+
+
 Counts = dict[str, dict[str, int]]  # outputs, by operation and kind
 
 
@@ -138,10 +142,6 @@ class FirstError:
     character: WrongCharacter | None = None
 
 
-# (prompt, output) -> the first wrong character; raises NotationError if the problem has no steps
-Checker = Callable[[str, str], WrongCharacter | None]
-
-
 def predicts_text(checkpoint: AnyCheckpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
     tokenizer = checkpoint.tokenizer
@@ -151,29 +151,13 @@ def predicts_text(checkpoint: AnyCheckpoint) -> bool:
     return checkpoint.recipe.train.batches == "stream" and not writes_problems
 
 
-def checker_of(recipe: Recipe) -> Checker | None:
-    """Returns the checker of the worked steps that a recipe teaches, or None without steps."""
-    if recipe.any_width:
-        return work_errors.first_error_of_completion
-    return None if recipe.work_digits is None else fixed_width_checker(recipe.work_digits)
-
-
-def fixed_width_checker(digits: int) -> Checker:
-    """Returns the checker of worked steps whose numbers have `digits` digits."""
-
-    def check(prompt: str, output: str) -> WrongCharacter | None:
-        return steps.first_error_of_completion(parse_prompt(prompt), output, digits)
-
-    return check
-
-
-def first_error(line: Line, output: str, check: Checker) -> FirstError | None:
+def first_error(line: Line, output: str) -> FirstError | None:
     """Returns the first error in an output with worked steps.
 
     Returns None if every step follows from those before it and the answer is that of the file.
     """
     try:
-        character = check(line.prompt, output)
+        character = work_errors.first_error_of_completion(line.prompt, output)
     except NotationError:
         return FirstError(BEYOND)
     if character:
@@ -181,7 +165,7 @@ def first_error(line: Line, output: str, check: Checker) -> FirstError | None:
     return None if answer_field(line, output) == line.field else FirstError(ACCEPTED)
 
 
-def first_error_record(evaluation: Evaluation, check: Checker) -> dict[str, Counts]:
+def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
     """Returns the number of outputs by operation and kind of their first error, most frequent
     first.
 
@@ -192,7 +176,7 @@ def first_error_record(evaluation: Evaluation, check: Checker) -> dict[str, Coun
     counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
     columns = (evaluation.lines, evaluation.outputs, evaluation.right)
     for line, output, right in zip(*columns, strict=True):
-        if error := first_error(line, output, check):
+        if error := first_error(line, output):
             counters[right].setdefault(line.operation, Counter())[error.kind] += 1
     ordered = {
         right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}

@@ -24,11 +24,9 @@ from calcgpt.data.task import AnyTask
 from calcgpt.errors import DataError
 from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.evaluation.evaluate import (
-    Checker,
     Evaluation,
     answer_field,
     by_operand_length,
-    checker_of,
     evaluate,
     first_error,
     first_error_record,
@@ -74,10 +72,9 @@ def evaluation_record(
         checkpoint, read_problems(data, limit), sampling, progress, evaluate_lines
     )
     manifest = data.parent / "manifest.json"
-    check = checker_of(checkpoint.recipe)
     source = {
         "by_length": by_operand_length(evaluation),
-        **({} if check is None else first_error_record(evaluation, check)),
+        **(first_error_record(evaluation) if checkpoint.recipe.has_work else {}),
         "file": data.name,
         "file_sha256": sha256(data),
         "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
@@ -224,22 +221,22 @@ def first_error_table(record: dict[str, Any]) -> str:
     return f"{table}right answers with a wrong step: {n_right:,}"
 
 
-def wrong_answers(evaluation: Evaluation, limit: int, check: Checker | None = None) -> str:
-    """Returns the first wrong answers beside the right ones. With the checker of the model's worked
+def wrong_answers(evaluation: Evaluation, limit: int, has_work: bool = False) -> str:
+    """Returns the first wrong answers beside the right ones. If the model writes worked
     steps, the first wrong step of each is shown too."""
     rows = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
     wrong = [(line, output) for line, output, right in rows if not right][:limit]
     if not wrong:
         return "no wrong answers"
-    if check is not None:
-        return "\n".join(_wrong_work(line, output, check) for line, output in wrong)
+    if has_work:
+        return "\n".join(_wrong_work(line, output) for line, output in wrong)
     header = ["problem", "right", "model"]
     return text_table(header, [[line.prompt, line.field, output] for line, output in wrong], left=3)
 
 
-def _wrong_work(line: Line, output: str, check: Checker) -> str:
+def _wrong_work(line: Line, output: str) -> str:
     """Returns one wrong answer and its first wrong step, with a caret under the wrong character."""
-    error = first_error(line, output, check)
+    error = first_error(line, output)
     assert error, "a wrong answer without an error"
     answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
     rows = [f"{line.prompt}  right {line.field}  model {answer}"]

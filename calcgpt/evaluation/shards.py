@@ -29,7 +29,7 @@ from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
 from datagen.arithmetic import ProblemArray
 from datagen.files import locked, parse_json, read_json, read_text, sha256, write_json, write_text
-from datagen.formats import line_format
+from datagen.formats import renderer
 from datagen.workers import make_engine
 
 SIZE = 500  # problems of a shard: some seconds of work
@@ -65,7 +65,7 @@ class ScoredAnswer(ScoredProblem):
 class Scoring:
     """How to score: a function of a shard that can be sent to other processes.
 
-    Problems are rendered in the format of this name and width; lines are scored as they are.
+    Problems are rendered in the format of this name; lines are scored as they are.
     """
 
     checkpoint: Path
@@ -73,12 +73,11 @@ class Scoring:
     engine: str = "torch"  # what decodes
     plain: bool = False
     format: str = "direct"
-    digits: int | None = None
     threads: int | None = None  # of the engine; None leaves their number as it is
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
         if isinstance(shard, ProblemArray):
-            text = line_format(self.format, self.digits).render_lines(shard).decode("ascii")
+            text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
         checkpoint, decoder = loaded(self.checkpoint, self.device, self.engine, self.threads)
         evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
@@ -92,7 +91,6 @@ class Scoring:
             "engine": self.engine,
             "plain": self.plain,
             "format": self.format,
-            "digits": self.digits,
             "shard_size": SIZE,
             **source,
         }

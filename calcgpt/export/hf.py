@@ -286,7 +286,6 @@ def _header(checkpoint: AnyCheckpoint, is_arithmetic: bool) -> str:
 
 def _intended(checkpoint: AnyCheckpoint) -> str:
     recipe, domain = checkpoint.recipe, checkpoint.domain
-    works = recipe.any_width or recipe.work_digits is not None
     limits = (
         f"It was measured for numbers of up to {domain.digits} digits (divisors "
         f"{domain.divisor_digits or domain.digits}) and {domain.places} places."
@@ -296,7 +295,7 @@ def _intended(checkpoint: AnyCheckpoint) -> str:
     mixture = recipe.data.mixture if recipe.data else {}
     parts = [f"{share:.0%} of the distribution `{name}`" for name, share in mixture.items()]
     return INTENDED.format(
-        work="It writes its worked steps first. " if works else "",
+        work="It writes its worked steps first. " if recipe.has_work else "",
         domain=limits,
         data=", ".join(parts) or "those of the data set that `metrics.json` names",
     )

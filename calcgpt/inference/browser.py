@@ -46,8 +46,7 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "parameters": sum(array.size for array in checkpoint.arrays.values()),
         "metrics": {name: scores[name] for name in SCORES if name in scores} if scores else None,
         "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
-        "any_width": checkpoint.recipe.any_width,
-        "work_digits": checkpoint.recipe.work_digits,
+        "has_work": checkpoint.recipe.has_work,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
         "model": model,
         "frequencies": rotary_frequencies(config.head_dim).tolist()

@@ -1,8 +1,8 @@
 """Which problems a model is asked about, and why it is not asked about others.
 
-A model with a notation of fixed width cannot be given wider numbers at all. A model that can read
-any number was measured up to some length. Beyond it, its answers are unproven: it is asked only if
-the user wants that.
+A model that answers at once has two places and operands of ten characters, and cannot be given
+others at all. A model that writes worked steps can read any number, and was measured up to some
+length. Beyond it, its answers are unproven: it is asked only if the user wants that.
 """
 
 from __future__ import annotations
@@ -57,17 +57,10 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True)
-class FixedWidth:
-    """Limits of a notation with two places and operands of at most WIDTH characters and, unless
-    `digits` is None, at most that many digits in hundredths."""
+class AtOnce:
+    """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
-    digits: int | None
     default_places = USUAL_PLACES
-
-    @property
-    def below(self) -> int | None:
-        """The bound that the magnitude of an operand is below, or None."""
-        return None if self.digits is None else 10**self.digits // 100
 
     def refuse_places(self, places: int) -> Refusal | None:
         if places == USUAL_PLACES:
@@ -76,30 +69,24 @@ class FixedWidth:
         return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, reason)
 
     def refuse_operand(self, number: Number) -> Refusal | None:
-        kind = ExpressionErrorKind.OUT_OF_RANGE
         if number.places > USUAL_PLACES:
             return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, "more than two decimal places")
         if len(number_text(number)) > WIDTH:
-            return Refusal(kind, f"a number of more than {WIDTH} characters")
-        if self.digits is not None and abs(number.scaled(USUAL_PLACES)) >= 10**self.digits:
-            return Refusal(kind, f"this model calculates with numbers below {self.below:,}")
+            reason = f"a number of more than {WIDTH} characters"
+            return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
         return None
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         return None
 
     def describe(self) -> dict[str, int | bool | None]:
-        return {
-            "max_characters": WIDTH,
-            "below": self.below,
-            "works_in_steps": self.digits is not None,
-        }
+        return {"max_characters": WIDTH, "below": None, "works_in_steps": False}
 
 
 @dataclass(frozen=True)
-class AnyWidth:
-    """Limits of a notation whose work is as wide as the problem: what the model was measured for,
-    and what its context can hold."""
+class WithWork:
+    """Limits of a model that writes worked steps: what it was measured for, and what its context
+    can hold."""
 
     measured: Domain | None
     block_size: int
@@ -167,6 +154,6 @@ class AnyWidth:
 
 def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
-    if checkpoint.recipe.any_width:
-        return AnyWidth(checkpoint.domain, block_size)
-    return FixedWidth(checkpoint.recipe.work_digits)
+    if checkpoint.recipe.has_work:
+        return WithWork(checkpoint.domain, block_size)
+    return AtOnce()

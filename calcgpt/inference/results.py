@@ -18,15 +18,15 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from datagen import steps, work_errors
+from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES, Number
 from datagen.errors import NotationError
 from datagen.notation import answer_text, parse_answer
-from datagen.steps import WrongCharacter
+from datagen.work_errors import WrongCharacter
 
-# One answer of the shipped checkpoint `steps`, for the documentation.
-EXAMPLE_PROMPT = "$(00000012.5+0000000003)="
-EXAMPLE_WORK = "x0521000y0030000a+05510000:05510000+1"
+# One answer of the shipped checkpoint `scratchpad`, for the documentation.
+EXAMPLE_PROMPT = "$8(00000012.5+0000000003)="
+EXAMPLE_WORK = "+5210+0300+5510:5510+"
 EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
     "answer": 0.9999971,
     "weakest_step": 0.9999929,
@@ -50,13 +50,13 @@ EXAMPLE: dict[str, JsonValue] = {
     "expression": "12.5+3",
     "result": "15.5",
     "exact": "15.5",
-    "places": 2,
+    "places": 8,
     "rounded": False,
     "verified": True,
     "proven": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
-    "model": "steps",
+    "model": "scratchpad",
 }
 
 
@@ -90,7 +90,8 @@ def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Conf
     if not output.endswith("$"):
         return NOT_CONFIDENT
     start = output.rfind("=") + 1
-    choices = _quotient_digits(prompt, output[:start])
+    work = output[:start]
+    choices = work_errors.quotient_digits(prompt, work) if has_work(work) else set()
     steps = [p for index, p in enumerate(probabilities[:start]) if index not in choices]
     answer = math.prod(probabilities[start:])
     return Confidence(
@@ -98,17 +99,9 @@ def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Conf
     )
 
 
-def is_any_width(output: str) -> bool:
-    """Whether an output begins as worked steps of any width: with a sign. Those of a fixed width
-    begin with a letter, answers with a digit."""
+def has_work(output: str) -> bool:
+    """Whether an output begins as worked steps: with a sign. Answers begin with a digit."""
     return output.startswith(("+", "-"))
-
-
-def _quotient_digits(prompt: str, work: str) -> set[int]:
-    """Returns the positions of the quotient digits in a work of either notation."""
-    if is_any_width(work):
-        return work_errors.quotient_digits(prompt, work)
-    return steps.quotient_digits(work)
 
 
 class Span(BaseModel):
@@ -149,8 +142,8 @@ class Node(Span):
 
     @property
     def first_wrong_step(self) -> WrongCharacter | None:
-        """The first wrong character of `output`, if the work is one of any width."""
-        if not self.prompt or not self.output or not is_any_width(self.output):
+        """The first wrong character of `output`, if it begins as worked steps."""
+        if not self.prompt or not self.output or not has_work(self.output):
             return None
         return work_errors.first_error_of_completion(self.prompt, self.output)
 

@@ -350,9 +350,9 @@ def certify(
 
 
 def check_certifiable(checkpoint: AnyCheckpoint) -> None:
-    """Raises ConfigError unless the model writes worked steps of any width."""
-    if not checkpoint.recipe.any_width:
+    """Raises ConfigError unless the model writes worked steps."""
+    if not checkpoint.recipe.has_work:
         raise ConfigError(
-            f"{checkpoint.name} does not write worked steps of any width: only these have rules "
-            "whose cases can be counted"
+            f"{checkpoint.name} does not write worked steps: only these have rules whose cases can "
+            "be counted"
         )

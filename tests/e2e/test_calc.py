@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from fake_decoder import completing_decoder, right_at_any_width, wide_checkpoint
+from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 
 from calcgpt.checkpoint import save_domain
 from calcgpt.cli import cli
@@ -29,14 +29,12 @@ UNPROVEN = "this model was measured for numbers of at most 12 digits, 8 places"
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a model that was measured for 12 digits and 8 places, and is right."""
     folder = tmp_path / "wide"
-    wide_checkpoint(block_size=512).save(folder)
+    worked_checkpoint(block_size=512).save(folder)
     save_domain(folder, Domain(digits=12, places=8))
 
     class Right(calculator.Calculator):
         def __init__(self, checkpoint: Any, decoder: Any) -> None:
-            super().__init__(
-                checkpoint, completing_decoder(checkpoint.tokenizer, right_at_any_width)
-            )
+            super().__init__(checkpoint, completing_decoder(checkpoint.tokenizer, right_with_work))
 
     monkeypatch.setattr(calculator, "Calculator", Right)
     return folder

@@ -110,7 +110,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["datagen", "out", "--train", "many"], "--train"),
         (["datagen", "out", "--distribution", "normal"], "normal"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
-        (["datagen", "out", "--format", "step"], "did you mean 'steps'?"),
+        (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),
         (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
         (["calc", "1+1", "--checkpoint", "scratchpat"], "did you mean 'scratchpad'?"),
         (["calc", "1+1", "--engine", "nativ"], "did you mean 'native'?"),
@@ -196,7 +196,7 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
         ("train --recipe = dir", ["direct"]),  # bash takes an = for a word
         ("recipes blog-s", ["blog-swiglu"]),
         ("eval b", ["best", "blog"]),
-        ("export st", ["steps"]),
+        ("export d", ["direct"]),
         ("certify scr", ["scratchpad"]),
         ("calc 1+1 --engine on", ["onnxruntime"]),
         ("calc 1+1 --checkpoint dir", ["direct"]),
@@ -206,9 +206,9 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
         ("train --set model.norm_p", ["model.norm_position=pre", "model.norm_position=post"]),
         ("train --set train.st", ["train.steps=5000"]),
         ("train --set model.preset = ll", ["llama"]),
-        ("train --set data.dig", ["data.digits="]),
+        ("train --set model.n_kv", ["model.n_kv_head="]),
         ("train --set model.qk_n", ["model.qk_norm=true", "model.qk_norm=false"]),
-        ("train --set tokenizer =", ["arithmetic", "bpe", "chars", "scratchpad", "steps"]),
+        ("train --set tokenizer =", ["arithmetic", "bpe", "chars", "scratchpad"]),
         ("eval runs/", ["runs/"]),  # the shell completes the path
     ],
 )
@@ -226,11 +226,11 @@ def test_the_shell_completes_names(
 def test_bash_completes_after_the_line_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (REPOSITORY / "docs" / "COMMANDS.md").read_text("utf-8")
     (line,) = re.findall(r"`(eval .*bash_source.*)` \|", page)
-    words = "COMP_WORDS=(calcgpt recipes ste) COMP_CWORD=2"
+    words = "COMP_WORDS=(calcgpt recipes scr) COMP_CWORD=2"
     script = f"{line}; {words}; _calcgpt_completion calcgpt; echo ${{COMPREPLY[@]}}"
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("steps\n", "")
+    assert (done.stdout, done.stderr) == ("scratchpad\n", "")
 
 
 def test_the_command_is_installed() -> None:

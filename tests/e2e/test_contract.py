@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import schemathesis
 import schemathesis.specs.openapi.schemas  # now: Python 3.11 cannot parse modules in two threads
-from fake_decoder import calculator_model, right, wrong_at
+from fake_decoder import right_with_work, worked_model, wrong_at
 from forks import PATIENCE
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
@@ -41,7 +41,7 @@ TEXTS = [
     "5+100000",
     "1,5*2",
     "$(00000012.5+0000000003)=",
-    "steps",
+    "scratchpad",
     "wrong",
     "error",
 ]
@@ -141,11 +141,12 @@ def model(name: str, answers: Callable[[str], str]) -> LoadedModel:
         except NotationError:
             return "1$"
 
-    return calculator_model(completion, 7, name)
+    return worked_model(completion, name)
 
 
 def models() -> Iterator[LoadedModel]:
-    yield from [model("steps", right(7)), model("wrong", wrong_at(Operation.ADD, 7))]
+    yield model("scratchpad", right_with_work)
+    yield model("wrong", wrong_at(Operation.ADD, right_with_work))
 
 
 def no_models() -> Iterator[LoadedModel]:

@@ -42,7 +42,7 @@ BASE = (
 )
 # Rows of unlike lengths, the targets of which are unlike in number, too; no files.
 UNLIKE = (
-    "tokenizer=steps",
+    "tokenizer=scratchpad",
     "model.block_size=256",
     "data.mixture.blog=2",
     "data.mixture.calculator=1",

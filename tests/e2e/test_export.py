@@ -184,9 +184,9 @@ def test_a_folder_that_is_not_an_export_is_left_alone(
 def test_a_model_without_a_class_in_transformers_is_refused(
     run_cli: Callable[..., Any], tmp_path: Path
 ) -> None:
-    steps = REPOSITORY / "checkpoints" / "steps"
-    outcome = run_cli("export", steps, "--to", "hf", tmp_path / "out")
-    refused(outcome, "position is 'coupled+rope', LlamaForCausalLM has 'rope'")
+    direct = REPOSITORY / "checkpoints" / "direct"
+    outcome = run_cli("export", direct, "--to", "hf", tmp_path / "out")
+    refused(outcome, "position is 'learned', LlamaForCausalLM has 'rope'")
     for name in EXPORTABLE.keys() - {"minigpt"}:
         assert f", {name} has " in outcome.err
     assert list(tmp_path.iterdir()) == []

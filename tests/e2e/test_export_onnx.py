@@ -71,4 +71,4 @@ def test_the_model_that_writes_steps(
     run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path
 ) -> None:
     prompts = [line.prompt for line in read_problems(data_folder / "test.txt", 12)]
-    export_and_compare(run_cli, SHIPPED / "steps", tmp_path / "out", prompts)
+    export_and_compare(run_cli, SHIPPED / "scratchpad", tmp_path / "out", prompts)

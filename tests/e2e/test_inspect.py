@@ -17,10 +17,10 @@ def calcgpt(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     return run(command, ("calcgpt.lab.inspection_plots",), cwd=cwd)
 
 
-def test_the_shipped_model_with_steps_is_inspected(tmp_path: Path) -> None:
-    steps = REPOSITORY / "checkpoints" / "steps"
+def test_a_shipped_model_is_inspected(tmp_path: Path) -> None:
+    checkpoint = REPOSITORY / "checkpoints" / "scratchpad"
     options = ("--layer", "2", "--head", "0", "--n", "8", "--json", "numbers.json")
-    ended = calcgpt("inspect", steps, "12.5*3", *options, cwd=tmp_path)
+    ended = calcgpt("inspect", checkpoint, "12.5*3", *options, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     answer, *files = ended.stdout.splitlines()[:4]
     assert answer == "37.5"
@@ -29,7 +29,7 @@ def test_the_shipped_model_with_steps_is_inspected(tmp_path: Path) -> None:
     }
     assert all((tmp_path / file).read_bytes().startswith(b"\x89PNG") for file in files)
     record = json.loads((tmp_path / "numbers.json").read_text())
-    assert record["read"].startswith("$(00000012.5*0000000003)=x0521000y3")
+    assert record["read"].startswith("$8(00000012.5*0000000003)=+521+")
     assert len(record["activations"]["layers"]) == 4
 
 

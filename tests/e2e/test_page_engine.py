@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-MODELS = ("scratchpad", "steps", "direct", "blog")
+MODELS = ("scratchpad", "direct", "blog")
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
@@ -328,7 +328,6 @@ def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     expect(samples.locator("strong")).to_have_count(6 + len(MODELS))
     others = samples.filter(has_not_text="Sample")
     expect(others.filter(has_text="(scratchpad)")).to_contain_text("✓ 1.57525084")
-    expect(others.filter(has_text="(steps)")).to_contain_text("rounded to 2 places")
     expect(others.filter(has_text="(blog)")).to_contain_text("✗")
     exported.set_viewport_size({"width": 320, "height": 900})
     assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
@@ -369,7 +368,7 @@ def test_a_training_can_be_watched(exported: Page) -> None:
 
 def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        shutil.copytree(resolve("steps"), tmp_path / "run" / name)
+        shutil.copytree(resolve("scratchpad"), tmp_path / "run" / name)
     rows = [{"step": step, "tokens": 100 * step, "loss": 1 / step} for step in (1, 2)]
     (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     made = tmp_path / "made"
@@ -463,7 +462,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
 def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
     page.evaluate("() => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))")
     calculate(page, "12.5*3")
-    with page.expect_response("**/v1/models/steps/weights") as weights:
+    with page.expect_response("**/v1/models/scratchpad/weights") as weights:
         page.get_by_role("button", name="Look inside the model").click()
     assert weights.value.ok
     expect(page.locator(".looked-at")).to_contain_text("It wrote x as character 1.")

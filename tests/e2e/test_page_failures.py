@@ -133,7 +133,7 @@ def test_a_failed_list_of_checkpoints_is_requested_again(page: Page) -> None:
     facts = page.locator("#model-facts")
     expect(facts).to_have_text("The checkpoints could not be loaded. Trying again in 4 seconds.")
     page.clock.fast_forward(5000)
-    expect(facts).to_contain_text("801,280 parameters")
+    expect(facts).to_contain_text("805,760 parameters")
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:

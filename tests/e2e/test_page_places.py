@@ -1,4 +1,4 @@
-"""The page with a model of any width: places, rounding, and numbers beyond what was measured."""
+"""The page with a model of worked steps: places, rounding, and numbers beyond what was measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import uvicorn
 from browser import answered, calculate
-from fake_decoder import calculator_model, right, wide_model
+from fake_decoder import calculator_model, worked_model
 from forks import PATIENCE
 from serving import wait_for
 
@@ -26,10 +26,10 @@ OpenPage = Callable[..., "Page"]
 
 @pytest.fixture(scope="module")
 def wide_address() -> Iterator[str]:
-    """The address of a service with a model of any width and one of two places, both right."""
+    """The address of a service with a model of worked steps and one of two places, both right."""
     models = (
-        wide_model(Domain(digits=12, places=8)),
-        calculator_model(right(7), digits=7, name="narrow"),
+        worked_model(name="wide", domain=Domain(digits=12, places=8)),
+        calculator_model(name="narrow"),
     )
     app = create_app(Settings(), lambda: iter(models))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
@@ -68,7 +68,7 @@ def test_answers_have_the_chosen_places(open_page: OpenPage, wide_address: str) 
     expect(places).to_have_value("8")
 
 
-def test_work_of_any_width_is_shown_whole(open_page: OpenPage, wide_address: str) -> None:
+def test_work_is_shown_whole(open_page: OpenPage, wide_address: str) -> None:
     page = open_page(wide_address)
     calculate(page, "12.5*0.25")
     answered(page, "3.125")

@@ -225,22 +225,26 @@ const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 function confidence(prompt, output, probabilities) {
   if (!output.endsWith("$")) return NOT_CONFIDENT;
   const start = output.lastIndexOf("=") + 1;
-  const choices = quotientDigits(prompt, output.slice(0, start));
+  const choices = hasWork(output) ? quotientDigits(prompt) : new Set();
   const steps = probabilities.slice(0, start).filter((_, index) => !choices.has(index));
   const last = product(probabilities.slice(start));
   return { answer: last, weakest_step: Math.min(1, ...steps), whole: product(steps) * last };
 }
 
 /**
- * Returns the positions of the quotient digits in a work.
- * @param {string} prompt
- * @param {string} work
+ * Whether an output begins as worked steps: with a sign.
+ * @param {string} output
  */
-function quotientDigits(prompt, work) {
-  if (!/^[-+]/.test(work)) {
-    const rows = work.startsWith("y") ? work.matchAll(/[a-l][+-][0-9]/g) : [];
-    return new Set([...rows].map((row) => row.index + 2));
-  }
+function hasWork(output) {
+  return /^[-+]/.test(output);
+}
+
+/**
+ * Returns the positions of the quotient digits in the work of a question.
+ * @param {string} prompt
+ * @returns {Set<number>}
+ */
+function quotientDigits(prompt) {
   const shape = shapeOf(prompt);
   if (shape?.op !== "/") return new Set();
   const { slots, promptLength } = new Layout(shape);

@@ -19,22 +19,15 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /**
  * Returns the limits of a model.
  * @param {Record<string, any>} manifest
- * @returns {FixedWidth | AnyWidth}
+ * @returns {AtOnce | WithWork}
  */
-export function limitsOf({ any_width: anyWidth, work_digits: digits, domain, model }) {
-  return anyWidth ? new AnyWidth(domain, model.block_size) : new FixedWidth(digits);
+export function limitsOf({ has_work: hasWork, domain, model }) {
+  return hasWork ? new WithWork(domain, model.block_size) : new AtOnce();
 }
 
-/** Limits of a notation with two places and operands of at most WIDTH characters and, unless
- * `digits` is null, at most that many digits in hundredths. */
-class FixedWidth {
+/** Limits of a model that answers at once: two places, operands of at most WIDTH characters. */
+class AtOnce {
   defaultPlaces = USUAL_PLACES;
-  #digits;
-
-  /** @param {number | null} digits */
-  constructor(digits) {
-    this.#digits = digits;
-  }
 
   /** The domain as the service's list of models has it. */
   get domain() {
@@ -44,13 +37,9 @@ class FixedWidth {
       digits: null,
       divisor_digits: null,
       max_characters: WIDTH,
-      below: this.#below,
-      works_in_steps: this.#below !== null,
+      below: null,
+      works_in_steps: false,
     };
-  }
-
-  get #below() {
-    return this.#digits === null ? null : 10 ** this.#digits / 100;
   }
 
   /**
@@ -68,17 +57,13 @@ class FixedWidth {
    * @returns {Refusal | null}
    */
   refuseOperand(number) {
-    const kind = "out-of-range";
     if (number.places > USUAL_PLACES) {
       return { kind: "too-many-places", reason: "more than two decimal places" };
     }
     if (numberText(number).length > WIDTH) {
-      return { kind, reason: `a number of more than ${WIDTH} characters` };
+      return { kind: "out-of-range", reason: `a number of more than ${WIDTH} characters` };
     }
-    if (this.#digits === null) return null;
-    const hundredths = magnitude(number) * 10n ** BigInt(USUAL_PLACES - number.places);
-    if (hundredths < 10n ** BigInt(this.#digits)) return null;
-    return { kind, reason: `this model calculates with numbers below ${grouped(this.#below ?? 0)}` };
+    return null;
   }
 
   /**
@@ -90,9 +75,9 @@ class FixedWidth {
   }
 }
 
-/** Limits of a notation whose work is as wide as the problem: what the model was measured for, and
- * what its context can hold. */
-class AnyWidth {
+/** Limits of a model that writes worked steps: what it was measured for, and what its context can
+ * hold. */
+class WithWork {
   #measured;
   #blockSize;
 

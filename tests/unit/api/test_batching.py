@@ -24,7 +24,7 @@ SUM, PRODUCT = "$(0000000001+0000000002)=", "$(0000000003*0000000004)="
 
 def gated_decoder() -> FakeDecoder:
     """Returns a decoder that waits until its gate is set."""
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
     decoder.gate.clear()
     return decoder
 
@@ -53,7 +53,7 @@ def run(work: Callable[[Batcher], Awaitable[T]], **settings: object) -> T:
 
 
 def test_jobs_that_wait_together_share_forward_passes() -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
 
     async def work(batcher: Batcher) -> list[Job]:
         jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, SUM)]
@@ -67,7 +67,7 @@ def test_jobs_that_wait_together_share_forward_passes() -> None:
 
 @pytest.mark.parametrize("max_batch", [1, 2])
 def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
 
     async def work(batcher: Batcher) -> None:
         await asyncio.gather(*(batcher.complete(job(decoder)) for _ in range(5)))
@@ -134,7 +134,7 @@ def test_a_job_cancelled_while_it_waits_never_runs() -> None:
 
 
 def test_tokens_are_reported_in_the_event_loop() -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
     reported: list[tuple[str, float]] = []
     threads: set[int] = set()
 
@@ -157,7 +157,7 @@ def test_a_failure_affects_only_its_own_jobs() -> None:
     def completion(prompt: str) -> str:
         if "*" in prompt:
             raise RuntimeError("broken")
-        return right(None)(prompt)
+        return right(prompt)
 
     decoder = completing_decoder(CHECKPOINT.tokenizer, completion)
 
@@ -218,7 +218,7 @@ def test_the_most_probable_tokens_are_kept_if_requested(tiny: Checkpoint) -> Non
 
 
 def test_a_text_ends_where_its_job_says(tiny: Checkpoint) -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right(None))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
 
     async def work(batcher: Batcher) -> tuple[Job, Job]:
         jobs = job(decoder, ends=lambda ids: len(ids) == 4), job(decoder)

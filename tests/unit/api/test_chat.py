@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from completions import streamed
-from fake_decoder import calculator_model, right, text_model, wrong_at
+from fake_decoder import calculator_model, text_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from serving import client_of, events_of, problem, wait_for
@@ -24,7 +24,7 @@ ADDRESSES = {"messages": "/v1/chat/completions", "input": "/v1/responses"}
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     models = (
-        calculator_model(right(7), digits=7, name="exact"),
+        worked_model(name="exact"),
         calculator_model(wrong_at(Operation.ADD), name="wrong"),
         calculator_model(lambda prompt: "1", name="mute"),
         text_model("letters", text_tokenizer("abc")),
@@ -188,7 +188,7 @@ def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
 
 
 def test_the_deadline_ends_a_stream_with_an_error() -> None:
-    model = calculator_model(right(7), digits=7)
+    model = worked_model()
     model.decoder.gate.clear()
     with client_of(model, deadline=0.2) as client:
         try:

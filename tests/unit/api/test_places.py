@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_decoder import calculator_model, wide_model
+from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
 from serving import client_of, events_of, problem
 
@@ -15,9 +15,9 @@ from calcgpt.config import Domain
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
-    """A client of a service with two models that are right: one of any width, and one of two
+    """A client of a service with two models that are right: one of worked steps, and one of two
     places."""
-    models = (wide_model(Domain(digits=12, places=8)), calculator_model(name="direct"))
+    models = (worked_model(domain=Domain(digits=12, places=8)), calculator_model(name="direct"))
     with client_of(*models) as client:
         yield client
 

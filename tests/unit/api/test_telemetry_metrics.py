@@ -17,7 +17,7 @@ from api.telemetry import Metrics, watch_loop
 COUNT = """
 from api.telemetry import Metrics
 metrics = Metrics()
-metrics.tokens.labels("steps").inc(5)
+metrics.tokens.labels("direct").inc(5)
 metrics.request_seconds.labels("/").observe(0.01)
 metrics.in_flight.inc(2)
 metrics.queue_depth.set(3)
@@ -47,9 +47,9 @@ def test_every_metric_has_its_name() -> None:
     metrics.request_seconds.labels("/v1/calculate").observe(0.003)
     metrics.queue_depth.set(4)
     metrics.in_flight.inc(3)
-    metrics.batch_size.labels("steps").observe(16)
-    metrics.tokens.labels("steps").inc(16)
-    metrics.answers.labels("steps", "true").inc()
+    metrics.batch_size.labels("direct").observe(16)
+    metrics.tokens.labels("direct").inc(16)
+    metrics.answers.labels("direct", "true").inc()
     metrics.sheds.labels("rate").inc()
     metrics.loop_lag.observe(0.002)
     body, content_type = metrics.render()
@@ -60,9 +60,9 @@ def test_every_metric_has_its_name() -> None:
     assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
     assert sample("calcgpt_queue_depth") == 4
     assert sample("calcgpt_requests_in_flight") == 3
-    assert sample("calcgpt_batch_size_sum", model="steps") == 16
-    assert sample("calcgpt_tokens_total", model="steps") == 16
-    assert sample("calcgpt_answers_total", model="steps", verified="true") == 1
+    assert sample("calcgpt_batch_size_sum", model="direct") == 16
+    assert sample("calcgpt_tokens_total", model="direct") == 16
+    assert sample("calcgpt_answers_total", model="direct", verified="true") == 1
     assert sample("calcgpt_sheds_total", reason="rate") == 1
     assert sample("calcgpt_event_loop_lag_seconds_count") == 1
     assert not [s.name for s in sample.samples if s.name.endswith("_created")]
@@ -96,7 +96,7 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
         assert worker.stdout
         worker.stdout.readline()  # it has counted, and waits
     both = render()
-    assert both("calcgpt_tokens_total", model="steps") == 10
+    assert both("calcgpt_tokens_total", model="direct") == 10
     assert both("calcgpt_request_seconds_count", route="/") == 2
     assert both("calcgpt_requests_in_flight") == 4
     assert both("calcgpt_queue_depth") == 6
@@ -105,7 +105,7 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     workers[0].kill()
     workers[0].communicate()
     one = render()
-    assert one("calcgpt_tokens_total", model="steps") == 10
+    assert one("calcgpt_tokens_total", model="direct") == 10
     assert one("calcgpt_requests_in_flight") == 2
     workers[1].communicate(b"\n")
     assert render()("calcgpt_requests_in_flight") == 0

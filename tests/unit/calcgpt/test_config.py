@@ -21,7 +21,7 @@ from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import commented_toml, load_recipe, recipe_names
 from calcgpt.training.distributed import PARALLEL
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
-from datagen import formats, steps
+from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
 
 DATA = "data.mixture.blog=1"  # a recipe has no [data] without it
@@ -209,16 +209,14 @@ def test_key_value_heads_default_to_the_query_heads() -> None:
             [DATA, "data.format=x"],
             "unknown format 'x'; valid names: direct, loose",
         ),
-        (
-            [DATA, "data.digits=99"],
-            "data.digits: Input should be less than or equal to 9",
-        ),
+        ([DATA, "data.format=steps"], "unknown format 'steps'; valid names: direct, loose-scr"),
+        ([DATA, "data.digits=7"], "unknown field 'data.digits'; valid fields: format, mixture"),
         (
             [DATA, "data.operations.^=1"],
             "unknown operation '^'; valid names: +, -",
         ),
         ([DATA, "data.operations.+=-1"], "data.operations.+: Input should be gr"),
-        ([DATA, "data.mixtures.blog=1"], "valid fields: format, digits, mixture"),
+        ([DATA, "data.mixtures.blog=1"], "valid fields: format, mixture"),
         (
             [DATA, "data.operations={'+'=0, '-'=0, '*'=0, '/'=0}"],
             "data.operations: one operation needs a weight above 0",
@@ -235,20 +233,16 @@ def test_the_default_weight_of_an_operation_is_1() -> None:
     assert data.operations == {"+": 1.0, "-": 1.0, "*": 3.0, "/": 1.0}
 
 
-@pytest.mark.parametrize("digits", range(1, 12))
-def test_digits_are_those_of_the_worked_steps(digits: int) -> None:
-    try:
-        config.DataConfig(mixture={"blog": 1.0}, digits=digits)
-    except ValueError:
-        accepted = False
-    else:
-        accepted = True
-    assert accepted == (steps.MIN_DIGITS <= digits <= steps.MAX_DIGITS)
+@pytest.mark.parametrize(("format_", "has_work"), [("direct", False), ("scratchpad", True)])
+def test_the_format_says_whether_there_are_worked_steps(format_: str, has_work: bool) -> None:
+    assert load_recipe("nano", (DATA, f"data.format={format_}")).has_work == has_work
+    assert not load_recipe("nano").has_work
 
 
-def test_default_digits_are_those_of_datagen() -> None:
-    data = config.DataConfig(mixture={"blog": 1.0})
-    assert data.work_digits == formats.line_format(data.format).digits
+def test_a_checkpoint_of_an_earlier_version_may_name_no_digits() -> None:
+    data = load_recipe("nano", (DATA,)).data
+    assert data
+    assert config.DataConfig.model_validate({**data.model_dump(), "digits": None}) == data
 
 
 def test_a_recipe_with_data_survives_json() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from datagen_strategies import decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,9 +24,7 @@ from calcgpt.recipe import (
     recipe_toml,
 )
 from datagen import work
-from datagen.arithmetic import Operation, Problem
 from datagen.notation import ALPHABET, WIDTH
-from datagen.steps import MARKS, render
 
 # Reading
 
@@ -261,27 +258,6 @@ def test_the_characters_of_coordinates_are_those_of_the_tokenizer() -> None:
     assert list(recipe.model.characters) == list(work.ALPHABET)
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     assert tokenizer.decode(range(len(tokenizer))) == recipe.model.characters
-
-
-def test_the_rows_of_the_steps_start_at_the_marks_of_the_notation() -> None:
-    recipe = load_recipe("steps")
-    tokenizer = TOKENIZERS[recipe.tokenizer]("")
-    assert sorted(recipe.model.row_marks) == sorted(tokenizer.encode(MARKS).tolist())
-
-
-def test_the_longest_line_with_steps_fits_in_the_context() -> None:
-    recipe = load_recipe("steps")
-    assert recipe.data is not None
-    digits = recipe.data.digits or 0
-    most, least = decimal(10**digits - 1), decimal(-1)
-    longest = max(len(render(Problem(most, op, least), digits)) for op in Operation)
-    assert longest == max(
-        len(render(Problem(a, op, b), digits))
-        for op in Operation
-        for a in (most, least)
-        for b in (most, least)
-    )
-    assert longest - 1 <= recipe.model.block_size
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray
 from datagen.errors import NotationError
 from datagen.notation import render
-from datagen.vectorised import fits, render_lines
+from datagen.vectorised import render_lines
 
 # A NumPy warning, such as an overflow, means other bytes on another machine.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -55,7 +55,6 @@ def test_many_chunks() -> None:
 @given(st.lists(problems | any_problems, max_size=8))
 def test_lines_of_any_width_and_places(batch: list[Problem]) -> None:
     array = ProblemArray.from_problems(batch)
-    assert fits(array).all()
     assert render_lines(array) == expected(batch)
 
 
@@ -76,7 +75,7 @@ def test_a_number_longer_than_the_field(number: Number) -> None:
 def test_an_operand_of_more_than_a_hundred_characters() -> None:
     batch = [Problem(whole(n), Operation.ADD, whole(1)) for n in (10**99, 10**100, -(10**99))]
     array = ProblemArray.from_problems(batch)
-    assert fits(array).tolist() == [True, False, False]
     assert render_lines(array[:1]) == expected(batch[:1])
-    with pytest.raises(NotationError, match="cannot be written"):
-        render_lines(array)
+    for row in (1, 2):
+        with pytest.raises(NotationError, match="cannot be written"):
+            render_lines(array[row : row + 1])

@@ -14,10 +14,11 @@ from datagen.errors import NotationError
 from datagen.layout import layout, shape_of, work_length
 from datagen.rules import RULES
 from datagen.slots import Kind
-from datagen.steps import StepKind, WrongCharacter
 from datagen.work import ALPHABET, render
 from datagen.work_errors import (
     STEP_KIND,
+    StepKind,
+    WrongCharacter,
     first_error,
     first_error_of_completion,
     quotient_digits,

@@ -12,7 +12,7 @@ from calcgpt.config import DataConfig
 from calcgpt.data import sources as module
 from calcgpt.data import workers
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.problems import FreshProblems, split_line
+from calcgpt.data.problems import FreshProblems
 from calcgpt.data.sources import FreshBatches
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
@@ -23,7 +23,7 @@ from datagen.notation import render
 from datagen.splits import Split, split_of
 
 MIXTURE = dict.fromkeys(DISTRIBUTIONS, 1.0)
-TOKENIZER = TOKENIZERS["steps"]("")
+TOKENIZER = TOKENIZERS["scratchpad"]("")
 
 
 def problems(seed: int = 1, **config: object) -> FreshProblems:
@@ -230,19 +230,6 @@ def test_distributions_may_differ_in_scale_places_and_size(
     assert 0.5 < len(usual) / len(block) < 0.6  # half, and a ninth of the other half
     held_out = drawn.held_out(30)
     assert {split_of(problem) for problem in held_out.to_problems()} == {Split.VAL}
-    # Formats with worked steps leave out what they cannot write.
-    steps = problems(mixture={"wide": 1.0, "blog": 1.0}, format="steps")
-    mask = steps.format.fits(block)
-    assert 0 < mask.sum() < len(usual)
-    lines = steps.render(block.take(np.flatnonzero(mask))).decode().splitlines()
-    assert len(lines) == mask.sum()
-    assert all(split_line(line).prompt[1] == "(" for line in lines)
-
-
-def test_what_the_format_cannot_hold_is_left_out() -> None:
-    drawn = problems(format="steps", digits=4, mixture={"blog": 1.0})
-    for block in (drawn.block(0, 2000), drawn.held_out(200)):
-        assert max(block.a.max(), block.b.max()) < 10_000
 
 
 def test_an_operation_that_a_distribution_lacks_is_named(
@@ -288,11 +275,11 @@ def test_a_context_too_short_is_refused_before_the_first_step() -> None:
 
 
 def test_a_long_problem_that_comes_up_after_the_probe_is_left_out() -> None:
-    drawn = problems(format="steps", mixture={"blog": 1.0})
-    # A few in a hundred are longer than 159 characters.
-    expected = [line for line in lines(drawn, 0, module.BLOCK) if len(line) <= 159]
+    drawn = problems(format="scratchpad", mixture={"blog": 1.0})
+    # A few in a hundred are longer than 133 characters.
+    expected = [line for line in lines(drawn, 0, module.BLOCK) if len(line) <= 133]
     assert 0.9 * module.BLOCK < len(expected) < module.BLOCK
-    source = FreshBatches(drawn, TOKENIZER, 158, probe=1)
+    source = FreshBatches(drawn, TOKENIZER, 132, probe=1)
     seen = []
     for step in range(module.BLOCK // 1024):
         inputs, targets = source.batch(step, 1024)

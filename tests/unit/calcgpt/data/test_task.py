@@ -216,7 +216,7 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
 
 def test_a_recipe_for_arithmetic_is_made_one_for_a_task() -> None:
     data = {"mixture": {"blog": 1.0}}
-    recipe = Recipe.model_validate({"tokenizer": "steps", "data": data})
+    recipe = Recipe.model_validate({"tokenizer": "scratchpad", "data": data})
     adapted = for_task(recipe)
     assert (adapted.tokenizer, adapted.data, adapted.train.batches) == ("chars", None, "problems")
     model = {"position": "coordinates", "characters": "="}

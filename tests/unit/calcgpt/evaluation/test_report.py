@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint, model_card, score_cells
 from calcgpt.config import Recipe
-from calcgpt.data.problems import split_line
+from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.evaluation.evaluate import (
     Evaluation,
     by_operand_length,
     first_error_record,
-    fixed_width_checker,
     score,
 )
 from calcgpt.evaluation.report import (
@@ -38,16 +37,16 @@ from calcgpt.inference.generate import Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.metrics import Scores
 from calcgpt.recipe import build
+from datagen import work
 from datagen.files import sha256
-from datagen.notation import parse_prompt
-from datagen.steps import render
 
-CHECK = fixed_width_checker(7)
 ADD = "$(0000000782+0000000021)=3080000000$"
 DIV = "$(0000000471/0000000299)=85.1000000$"
-MUL = render(parse_prompt("$(0000000573*0000351.77)="), 7)
-SUB = render(parse_prompt("$(0000002.08-0000136.22)="), 7)
-BIG = "$(0000100000+0000000001)=1000010000$"  # more than seven digits in hundredths
+MUL, SUB = (
+    line.decode()
+    for line in work.render([b"$(0000000573*0000351.77)=", b"$(0000002.08-0000136.22)="])
+)
+OTHER = Line("a task's own=", "1000010000$", "+")  # not a question of the notation
 
 
 def evaluation(outputs: list[str]) -> Evaluation:
@@ -56,7 +55,7 @@ def evaluation(outputs: list[str]) -> Evaluation:
 
 
 def steps_evaluation(outputs: list[str]) -> Evaluation:
-    lines = [split_line(text) for text in (MUL, SUB, BIG)][: len(outputs)]
+    lines = [split_line(MUL), split_line(SUB), OTHER][: len(outputs)]
     return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
 
 
@@ -121,9 +120,11 @@ def test_where_nothing_is_wrong_the_error_table_says_so() -> None:
 
 def test_the_first_wrong_step_has_a_caret_under_it() -> None:
     output = MUL[25:]
-    index = output.index("d") + 3
+    index = output.index(";") + 3
     damaged = output[:index] + "7" + output[index + 1 : -2] + "9$"
-    head, fault, line, caret = wrong_answers(steps_evaluation([damaged]), 5, CHECK).splitlines()
+    head, fault, line, caret = wrong_answers(
+        steps_evaluation([damaged]), 5, has_work=True
+    ).splitlines()
     assert head == "$(0000000573*0000351.77)=  right 12.4651020$  model 12.4651029$"
     assert fault == f"    product row at position {index}: '{output[index]}' expected, '7' found"
     assert len(line) <= 80
@@ -131,13 +132,13 @@ def test_the_first_wrong_step_has_a_caret_under_it() -> None:
 
 
 def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
-    table = wrong_answers(steps_evaluation([MUL[25:], "", "1$"]), 5, CHECK).splitlines()
+    table = wrong_answers(steps_evaluation([MUL[25:], "", "1$"]), 5, has_work=True).splitlines()
     assert table == [
         "$(0000002.08-0000136.22)=  right 41.431-000$  model (none)",
-        "    layout at position 0: 'x' expected, the end found",
+        "    sign at position 0: '+' expected, the end found",
         "    ",
         "    ^",
-        "$(0000100000+0000000001)=  right 1000010000$  model (none)",
+        "a task's own=  right 1000010000$  model (none)",
         "    beyond the notation",
     ]
 
@@ -192,13 +193,6 @@ def test_the_fault_table_has_a_row_for_each_kind_of_step() -> None:
     assert first_error_table(nothing) == "right answers with a wrong step: 0"
 
 
-def test_only_a_recipe_of_worked_steps_has_digits(tiny: Checkpoint) -> None:
-    assert tiny.recipe.work_digits is None
-    assert with_data(tiny, format="direct").recipe.work_digits is None
-    assert with_data(tiny, format="steps").recipe.work_digits == 7
-    assert with_data(tiny, format="steps", digits=5).recipe.work_digits == 5
-
-
 def with_data(checkpoint: Checkpoint, **data: Any) -> Checkpoint:
     table = {**checkpoint.recipe.model_dump(), "data": {**data, "mixture": {"blog": 1.0}}}
     recipe = build(Recipe, table, "test")
@@ -209,9 +203,9 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
     data = data_folder / "test.txt"
     direct, _ = evaluation_record(tiny, data, Sampling(), progress=False)
     record, evaluation = evaluation_record(
-        with_data(tiny, format="steps"), data, Sampling(), progress=False
+        with_data(tiny, format="scratchpad"), data, Sampling(), progress=False
     )
-    assert record["first_faults"] == first_error_record(evaluation, CHECK)["first_faults"]
+    assert record["first_faults"] == first_error_record(evaluation)["first_faults"]
     assert sum(sum(counts.values()) for counts in record["first_faults"].values()) == 40
     assert record["faults_of_right_answers"] == {}
     assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
@@ -325,10 +319,10 @@ def test_a_further_file_that_cannot_be_scored_costs_nothing(
 def test_eval_shows_confidence_and_faults_and_writes_the_record(
     run_cli: Callable[..., Any], tiny: Checkpoint, data_folder: Path, tmp_path: Path
 ) -> None:
-    with_data(tiny, format="steps").save(tmp_path / "steps")
+    with_data(tiny, format="scratchpad").save(tmp_path / "worked")
     ended = run_cli(
         "eval",
-        tmp_path / "steps",
+        tmp_path / "worked",
         "--data",
         data_folder / "test.txt",
         "--quiet",

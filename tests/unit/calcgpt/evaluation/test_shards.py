@@ -28,7 +28,7 @@ from calcgpt.evaluation.shards import (
 )
 from datagen.distributions import distribution
 from datagen.drawing import bit_generator
-from datagen.formats import line_format
+from datagen.formats import renderer
 
 
 @pytest.fixture(autouse=True)
@@ -118,7 +118,7 @@ def test_problems_without_a_file_are_rendered_where_they_are_scored(tiny_folder:
     [problems] = distribution("blog")(bit_generator(1, 0, 0), 20)
     scored = score_shards(Scoring(tiny_folder), shards_of(problems), {})
     rows = [row for shard in scored for row in shard]
-    text = line_format("direct").render_lines(problems).decode()
+    text = renderer("direct")(problems).decode()
     assert [row.prompt + (row.completion or "") for row in rows] == text.splitlines()
 
 

@@ -22,7 +22,7 @@ from calcgpt.data.tokenizer import (
     Tokenizer,
     arithmetic_tokenizer,
     byte_pair_tokenizer,
-    steps_tokenizer,
+    scratchpad_tokenizer,
     text_tokenizer,
 )
 from calcgpt.errors import CheckpointError, ConfigError
@@ -173,7 +173,7 @@ class TestTokenizers:
             load(arithmetic_tokenizer())("$(1x2)=")
 
     def test_the_end_of_a_problem(self, load: Callable[..., Any]) -> None:
-        loaded = load(steps_tokenizer())
+        loaded = load(scratchpad_tokenizer())
         assert (loaded.eos_token, loaded.pad_token, loaded.bos_token) == ("$", "$", None)
         assert loaded.padding_side == "left"
         batch = loaded(["1", "123"], padding=True)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from datagen_strategies import any_problems, numbers, problems, problems_of
+from datagen_strategies import any_problems, numbers, problems
 from expressions import expressions, value_of
-from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
+from fake_decoder import (
+    completing_decoder,
+    notation_checkpoint,
+    right,
+    right_with_work,
+    worked_checkpoint,
+    wrong_at,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +23,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression import parse, show
-from calcgpt.inference.limits import FixedWidth, Refusal
+from calcgpt.inference.limits import AtOnce, Refusal
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -24,27 +32,21 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from datagen.arithmetic import Number, Operation, Problem, answer
-from datagen.notation import answer_text, render_answer
-from datagen.steps import StepKind, quotient_digits, work_steps
+from datagen.notation import answer_text, number_text, render_answer
+from datagen.work_errors import quotient_digits
 
 PROMPT = "$(0000000006/0000000344)="
 
 
-def calculator(completion: object = None, digits: int | None = None) -> Calculator:
+def calculator(completion: Callable[[str], str] = right) -> Calculator:
     """One whose model writes what `completion` says of a prompt, by default the right thing."""
-    checkpoint = notation_checkpoint(digits)
-    write = completion if callable(completion) else right(digits)
-    return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, write))
+    checkpoint = notation_checkpoint()
+    return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, completion))
 
 
 @pytest.fixture(scope="module")
 def exact() -> Calculator:
     return calculator()
-
-
-@pytest.fixture(scope="module")
-def exact_steps() -> Calculator:
-    return calculator(digits=7)
 
 
 @pytest.mark.parametrize(
@@ -102,21 +104,23 @@ def outcome(function: Any, *arguments: Any) -> tuple[Any, Any]:
         return None, error
 
 
-def test_every_node_has_its_problem_prompt_work_and_position(exact_steps: Calculator) -> None:
-    calculation = exact_steps.calculate("2 × (12.5 + 3)")
+def test_every_node_has_its_problem_prompt_work_and_position() -> None:
+    checkpoint = worked_checkpoint()
+    decoder = completing_decoder(checkpoint.tokenizer, right_with_work)
+    calculation = Calculator(checkpoint, decoder).calculate("2 × (12.5 + 3)")
     assert (calculation.expression, calculation.result, calculation.exact) == (
         "2*(12.5+3)",
         "31.0",
         "31.0",
     )
     assert calculation.verified
-    assert calculation.model == "fake"
+    assert calculation.model == "worked"
     first, second = calculation.nodes
     assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
     assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31.0")
     assert first.prompt == "$(00000012.5+0000000003)="
     assert second.prompt == "$(0000000002*00000015.5)="
-    assert first.work == "x0521000y0030000a+05510000:05510000+1"
+    assert first.work == "+5210+0300+5510:5510+"
     assert first.output == f"{first.work}=5.51000000$"
     assert "2 × (12.5 + 3)"[first.position : first.end] == "12.5 + 3"
     assert "2 × (12.5 + 3)"[second.position : second.end] == "2 × (12.5 + 3)"
@@ -171,14 +175,14 @@ def test_a_model_without_steps_writes_no_work(exact: Calculator) -> None:
 
 def test_nodes_of_one_level_are_one_batch() -> None:
     checkpoint = notation_checkpoint()
-    decoder = completing_decoder(checkpoint.tokenizer, right(None))
+    decoder = completing_decoder(checkpoint.tokenizer, right)
     Calculator(checkpoint, decoder).calculate("(1+2)*(3+4)-5/6")
     # The shared beginning of the three prompts is read by one row; then three write, then one
     # for the product, and one for the difference.
     assert decoder.batches == [1, *[3] * 11, *[1] * 22]
 
 
-class AnyNumber(FixedWidth):
+class AnyNumber(AtOnce):
     """Limits without bounds."""
 
     def refuse_operand(self, number: Number) -> Refusal | None:
@@ -187,7 +191,7 @@ class AnyNumber(FixedWidth):
 
 def test_prompts_of_other_lengths_are_other_batches() -> None:
     wide = calculator()
-    wide.limits = AnyNumber(None)
+    wide.limits = AnyNumber()
     calculation = wide.calculate("12345678901*2 + 1*2 - 3*98765432109 + 4*5")
     assert calculation.verified
     assert {len(node.prompt or "") for node in calculation.nodes} == {25, 26, 28}
@@ -215,7 +219,7 @@ def test_two_errors_that_cancel_are_not_verified() -> None:
 @pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "==="])
 def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(output: str) -> None:
     def completion(prompt: str) -> str:
-        return output if "*" in prompt else right(None)(prompt)
+        return output if "*" in prompt else right(prompt)
 
     calculation = calculator(completion).calculate("1-12.5*3")
     product, difference = calculation.nodes
@@ -237,7 +241,7 @@ def test_an_intermediate_result_outside_the_domain_is_not_asked_about(output: st
     """Exact arithmetic stays inside the domain: the model is wrong, not the expression."""
 
     def completion(prompt: str) -> str:
-        return output if "*" in prompt else right(None)(prompt)
+        return output if "*" in prompt else right(prompt)
 
     calculation = calculator(completion).calculate("2*3+1")
     assert [node.problem for node in calculation.nodes] == ["2*3", None]
@@ -280,24 +284,9 @@ def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> Non
 
 @given(numbers)
 def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
-    from datagen.notation import number_text
-
     assert isinstance(number, Number)
     fits = len(number_text(number)) <= 10
-    assert (FixedWidth(None).refuse_operand(number) is None) == fits
-    small = fits and abs(number.scaled(2)) < 10**7
-    assert (FixedWidth(7).refuse_operand(number) is None) == small
-
-
-def test_numbers_beyond_the_models_digits_are_refused(exact_steps: Calculator) -> None:
-    assert exact_steps.calculate("99999.99-1").verified
-    assert exact_steps.calculate("99999.99*99999.99").verified
-    for typed, position in (("100000-1", 0), ("1 - 100000.0", 4), ("-100000*2", 0)):
-        with pytest.raises(ExpressionError, match="below 100,000 ") as caught:
-            exact_steps.begin(typed)
-        assert caught.value.position == position
-    with pytest.raises(ExpressionError, match=r"400\*400 is 160000: .* below 100,000 "):
-        exact_steps.begin("400*400-1")
+    assert (AtOnce().refuse_operand(number) is None) == fits
 
 
 def test_a_real_model_answers_the_same_each_time(tiny: Checkpoint) -> None:
@@ -325,7 +314,7 @@ def test_an_answer_does_not_depend_on_the_rest_of_its_batch(
 
 
 def test_the_three_confidences_by_hand() -> None:
-    written, probabilities = "x1=5.0$", [0.5, 0.25, 0.8, 0.5, 1.0, 1.0, 0.5]
+    written, probabilities = "+1=5.0$", [0.5, 0.25, 0.8, 0.5, 1.0, 1.0, 0.5]
     assert confidence(PROMPT, written, probabilities) == Confidence(
         answer=0.25, weakest_step=0.25, whole=0.5 * 0.25 * 0.8 * 0.5 * 0.5
     )
@@ -338,31 +327,24 @@ def test_an_answer_without_work_has_no_step() -> None:
 
 
 def test_quotient_digits_are_left_out() -> None:
-    output = "y1a+3:=5$"
-    probabilities = [1.0, 0.5, 1.0, 1.0, 0.1, 1.0, 1.0, 0.5, 0.5]
-    assert confidence(PROMPT, output, probabilities) == Confidence(
-        answer=0.25, weakest_step=0.5, whole=0.125
-    )
-    assert (
-        confidence(PROMPT, f"x{output[1:]}", probabilities).weakest_step == 0.1
-    )  # in no other work
+    output = right_with_work(PROMPT)
+    probabilities = [1.0] * len(output)
+    probabilities[1] = probabilities[-1] = 0.5
+    [digit, *_] = sorted(quotient_digits(PROMPT, output))
+    probabilities[digit] = 0.1
+    expected = Confidence(answer=0.5, weakest_step=0.5, whole=0.25)
+    assert confidence(PROMPT, output, probabilities) == expected
+    other = PROMPT.replace("/", "+")
+    assert confidence(other, output, probabilities).weakest_step == 0.1
+    assert confidence(PROMPT, f"x{output[1:]}", probabilities).weakest_step == 0.1  # no work
 
 
-@given(problems_of(7))
-def test_quotient_digits_are_found_in_any_work(problem: Problem) -> None:
-    choices, work = set(), ""
-    for step in work_steps(problem, 7):
-        choices |= {len(work)} if step.kind == StepKind.QUOTIENT else set()
-        work += step.text
-    assert quotient_digits(work) == choices
-
-
-@pytest.mark.parametrize("output", ["", "x1=", "x1=5.0", "$x"])
+@pytest.mark.parametrize("output", ["", "+1=", "+1=5.0", "$+"])
 def test_an_output_without_an_end_has_no_confidence(output: str) -> None:
     assert confidence(PROMPT, output, [1.0] * len(output)) == NOT_CONFIDENT
 
 
-@given(st.text("x0=", max_size=30), st.data())
+@given(st.text("+0=", max_size=30), st.data())
 def test_neither_answer_nor_step_is_less_probable_than_the_whole(
     work: str, data: st.DataObject
 ) -> None:

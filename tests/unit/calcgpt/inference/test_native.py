@@ -24,7 +24,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "minigpt": load_preset("minigpt").model_dump(),
     "llama": load_preset("llama").model_dump(),
     "gpt2": load_preset("gpt2").model_dump(),
-    "steps": {
+    "coupled": {
         "position": "coupled+rope",
         "row_marks": [0, 1, 18],
         "n_place": 7,
@@ -103,7 +103,7 @@ def test_logits_are_those_of_torch(variant: str) -> None:
     assert np.abs(last - expected_BTV[3:4, -1:]).max() < 1e-5 * scale
 
 
-@pytest.mark.parametrize("variant", ["llama", "scratchpad", "steps"])
+@pytest.mark.parametrize("variant", ["llama", "scratchpad", "coupled"])
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=3)])
 def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> None:
     model = model_of(variant)
@@ -122,7 +122,7 @@ def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> Non
 
 
 def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:
-    model = model_of("steps")
+    model = model_of("coupled")
     decoder = native(model)
     tokens_BT = tokens_for(model, 101, 3)
     with torch.inference_mode():

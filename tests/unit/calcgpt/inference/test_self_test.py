@@ -8,17 +8,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, right, text_model
+from fake_decoder import (
+    FakeDecoder,
+    completing_decoder,
+    notation_checkpoint,
+    right_with_work,
+    text_model,
+    worked_checkpoint,
+)
 
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.inference.calculator import SELF_TEST, Calculator, self_test
 
-DIGITS = 7
 
-
-def check(answers: Callable[[str], str], metrics: dict[str, Any], digits: int | None) -> None:
-    checkpoint = notation_checkpoint(digits)
+def check(answers: Callable[[str], str], metrics: dict[str, Any], checkpoint: Checkpoint) -> None:
     checkpoint.metrics.update(metrics)
     decoder = completing_decoder(checkpoint.tokenizer, answers)
     self_test(checkpoint, decoder, Calculator(checkpoint, decoder))
@@ -29,7 +34,7 @@ def wrong_for(signs: str) -> Callable[[str], str]:
 
     def completion(prompt: str) -> str:
         is_wrong = any(sign in prompt for sign in signs)
-        return "=2400000000$" if is_wrong else right(DIGITS)(prompt)
+        return "=2400000000$" if is_wrong else right_with_work(prompt)
 
     return completion
 
@@ -49,11 +54,11 @@ def scores(exact_match: float, n: int = 10_000) -> dict[str, Any]:
     ],
 )
 def test_a_model_that_is_as_good_as_its_scores_passes(signs: str, metrics: dict[str, Any]) -> None:
-    check(wrong_for(signs), metrics, DIGITS)
+    check(wrong_for(signs), metrics, worked_checkpoint())
 
 
 def test_a_model_is_asked_what_its_recipe_teaches() -> None:
-    checkpoint = notation_checkpoint(DIGITS)
+    checkpoint = worked_checkpoint()
     assert checkpoint.recipe.data
     operations = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 1.0}
     data = checkpoint.recipe.data.model_copy(update={"operations": operations})
@@ -70,20 +75,20 @@ def test_a_model_is_asked_what_its_recipe_teaches() -> None:
 @pytest.mark.parametrize("key", ["test", "validation"])
 def test_a_model_that_is_much_worse_is_refused(signs: str, n_right: int, key: str) -> None:
     with pytest.raises(CheckpointError) as caught:
-        check(wrong_for(signs), {key: scores(0.9999)["test"]}, DIGITS)
+        check(wrong_for(signs), {key: scores(0.9999)["test"]}, worked_checkpoint())
     message = str(caught.value)
     assert f"{n_right} of {len(SELF_TEST)} answers of the self-test are right" in message
     assert "0.9998 by its metrics" in message
 
 
 def test_a_model_that_learned_from_files_may_know_other_problems() -> None:
-    check(lambda prompt: "2400000000$", scores(1.0), digits=None)
+    check(lambda prompt: "2400000000$", scores(1.0), notation_checkpoint())
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("logit", [math.nan, math.inf])
 def test_probabilities_that_are_not_finite_are_refused(logit: float) -> None:
-    checkpoint = notation_checkpoint(DIGITS)
+    checkpoint = worked_checkpoint()
     decoder = FakeDecoder(checkpoint.tokenizer, lambda ids: 0, logit=logit)
     for calculator in (Calculator(checkpoint, decoder), None):
         with pytest.raises(CheckpointError, match="probabilities are not finite"):

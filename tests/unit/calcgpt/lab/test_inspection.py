@@ -17,7 +17,7 @@ from calcgpt.data.tokenizer import (
     Tokenizer,
     arithmetic_tokenizer,
     byte_pair_tokenizer,
-    steps_tokenizer,
+    scratchpad_tokenizer,
 )
 from calcgpt.errors import ConfigError, DataError, ExpressionError, UserError
 from calcgpt.lab.inspection import (
@@ -33,7 +33,6 @@ from calcgpt.lab.inspection import (
 )
 from calcgpt.model.gpt import GPT, build_model
 from datagen.notation import parse
-from datagen.steps import STEPS_ALPHABET
 
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 16, "n_head": 2, "block_size": 64}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -250,22 +249,22 @@ def test_inserted_positions_count_as_tokens() -> None:
 
 def test_problems_are_drawn_as_the_recipe_says() -> None:
     only = {"+": 0.0, "-": 0.0, "/": 0.0}
-    data = DataConfig(format="steps", digits=5, mixture={"edge": 1.0}, operations=only)
-    recipe = Recipe(tokenizer="steps", model=ModelConfig(block_size=256), data=data)
-    texts = drawn_problems(recipe, steps_tokenizer(), 20, seed=1)
+    data = DataConfig(format="scratchpad", mixture={"edge": 1.0}, operations=only)
+    recipe = Recipe(tokenizer="scratchpad", model=ModelConfig(block_size=256), data=data)
+    texts = drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
     assert len(texts) == 20
     assert all("*" in text and text.count("=") == 2 for text in texts)
-    assert texts == drawn_problems(recipe, steps_tokenizer(), 20, seed=1)
-    assert texts != drawn_problems(recipe, steps_tokenizer(), 20, seed=2)
+    assert texts == drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
+    assert texts != drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=2)
 
 
 def test_without_data_in_the_recipe_problems_follow_the_blog() -> None:
     texts = drawn_problems(Recipe(), arithmetic_tokenizer(), 50, seed=0)
     assert {parse(text).op.value for text in texts} == set("+-*/")
-    in_steps = Recipe(model=ModelConfig(block_size=150))
-    texts = drawn_problems(in_steps, CharTokenizer(STEPS_ALPHABET), 200, seed=0)
+    worked = Recipe(model=ModelConfig(block_size=110))
+    texts = drawn_problems(worked, scratchpad_tokenizer(), 200, seed=0)
     assert all(text.count("=") == 2 for text in texts)
-    assert max(map(len, texts)) <= 151
+    assert max(map(len, texts)) <= 111
     assert 0 < len(texts) < 200  # without those that do not fit
 
 

@@ -145,8 +145,8 @@ def test_without_git_a_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         (["train", "--recipe", "nano"], ["train", "--recipe", "nano"]),
         (["--set", "train.lr=1e-3"], ["--set", "train.lr=1e-3"]),
-        (["--set=tokenizer=steps"], ["--set=tokenizer=steps"]),
-        (["--tokenizer", "steps"], ["--tokenizer", "steps"]),
+        (["--set=tokenizer=bpe"], ["--set=tokenizer=bpe"]),
+        (["--tokenizer", "bpe"], ["--tokenizer", "bpe"]),
         (["--api-key", "abc", "x"], ["--api-key", "***", "x"]),
         (["--token=abc", "x"], ["--token=***", "x"]),
         (["--token", "--quiet", "x"], ["--token", "--quiet", "x"]),

@@ -226,7 +226,7 @@ def test_tokens_count_what_was_processed(tmp_path: Path) -> None:
         for parts in (1, 8)
     ]
     source = training_data(recipe(*FRESH), None)
-    batches = source.batches(Split.TRAIN, TOKENIZERS["steps"](""), recipe().train, 256)
+    batches = source.batches(Split.TRAIN, TOKENIZERS["scratchpad"](""), recipe().train, 256)
     targets = [batches.batch(step, 8)[1] for step in range(20)]
     assert tokens[0] == sum(rows.numel() for rows in targets)
     ends = [(row != NO_LOSS).nonzero().max() + 1 for rows in targets for row in rows]

@@ -1,4 +1,4 @@
-"""The calculator with a model of worked steps of any width: places, limits, what is unproven."""
+"""The calculator with a model of worked steps: places, limits, what is unproven."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 from expressions import expressions, value_of
-from fake_decoder import completing_decoder, right_at_any_width, wide_checkpoint
+from fake_decoder import (
+    completing_decoder,
+    notation_checkpoint,
+    right_with_work,
+    worked_checkpoint,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_strategies import prompts
@@ -14,11 +19,10 @@ from work_strategies import prompts
 from calcgpt.config import Domain
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.limits import NOT_MEASURED, AnyWidth
+from calcgpt.inference.limits import NOT_MEASURED, WithWork
 from calcgpt.inference.results import confidence, read_answer
 from datagen.notation import parse_prompt
-from datagen.steps import StepKind, WrongCharacter
-from datagen.work_errors import quotient_digits
+from datagen.work_errors import StepKind, WrongCharacter, quotient_digits
 
 WIDE = Domain(digits=12, places=8)
 
@@ -27,8 +31,8 @@ def wide(
     domain: Domain | None = WIDE, block_size: int = 4096, completion: Any = None
 ) -> Calculator:
     """One whose model writes what `completion` says of a prompt, by default the right thing."""
-    checkpoint = wide_checkpoint(domain, block_size)
-    write = completion or right_at_any_width
+    checkpoint = worked_checkpoint("wide", domain, block_size)
+    write = completion or right_with_work
     return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, write, block_size))
 
 
@@ -139,7 +143,7 @@ def test_there_are_1_to_9_places(places: int) -> None:
 
 def test_a_model_without_measurement_gets_a_small_domain() -> None:
     calculator = wide(None)
-    assert calculator.limits == AnyWidth(None, 4096)
+    assert calculator.limits == WithWork(None, 4096)
     assert calculator.limits.default_places == NOT_MEASURED.places == 2
     assert calculator.calculate("1/3").result == "0.33"
     with pytest.raises(ExpressionError, match=r"was never measured, .* 7 digits, 2 places"):
@@ -171,17 +175,17 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
 
 @given(prompts())
 def test_a_work_fits_exactly_if_the_model_can_write_all_of_it(prompt: str) -> None:
-    length = len(prompt + right_at_any_width(prompt))  # the last character is never read
+    length = len(prompt + right_with_work(prompt))  # the last character is never read
     problem = parse_prompt(prompt)
-    assert AnyWidth(WIDE, length - 1).refuse_problem(problem) is None
-    assert AnyWidth(WIDE, length - 2).refuse_problem(problem)
+    assert WithWork(WIDE, length - 1).refuse_problem(problem) is None
+    assert WithWork(WIDE, length - 2).refuse_problem(problem)
 
 
 def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
     """The model is wrong, not the expression."""
 
     def completion(prompt: str) -> str:
-        return "9999999999999$" if "*" in prompt else right_at_any_width(prompt)
+        return "9999999999999$" if "*" in prompt else right_with_work(prompt)
 
     calculation = wide(completion=completion).calculate("2*3+1")
     assert [node.problem for node in calculation.nodes] == ["2*3", None]
@@ -193,7 +197,7 @@ def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
 
 def test_a_wrong_answer_names_its_first_wrong_step() -> None:
     def completion(prompt: str) -> str:
-        written = right_at_any_width(prompt)
+        written = right_with_work(prompt)
         return written.replace(";34140:4440+=4440000000$", ";34150:4450+=4450000000$")
 
     calculation = wide(completion=completion).calculate("12*37+1")
@@ -208,26 +212,23 @@ def test_a_wrong_answer_names_its_first_wrong_step() -> None:
 
 @given(prompts("/"))
 def test_quotient_digits_are_left_out_of_the_confidence(prompt: str) -> None:
-    output = right_at_any_width(prompt)
+    output = right_with_work(prompt)
     choices = quotient_digits(prompt, output)
     probabilities = [0.1 if index in choices else 1.0 for index in range(len(output))]
     assert confidence(prompt, output, probabilities).whole == 1.0
     assert read_answer(prompt + output, parse_prompt(prompt).places)[0] is not None
 
 
-def test_a_step_of_two_places_keeps_its_limits() -> None:
-    from fake_decoder import notation_checkpoint
-
-    for digits in (None, 7):
-        calculator = Calculator(notation_checkpoint(digits))
-        for typed, part in (("1.2340+1", "40"), ("1-(-.001)", "1"), ("1+1,000.12034", "34")):
-            with pytest.raises(ExpressionError, match="more than two decimal places") as caught:
-                calculator.begin(typed, unproven=True)
-            assert caught.value.kind is ExpressionErrorKind.TOO_MANY_PLACES
-            assert typed[caught.value.position : caught.value.end].startswith(part)
-        with pytest.raises(ExpressionError, match="answers of this model have 2 places, not 4"):
-            calculator.begin("1/3", 4, unproven=True)
-        assert calculator.begin("1/3").places == 2
+def test_a_model_that_answers_at_once_has_two_places() -> None:
+    calculator = Calculator(notation_checkpoint())
+    for typed, part in (("1.2340+1", "40"), ("1-(-.001)", "1"), ("1+1,000.12034", "34")):
+        with pytest.raises(ExpressionError, match="more than two decimal places") as caught:
+            calculator.begin(typed, unproven=True)
+        assert caught.value.kind is ExpressionErrorKind.TOO_MANY_PLACES
+        assert typed[caught.value.position : caught.value.end].startswith(part)
+    with pytest.raises(ExpressionError, match="answers of this model have 2 places, not 4"):
+        calculator.begin("1/3", 4, unproven=True)
+    assert calculator.begin("1/3").places == 2
 
 
 def test_divisors_may_have_a_limit_of_their_own() -> None:
