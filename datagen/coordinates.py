@@ -26,24 +26,26 @@ def coordinates(line: bytes, start: int = 0) -> Coordinates:
     The line may be unfinished, and any text is allowed. What is not in the notation, and what
     follows it, has coordinates 0.
     """
-    return _of_line(line)[start:]
+    return determined(line)[start : len(line)]
 
 
-def _of_line(line: bytes) -> Coordinates:
+def determined(line: bytes) -> Coordinates:
+    """Returns the coordinates of a line and of the characters after it that are certain already,
+    whatever they will be."""
     prompt = line[: line.find(b"=") + 1]
     shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
     if shape is None:
         return _of_question(line)
     fixed = _of_shape(shape)
     if len(line) < len(fixed):
-        return fixed[: len(line)]
+        return fixed[:-1]  # what follows the last character depends on the result
     plan = layout(shape)
     slots = [slot for slot, _ in answer_slots(plan, line[: len(fixed)])]
     rest = _of_slots([plan.slots[-1], *slots])
     rest[0, KIND] = Kind.EQUALS
     n_beyond = max(0, len(line) - len(fixed) + 1 - len(rest))
     beyond = np.zeros((n_beyond, N_COORDINATES), np.int16)
-    return np.concatenate((fixed[:-1], rest[: len(line) - len(fixed) + 1], beyond))
+    return np.concatenate((fixed[:-1], rest, beyond))
 
 
 @lru_cache(maxsize=5_000)

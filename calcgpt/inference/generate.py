@@ -56,6 +56,17 @@ class ArrayDecoder(Protocol):
         """Returns an empty cache, as a TensorDecoder's `new_cache`."""
 
 
+@runtime_checkable
+class GreedyWriter(Protocol):
+    """A decoder that writes greedily without coming back after each token."""
+
+    config: ModelConfig
+
+    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
+        """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
+        after the end of a row, and their probabilities, both (B, length)."""
+
+
 Decoder = TensorDecoder | ArrayDecoder
 
 
@@ -150,8 +161,7 @@ class Generation:
         sampling: Sampling | None = None,
     ) -> None:
         batch, length = prompts_BP.shape
-        limit = model.config.block_size - length + 1  # the last token is never read
-        self._left = limit if max_new_tokens is None else min(limit, max_new_tokens)
+        self._left = _room(model, length, max_new_tokens)
         self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
@@ -162,7 +172,7 @@ class Generation:
             self._model = in_numpy(model, prompts_BP.device)
             self._tokens = prompts_BP.cpu().numpy()
         if self.rows:
-            self._n_shared = _shared_prefix(self._tokens) if batch > 1 else 0
+            self._n_shared = shared_prefix(self._tokens) if batch > 1 else 0
             n_row = 1 if self._n_shared else batch
             self._cache = self._model.new_array_cache(n_row, length + self._left - 1)
 
@@ -204,6 +214,9 @@ def generate(
     sampling: Sampling | None = None,
 ) -> list[Completion]:
     """Returns the completion of each prompt, which includes `stop_token`; see `Generation`."""
+    is_greedy = sampling is None or sampling.temperature == 0
+    if is_greedy and isinstance(model, GreedyWriter):
+        return _written(model, np.asarray(prompts_BP), stop_token, max_new_tokens)
     generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
     outputs = [Completion() for _ in prompts_BP]
     while generation.rows:
@@ -212,6 +225,23 @@ def generate(
             outputs[row].ids.append(token)
             outputs[row].probabilities.append(probability)
     return outputs
+
+
+def _written(
+    model: GreedyWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
+) -> list[Completion]:
+    length = _room(model, prompts_BP.shape[1], max_new_tokens)
+    if length < 1:
+        return [Completion() for _ in prompts_BP]
+    ids_BL, probabilities_BL = model.write(prompts_BP, stop_token, length)
+    ends, rows = (ids_BL >= 0).sum(axis=1).tolist(), (ids_BL.tolist(), probabilities_BL.tolist())
+    return [Completion(ids[:end], probs[:end]) for end, ids, probs in zip(ends, *rows, strict=True)]
+
+
+def _room(model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | None) -> int:
+    """Returns how many tokens may follow a prompt."""
+    room = model.config.block_size - n_prompt + 1  # the last token is never read
+    return room if max_new_tokens is None else min(room, max_new_tokens)
 
 
 def sample(
@@ -242,7 +272,7 @@ def sample(
             yield text
 
 
-def _shared_prefix(prompts_BP: Ints) -> int:
+def shared_prefix(prompts_BP: Ints) -> int:
     """Returns the number of leading tokens that all prompts share, at most P - 1."""
     equal_P = (prompts_BP == prompts_BP[0]).all(axis=0)
     equal_P[-1] = False

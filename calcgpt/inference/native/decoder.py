@@ -8,11 +8,12 @@ Shapes: B sequences, T new tokens, S all tokens, C n_embd, D head width, V vocab
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.inference.native.machine_code import forward
+from calcgpt.inference.generate import shared_prefix
+from calcgpt.inference.native.kv_cache import Ids, NativeCache
+from calcgpt.inference.native.machine_code import decode
 from calcgpt.inference.native.positions import (
     ROTATION_OF,
     Coordinates,
@@ -24,8 +25,8 @@ from calcgpt.inference.native.positions import (
 from calcgpt.inference.native.weights import (
     LAST_ID,
     LAST_PLACE,
-    PANEL,
     ROTATION,
+    TILE,
     Floats,
     Tensors,
     lay_out,
@@ -33,69 +34,10 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
-FIRST_CAPACITY = 128  # tokens; most problems with their work are shorter
-
-
-class NativeCache:
-    """Keys and values in slots, one for each sequence, and the tokens themselves, (B, capacity).
-
-    A row of the batch names its slot, so that dropping rows moves nothing. The capacity grows with
-    the text, because most texts are much shorter than the model allows.
-    """
-
-    def __init__(self, config: ModelConfig, batch: int, n_token: int) -> None:
-        """`n_token` is the most tokens that a sequence may have."""
-        self._n_layer, self._n_group = config.n_layer, config.kv_heads
-        self._key_width, self._value_width = config.head_dim, padded(config.head_dim)
-        self._limit, self.length = padded(n_token), 0
-        self.capacity = min(self._limit, FIRST_CAPACITY)
-        self.values = self._empty(batch, self.capacity)
-        self.tokens = np.empty((batch, self.capacity), np.int64)
-        self._use(np.arange(batch))
-
-    def select(self, rows: NDArray[np.int64]) -> None:
-        """Keeps only these rows of the batch: indices of any number, which may repeat."""
-        slots = self.slots[rows]
-        if len(slots) > len(self.slots) or len(set(slots.tolist())) < len(slots):
-            self._move(slots, self.capacity)  # the sequences go different ways from now on
-        else:
-            self._use(slots)
-
-    def reserve(self, n_token: int) -> None:
-        """Makes room for sequences of so many tokens."""
-        if n_token > self.capacity:
-            self._move(self.slots, min(self._limit, padded(2 * n_token)))
-
-    def _move(self, slots: NDArray[np.int64], capacity: int) -> None:
-        """Copies these slots, which become the only ones, into arrays with another capacity."""
-        values, tokens = (
-            self._empty(len(slots), capacity),
-            np.empty((len(slots), capacity), np.int64),
-        )
-        for old, new in zip(
-            self._parts(self.values, self.capacity), self._parts(values, capacity), strict=True
-        ):
-            new[...] = old[:, slots]
-        tokens[:, : self.length] = self.tokens[slots, : self.length]
-        self.values, self.tokens, self.capacity = values, tokens, capacity
-        self._use(np.arange(len(slots)))
-
-    def _empty(self, batch: int, capacity: int) -> Floats:
-        width = (self._key_width + self._value_width) * capacity
-        return np.empty((self._n_layer, batch, self._n_group, width), np.float32)
-
-    def _parts(self, values: Floats, capacity: int) -> tuple[Floats, Floats]:
-        """Returns views of the keys and of the values so far, in whole panels (`kernels.remember`
-        says how these lie)."""
-        *first, _ = values.shape
-        n_key, n_used = self._key_width * capacity, padded(self.length)
-        keys = values[..., :n_key].reshape(*first, -1, self._key_width * PANEL)
-        rest = values[..., n_key:].reshape(*first, -1, capacity, PANEL)
-        return keys[..., : n_used // PANEL, :], rest[..., :n_used, :]
-
-    def _use(self, slots: NDArray[np.int64]) -> None:
-        self.slots = slots
-        self.addresses = [a.ctypes.data for a in (slots, self.tokens, self.values)]
+# Rows that `write` decodes to their end before the next ones begin, so that what it reads of their
+# keys and values stays in the processor's last cache.
+AT_ONCE = 24
+NO_IDS, NO_FLOATS = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
 
 
 class NativeDecoder:
@@ -116,24 +58,73 @@ class NativeDecoder:
         row_of_token, rotations = rows_of(config), rotations_of(config)
         weights.plan[LAST_ID], weights.plan[LAST_PLACE] = len(row_of_token) - 1, config.n_place - 1
         weights.plan[ROTATION] = ROTATION_OF[config.position]
-        self._coordinates = Coordinates(config) if config.position == "coordinates" else None
-        scratch = np.empty(scratch_size(config), np.float32)
+        by_text = config.position == "coordinates"
+        self._coordinates = Coordinates(config, vocab_size) if by_text else None
+        scratch = np.zeros(scratch_size(config), np.float32)
         self._arrays = (weights.plan, weights.values, row_of_token, rotations, scratch)
         self._addresses = [array.ctypes.data for array in self._arrays]
-        self._forward = forward()
+        self._decode = decode()
 
     def new_array_cache(self, batch: int, n_token: int) -> NativeCache:
         """Returns an empty cache for `batch` sequences of at most `n_token` tokens."""
         return NativeCache(self.config, batch, n_token)
 
-    def __call__(
-        self, tokens_BT: NDArray[np.int64], cache: NativeCache, last_only: bool = False
-    ) -> Floats:
+    def __call__(self, tokens_BT: Ids, cache: NativeCache, last_only: bool = False) -> Floats:
         """Returns the logits of tokens that follow those in the cache, and adds them to it.
 
         They are (B, T, V), or (B, 1, V) of the last token with `last_only`. Raises ValueError for
         more than `block_size` tokens, and for ids that no token has.
         """
+        batch, n_token = tokens_BT.shape
+        n_row = 1 if last_only else n_token
+        # There is room for a whole last tile.
+        logits = np.empty((batch * n_row + TILE, self._n_logit), np.float32)
+        self._run(tokens_BT, cache, logits, last_only=last_only)
+        by_row = logits[: batch * n_row].reshape(batch, n_row, self._n_logit)
+        return by_row[..., : self.vocab_size]
+
+    def write(self, prompts_BP: Ids, stop_token: int, length: int) -> tuple[Ids, Floats]:
+        """Continues prompts greedily. Each row ends with `stop_token` or after `length` tokens.
+
+        Returns the tokens, -1 after the end of a row, and their probabilities, both (B, length).
+        Some rows are decoded to their end before the next ones begin, so that their keys and values
+        stay in the processor's cache.
+        """
+        batch, n_prompt = prompts_BP.shape
+        written_BL = np.full((batch, length), -1)
+        probabilities_BL = np.zeros((batch, length), np.float32)
+        n_shared = shared_prefix(prompts_BP) if batch > 1 else 0
+        n_slot = min(batch, AT_ONCE)
+        cache = self.new_array_cache(1 if n_shared else n_slot, n_prompt + length - 1)
+        logits = np.empty((AT_ONCE + TILE, self._n_logit), np.float32)
+        if n_shared:
+            self._run(prompts_BP[:1, :n_shared], cache, logits)
+            cache.select(np.zeros(n_slot, np.int64))
+        for first in range(0, batch, AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            tokens_BT = prompts_BP[part, n_shared:]
+            cache.restart(len(tokens_BT), n_shared)  # what is shared stays in its slots
+            cache.tokens[: len(tokens_BT), :n_shared] = prompts_BP[part, :n_shared]
+            n_done = 0
+            while len(cache.slots) and n_done < length:
+                answer = written_BL[part], probabilities_BL[part], n_done, stop_token
+                n_done += self._run(tokens_BT, cache, logits, *answer)
+                tokens_BT = written_BL[part][cache.slots, n_done - 1 : n_done]
+        return written_BL, probabilities_BL
+
+    def _run(
+        self,
+        tokens_BT: Ids,
+        cache: NativeCache,
+        logits: Floats,
+        written_BL: Ids = NO_IDS,
+        probabilities_BL: Floats = NO_FLOATS,
+        n_done: int = 0,
+        stop_token: int = 0,
+        last_only: bool = True,
+    ) -> int:
+        """Reads tokens. Then writes as many as room and coordinates allow, behind `n_done` of each
+        row, and drops the rows that end. Returns the number of tokens written."""
         batch, n_token = tokens_BT.shape
         start, stop = cache.length, cache.length + n_token
         if stop > self.config.block_size:
@@ -143,29 +134,34 @@ class NativeDecoder:
             raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}")
         cache.reserve(stop)
         cache.tokens[cache.slots, start:stop] = tokens_BT
+        length = written_BL.shape[1]
         plan, weights, row_of_token, rotations, scratch = self._addresses
-        kinds = 0
+        n_new = min(length - n_done, cache.capacity - stop + 1)
         if self._coordinates:
-            located = self._coordinates(cache.tokens[cache.slots, :stop], start)
-            kinds, rotations = (array.ctypes.data for array in located)
-        first = batch * (n_token - 1) if last_only else 0
-        logits = np.empty((batch * n_token - first, self._n_logit), np.float32)
-        self._forward(
+            cache.locate(self._coordinates, stop)
+            rotations = cache.addresses[0]
+            n_new = min(n_new, int(cache.n_known[cache.slots].min(initial=stop)) - stop + 1)
+        n_open = self._decode(
             plan,
             weights,
             row_of_token,
             rotations,
-            kinds,
-            *cache.addresses,
+            *cache.addresses[1:],
             scratch,
             logits.ctypes.data,
+            written_BL[:, n_done:].ctypes.data,
+            probabilities_BL[:, n_done:].ctypes.data,
             batch,
             n_token,
             start,
             len(cache.tokens),
             cache.capacity,
-            first,
+            last_only,
+            n_new,
+            length,
+            stop_token,
         )
-        cache.length = stop
-        by_token = logits.reshape(-1, batch, self._n_logit)[..., : self.vocab_size]
-        return by_token.swapaxes(0, 1)
+        cache.length = stop + max(0, n_new - 1)
+        if n_open < batch:
+            cache.use(cache.slots[:n_open].copy())
+        return int(n_new)

@@ -1,6 +1,6 @@
 """Compiles the kernels once, and loads them from a cache afterwards.
 
-Numba turns `kernels.py` into LLVM's language, LLVM into an object file. The file is cached like the
+Numba turns `greedy.py` into LLVM's language, LLVM into an object file. The file is cached like the
 graphs for onnxruntime. With a cached file, Numba need not be imported, which takes longer than an
 answer: llvmlite, which belongs to it, loads the file.
 """
@@ -17,21 +17,30 @@ from typing import Any
 from calcgpt.inference.cache import cached
 from datagen.extras import require
 
-ENTRY = "calcgpt_forward"
-SOURCES = ("kernels.py", "products.py", "numba_types.py", "weights.py", "machine_code.py")
-N_POINTER, N_INT = 10, 6  # the arguments of `kernels.forward`
+ENTRY = "calcgpt_decode"
+SOURCES = (
+    "greedy.py",
+    "kernels.py",
+    "attention.py",
+    "elementwise.py",
+    "products.py",
+    "numba_types.py",
+    "weights.py",
+    "machine_code.py",
+)
+N_POINTER, N_INT = 12, 9  # the arguments of `greedy.decode`
 
 
 @functools.cache
-def forward() -> Any:
-    """Returns `kernels.forward` as a C function, which runs without Python's lock.
+def decode() -> Any:
+    """Returns `greedy.decode` as a C function, which runs without Python's lock.
 
     Raises UserError if a library is missing.
     """
     _libraries.append(_load(object_code()))  # as long as the process runs
     address = _libraries[-1].get_function_address(ENTRY)
     arguments = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
-    return ctypes.CFUNCTYPE(None, *arguments)(address)
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(address)
 
 
 _libraries: list[Any] = []
@@ -76,11 +85,11 @@ def compile_kernels() -> bytes:
     """Returns the kernels as an object file, which takes Numba some seconds."""
     import numba
 
-    from calcgpt.inference.native import kernels, numba_types
+    from calcgpt.inference.native import greedy, numba_types
 
     llvm = _llvm()
-    signature = numba_types.signature(kernels.forward)
-    entry = numba.cfunc(signature, **numba_types.OPTIONS)(kernels.forward)
+    signature = numba_types.signature(greedy.decode)
+    entry = numba.cfunc(signature, **numba_types.OPTIONS)(greedy.decode)
     module = llvm.parse_assembly(entry.inspect_llvm())
     function = module.get_function(entry._wrapper_name)
     function.name = ENTRY

@@ -17,30 +17,39 @@ from numba.extending import intrinsic, models, register_model
 WIDTH = 16
 FLOAT = ir.FloatType()
 LLVM_TYPE = ir.VectorType(FLOAT, WIDTH)
+INTS = ir.VectorType(ir.IntType(32), WIDTH)
 CONTRACT = ("contract",)  # a product and a sum may be one instruction
 UNALIGNED = 4  # bytes: the alignment of one float
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class VectorType(types.Type):  # type: ignore[misc]
     """The type of a vector in Numba's eyes."""
 
     def __init__(self) -> None:
         super().__init__(name="Vector")
 
 
-vector = Vector()
+vector = VectorType()
 
 
-@register_model(Vector)
+@register_model(VectorType)
 class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, LLVM_TYPE)
 
 
-def _broadcast(builder: Any, scalar: Any) -> Any:
-    first = builder.insert_element(ir.Constant(LLVM_TYPE, ir.Undefined), scalar, ir.IntType(32)(0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-    return builder.shuffle_vector(first, ir.Constant(LLVM_TYPE, ir.Undefined), zeros)
+def _smaller(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _ints(numbers: list[int]) -> Any:
+    return ir.Constant(INTS, numbers)
+
+
+def _spread(builder: Any, scalar: Any, kind: Any = LLVM_TYPE) -> Any:
+    empty = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(empty, scalar, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, empty, _ints([0] * WIDTH))
 
 
 def _at(builder: Any, pointer: Any, offset: Any) -> Any:
@@ -75,20 +84,104 @@ def fma(typing: Any, scalar: Any, value: Any, total: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         scalar_, value_, total_ = arguments
-        product = builder.fmul(_broadcast(builder, scalar_), value_, flags=CONTRACT)
+        product = builder.fmul(_spread(builder, scalar_), value_, flags=CONTRACT)
         return builder.fadd(product, total_, flags=CONTRACT)
 
     return vector(types.float32, vector, vector), codegen
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def add(typing: Any, a: Any, b: Any) -> Any:
-    """add(a, b): the sum of two vectors."""
+def _of_vectors(build: Callable[..., Any], n: int) -> Any:
+    """Returns an operation on the numbers of n vectors."""
+    operands = (vector,) * n
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fadd(*arguments)
+        return build(builder, *arguments)
 
-    return vector(vector, vector), codegen
+    @intrinsic  # type: ignore[untyped-decorator]
+    def of_one(typing: Any, a: Any) -> Any:
+        return vector(*operands), codegen
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def of_two(typing: Any, a: Any, b: Any) -> Any:
+        return vector(*operands), codegen
+
+    return of_one if n == 1 else of_two
+
+
+def _nearest(builder: Any, a: Any) -> Any:
+    kind = ir.FunctionType(LLVM_TYPE, [LLVM_TYPE])
+    return builder.call(builder.module.declare_intrinsic("llvm.rint.v16f32", (), kind), [a])
+
+
+def _power_of_two(builder: Any, a: Any) -> Any:
+    biased = builder.add(builder.fptosi(a, INTS), _ints([127] * WIDTH))
+    return builder.bitcast(builder.shl(biased, _ints([23] * WIDTH)), LLVM_TYPE)
+
+
+def _larger(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
+add = _of_vectors(lambda builder, a, b: builder.fadd(a, b, flags=CONTRACT), 2)
+subtract = _of_vectors(lambda builder, a, b: builder.fsub(a, b, flags=CONTRACT), 2)
+multiply = _of_vectors(lambda builder, a, b: builder.fmul(a, b, flags=CONTRACT), 2)
+divide = _of_vectors(lambda builder, a, b: builder.fdiv(a, b), 2)
+larger = _of_vectors(_larger, 2)
+smaller = _of_vectors(_smaller, 2)
+nearest = _of_vectors(_nearest, 1)  # integers
+power_of_two = _of_vectors(_power_of_two, 1)  # of integers from -126 to 127
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def every(typing: Any, number: Any) -> Any:
+    """every(number): 16 times the number."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _spread(builder, *arguments)
+
+    return vector(types.float32), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def first(typing: Any, n: Any, a: Any, b: Any) -> Any:
+    """first(n, a, b): the first n numbers of a, and the others of b."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        n_, a_, b_ = arguments
+        limit = _spread(builder, builder.trunc(n_, ir.IntType(32)), INTS)
+        below = builder.icmp_signed("<", _ints(list(range(WIDTH))), limit)
+        return builder.select(below, a_, b_)
+
+    return vector(types.int64, vector, vector), codegen
+
+
+def _reduction(combine: Callable[..., Any]) -> Any:
+    """Returns an operation that makes one number of a vector's: it combines halves."""
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def reduction(typing: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            (part,) = arguments
+            n = WIDTH
+            while n > 1:
+                n //= 2
+                indices = ir.VectorType(ir.IntType(32), n)
+                low, high = (
+                    builder.shuffle_vector(
+                        part, part, ir.Constant(indices, list(range(start, start + n)))
+                    )
+                    for start in (0, n)
+                )
+                part = combine(builder, low, high)
+            return builder.extract_element(part, ir.IntType(32)(0))
+
+        return types.float32(vector), codegen
+
+    return reduction
+
+
+largest_of = _reduction(_larger)
+sum_of = _reduction(lambda builder, a, b: builder.fadd(a, b))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -112,17 +205,6 @@ def sqrt(typing: Any, number: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def power_of_two(typing: Any, exponent: Any) -> Any:
-    """power_of_two(exponent): 2^exponent as a float32, from -126 to 127."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        biased = builder.add(arguments[0], ir.IntType(32)(127))
-        return builder.bitcast(builder.shl(biased, ir.IntType(32)(23)), FLOAT)
-
-    return types.float32(types.int32), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def offset(typing: Any, pointer: Any, n: Any) -> Any:
     """offset(pointer, n): a pointer to the number that is n further."""
 
@@ -135,11 +217,13 @@ def offset(typing: Any, pointer: Any, n: Any) -> Any:
 Floats = Any  # a pointer to the first of some float32 numbers
 Ints = Any  # the same for int64
 Float = Any  # a float32
+Vector = Any  # 16 of them
 
 TYPES = {
     "Floats": types.CPointer(types.float32),
     "Ints": types.CPointer(types.int64),
     "Float": types.float32,
+    "Vector": vector,
     "int": types.int64,
     "None": types.void,
 }

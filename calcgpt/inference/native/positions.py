@@ -29,11 +29,13 @@ from calcgpt.inference.native.weights import (
 from datagen.coordinates import (
     COLUMN,
     KIND,
+    N_COORDINATES,
     NEXT_KIND,
     QUERY_COLUMN,
     QUERY_ROW,
     ROW,
     coordinates,
+    determined,
     rotary_frequencies,
 )
 from datagen.slots import Kind
@@ -113,36 +115,35 @@ def rows_of(config: ModelConfig) -> NDArray[np.int64]:
 class Coordinates:
     """Finds the coordinates of tokens: those of worked steps, from the text."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        self._are_characters = len(config.characters) == vocab_size
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_still = config.head_dim // 2 - 2 * len(self._frequencies)
 
-    def __call__(
-        self, tokens_BS: NDArray[np.int64], start: int
-    ) -> tuple[NDArray[np.int64], Floats]:
-        """Returns the kinds (R, 2) of the tokens from `start` on and of the tokens that follow
-        them, and the rotations (2 R, D) of their queries and keys."""
-        lines = self._characters[np.minimum(tokens_BS, MAX_ID)]
-        where_R6 = np.stack([_coordinates(line, start) for line in lines], axis=1).reshape(-1, 6)
-        axes = where_R6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
-        angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 R, 2, F)
+    def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int16], Floats]:
+        """Returns the kinds (N, 2) of the tokens of a text and of those that follow them, and the
+        rotations (N, 2, D) of their queries and keys.
+
+        N is at least S: tokens after the text are included as far as theirs are certain already.
+        """
+        where_N6 = self._where(self._characters[np.minimum(tokens_S, MAX_ID)])
+        axes = where_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
+        angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         still = np.zeros((len(angles), self._n_still), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), still), axis=1))
-        kinds_R2 = where_R6[:, [KIND, NEXT_KIND]]  # whose rows need not be contiguous
-        return np.ascontiguousarray(kinds_R2, np.int64), rotations
+        return where_N6[:, [KIND, NEXT_KIND]], rotations.reshape(len(where_N6), 2, -1)
 
-
-def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
-    """Returns the coordinates of a sequence from `start` on, (T, 6). Tokens that are no characters
-    have coordinates 0."""
-    is_character = codes_S != 0
-    if is_character.all():
-        return coordinates(codes_S.tobytes(), start)
-    where = np.zeros((len(codes_S), 6), np.int16)
-    where[is_character] = coordinates(codes_S[is_character].tobytes())
-    return where[start:]
+    def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
+        """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no
+        characters have coordinates 0; those after them are as if they were not there."""
+        if self._are_characters:
+            return determined(codes_S.tobytes())
+        where = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+        is_character = codes_S != 0
+        where[is_character] = coordinates(codes_S[is_character].tobytes())
+        return where
 
 
 def _angles(base: float, n: int, n_position: int) -> NDArray[np.float64]:

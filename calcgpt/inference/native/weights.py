@@ -22,6 +22,7 @@ Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]  # by their names in model.safetensors
 
 PANEL = 16  # columns
+TILE = 6  # rows of a product that are computed at once: their sums fill the registers
 CHUNK = 48  # rows that a layer takes at once: their activations and a layer's weights fit in L2
 
 # The entries of a plan: sizes, choices, and offsets into the weights.
@@ -32,7 +33,9 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     HEAD_DIM,
     FF_WIDTH,
     N_LAYER,
+    VOCAB_SIZE,
     N_LOGIT,  # the vocabulary, padded
+    N_CONTEXT,  # the context, padded
     IS_LAYERNORM,
     HAS_QK_NORM,
     IS_GATED,
@@ -61,7 +64,7 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     UP,
     DOWN,
     PLAN_SIZE,
-) = range(32)
+) = range(34)
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
@@ -99,9 +102,10 @@ def panels(matrix: Floats) -> Floats:
 def scratch_size(config: ModelConfig) -> int:
     """Returns how many float32 numbers the kernels need beside their arguments."""
     n_qkv = padded((config.n_head + 2 * config.kv_heads) * config.head_dim)
-    n_up = padded(config.ff_width * (2 if config.gated else 1))
+    n_up = padded(config.ff_width) * (2 if config.gated else 1)
     per_row = 2 * padded(config.n_embd) + PANEL + max(n_qkv, n_up)
-    return CHUNK * per_row + padded(config.block_size)
+    n_context = padded(config.block_size)
+    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL
 
 
 def lay_out(
@@ -136,7 +140,9 @@ def lay_out(
         HEAD_DIM: config.head_dim,
         FF_WIDTH: config.ff_width,
         N_LAYER: config.n_layer,
+        VOCAB_SIZE: vocab_size,
         N_LOGIT: padded(vocab_size),
+        N_CONTEXT: padded(config.block_size),
         IS_LAYERNORM: config.norm == "layernorm",
         HAS_QK_NORM: config.qk_norm,
         IS_GATED: config.gated,
@@ -175,7 +181,10 @@ class Reader:
         """Returns the parts of a layer, in the order in which they are stored."""
         c = self._config
         n_qkv = (c.n_head + 2 * c.kv_heads) * c.head_dim
-        up, n_up = ("ff.gate_up", 2 * c.ff_width) if c.gated else ("ff.up", c.ff_width)
+        if c.gated:
+            up = self.matrix(prefix + "ff.gate_up", 2 * c.ff_width, c.n_embd, parts=2)
+        else:
+            up = self.matrix(prefix + "ff.up", c.ff_width, c.n_embd)
         no_norm = np.zeros(0, np.float32)
         return {
             ATTENTION_NORM: self.norm(prefix + "attn_norm", c.n_embd),
@@ -184,7 +193,7 @@ class Reader:
             K_NORM: self.norm(prefix + "attn.k_norm", c.head_dim) if c.qk_norm else no_norm,
             OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd),
             FF_NORM: self.norm(prefix + "ff_norm", c.n_embd),
-            UP: self.matrix(prefix + up, n_up, c.n_embd),
+            UP: up,
             DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width),
         }
 
@@ -194,9 +203,15 @@ class Reader:
         bias = self.tensor(f"{name}.bias", width) if has_bias else np.zeros(width, np.float32)
         return np.concatenate((gain, bias))
 
-    def matrix(self, name: str, n_out: int, n_in: int, bias_of: str | None = None) -> Floats:
-        bias = np.zeros(padded(n_out), np.float32)
-        if f"{bias_of or name}.bias" in self._tensors:
-            bias[:n_out] = self.tensor(f"{bias_of or name}.bias", n_out)
+    def matrix(
+        self, name: str, n_out: int, n_in: int, bias_of: str | None = None, parts: int = 1
+    ) -> Floats:
+        """Returns a bias and a matrix, whose outputs are that many `parts`, each in own panels."""
+        bias, bias_name = np.zeros(n_out, np.float32), f"{bias_of or name}.bias"
+        if bias_name in self._tensors:
+            bias = self.tensor(bias_name, n_out)
         matrix = self.tensor(f"{name}.weight", n_out, n_in)
-        return np.concatenate((bias, panels(matrix).ravel()))
+        width = padded(n_out // parts) - n_out // parts
+        biases = [np.pad(part, (0, width)) for part in np.split(bias, parts)]
+        matrices = [panels(part).ravel() for part in np.split(matrix, parts)]
+        return np.concatenate((*biases, *matrices))

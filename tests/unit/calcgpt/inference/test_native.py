@@ -40,6 +40,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "norm": "rmsnorm",
         "place_offset": 5,
     },
+    "scratchpad, nothing but characters": {
+        "position": "coordinates",
+        "characters": CHARACTERS + "ABCDEFGHIJK",
+        "norm": "rmsnorm",
+    },
     "grouped queries": {"position": "learned+rope", "n_kv_head": 2, "norm": "rmsnorm"},
     "one key head": {"position": "none", "n_kv_head": 1, "qk_norm": True},
     "narrow heads": {"n_embd": 36, "n_head": 3, "position": "sinusoidal", "norm_bias": False},
@@ -55,7 +60,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _little_room_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache has to grow in texts as short as these."""
-    monkeypatch.setattr("calcgpt.inference.native.decoder.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("calcgpt.inference.native.kv_cache.FIRST_CAPACITY", 16)
 
 
 def model_of(variant: str) -> GPT:
@@ -103,11 +108,13 @@ def test_logits_are_those_of_torch(variant: str) -> None:
     assert np.abs(last - expected_BTV[3:4, -1:]).max() < 1e-5 * scale
 
 
-@pytest.mark.parametrize("variant", ["llama", "scratchpad", "coupled"])
+@pytest.mark.parametrize(
+    "variant", ["llama", "scratchpad", "scratchpad, nothing but characters", "coupled"]
+)
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=3)])
 def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> None:
     model = model_of(variant)
-    prompts_BP = tokens_for(model, 20, 25)
+    prompts_BP = tokens_for(model, 60, 25)
     prompts_BP[:, :3] = prompts_BP[0, :3]  # a shared prefix, which is read once
     tensors_BP = torch.from_numpy(prompts_BP)
     endless = [row.ids for row in generate(model, tensors_BP, -1, sampling=sampling)]
