@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 import resource
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
@@ -32,6 +34,7 @@ from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
+from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import weights_file
 from datagen.files import write_json
@@ -164,7 +167,8 @@ def create_app(
 def _model_routes(service: Service) -> APIRouter:
     """Returns the routes under /v1/models."""
     routes = APIRouter()
-    files: dict[str, bytes] = {}  # by model, once they are asked for
+    files: dict[str, tuple[bytes, str]] = {}  # and their tags, by model, once they are asked for
+    one_at_a_time = asyncio.Lock()
 
     @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
     async def models() -> ModelList:
@@ -181,18 +185,24 @@ def _model_routes(service: Service) -> APIRouter:
     async def weights(model: str, request: Request) -> Response:
         """Get the weights of a model that calculates, for the engine in the browser."""
         checkpoint = service.calculator(model).checkpoint
-        if model not in files:
-            try:
-                files[model] = await asyncio.to_thread(weights_file, checkpoint)
-            except UserError as error:  # for example positions that the engine does not know
-                raise ProblemError(404, str(error), kind="no-weights") from None
-        tag = f'"{hashlib.sha256(files[model]).hexdigest()}"'
+        async with one_at_a_time:
+            if model not in files:
+                try:
+                    files[model] = await asyncio.to_thread(_tagged_weights, checkpoint)
+                except UserError as error:  # for example positions that the engine does not know
+                    raise ProblemError(404, str(error), kind="no-weights") from None
+        content, tag = files[model]
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
         if request.headers.get("If-None-Match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(files[model], media_type="application/octet-stream", headers=headers)
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
     return routes
+
+
+def _tagged_weights(checkpoint: AnyCheckpoint) -> tuple[bytes, str]:
+    content = weights_file(checkpoint)
+    return content, f'"{hashlib.sha256(content).hexdigest()}"'
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -207,9 +217,13 @@ def _add_pages(app: FastAPI) -> None:
     async def docs() -> FileResponse:
         return FileResponse(STATIC / "docs.html")
 
+    @cache
+    def described() -> bytes:
+        return json.dumps(app.openapi()).encode()
+
     @routes.get("/openapi.json")
-    def openapi() -> JSONResponse:  # in a thread: it is made when it is first asked for
-        return JSONResponse(app.openapi())
+    def openapi() -> Response:  # in a thread: it is made when it is first asked for
+        return Response(described(), media_type="application/json")
 
     app.include_router(routes)
     app.mount("/static/swagger", StaticFiles(directory=SWAGGER), name="swagger")
