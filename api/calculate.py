@@ -57,6 +57,7 @@ EVENTS: dict[type[BaseModel], str] = {
 }
 
 SHORT = 100  # characters of an expression that is parsed within 3 ms
+READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 
 
@@ -104,8 +105,7 @@ def router(service: Service) -> APIRouter:
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         service.admission.require_room()
-        begun = await _begin_all(calculator, body)
-        n_operations = sum(len(c.outline) for c in begun if isinstance(c, Computation))
+        begun, n_operations = await _begin_all(service, calculator, body)
         await service.admit(request, stack, max(1, n_operations))
         work = _batch(service, calculator, begun, body)
         return await service.while_connected(request, work, has_deadline=False)
@@ -216,17 +216,27 @@ async def _ask(
 
 
 async def _begin_all(
-    calculator: Calculator, body: BatchRequest
-) -> list[Computation | ProblemError]:
-    """Returns the computations of a batch, or why there is none."""
+    service: Service, calculator: Calculator, body: BatchRequest
+) -> tuple[list[Computation | ProblemError], int]:
+    """Returns the computations of a batch, or why there is none, and their operations. To read an
+    expression that is wrong only at its end is work, too, and counted.
+
+    Raises ProblemError as soon as there is no room for the operations so far.
+    """
     begun: list[Computation | ProblemError] = []
+    n_operations = 0
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
-            begun.append(await _parsed(calculator, text, body))
+            computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
             begun.append(of_expression(error))
-    return begun
+            n_operations += error.position // READ_PER_OPERATION
+        else:
+            begun.append(computation)
+            n_operations += len(computation.outline)
+        service.admission.require_room(n_operations)
+    return begun, n_operations
 
 
 async def _batch(

@@ -16,7 +16,7 @@ from serving import client_of, events_of, problem
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation.calibration import confidence_record
-from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.calculator import Calculator, Computation
 from calcgpt.inference.results import Confidence
 from datagen.arithmetic import Operation
 
@@ -270,6 +270,26 @@ def test_operations_count_not_expressions() -> None:
         problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # seven are counted with this request
         assert ask(client, "1+2").status_code == 200
         assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
+
+
+@pytest.mark.parametrize("end", ["", "/0"])
+def test_a_batch_without_room_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    model = calculator_model()
+    assert model.calculator
+    begin, read = model.calculator.begin, []
+
+    def counted(text: str, places: int | None, unproven: bool) -> Computation:
+        read.append(text)
+        return begin(text, places, unproven)
+
+    monkeypatch.setattr(model.calculator, "begin", counted)
+    with client_of(model, max_pending=100) as client:
+        expressions = ["1" + "+1" * 39 + end] * 100
+        response = client.post("/v1/calculate/batch", json={"expressions": expressions})
+    problem(response, 422, "too-many-items")
+    assert len(read) < 20
 
 
 def test_a_batch_that_runs_out_of_time_returns_what_is_done() -> None:
