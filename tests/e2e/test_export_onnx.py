@@ -19,7 +19,6 @@ from calcgpt.inference.generate import generate
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
-SHIPPED = Path(__file__).parents[2] / "checkpoints"
 ANSWER_STDIN = """
 import sys
 prompts = json.load(sys.stdin)
@@ -60,15 +59,8 @@ def export_and_compare(
     assert example == str(expected(["$(00000012.5*0000000003)="]))
 
 
-def test_a_model_that_answers_at_once(
+def test_its_readme_answers_as_the_model_does(
     run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     prompts = [line.prompt for line in read_problems(data_folder / "test.txt")]
     export_and_compare(run_cli, tiny_folder, tmp_path / "out", prompts)
-
-
-def test_the_model_that_writes_steps(
-    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path
-) -> None:
-    prompts = [line.prompt for line in read_problems(data_folder / "test.txt", 12)]
-    export_and_compare(run_cli, SHIPPED / "scratchpad", tmp_path / "out", prompts)

@@ -71,7 +71,7 @@ def test_answers_have_the_places_of_the_question(
     assert [node.rounded for node in calculation.nodes].count(True) == (rounded and 1)
 
 
-@settings(max_examples=25)
+@settings(max_examples=50)
 @given(expressions(), st.integers(1, 9))
 def test_a_perfect_model_gives_the_value_by_fractions(
     exact: Calculator, typed: str, places: int
