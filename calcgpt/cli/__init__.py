@@ -56,6 +56,8 @@ class Commands(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
         logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+        if sys.stderr.isatty():  # says why the first answer takes seconds
+            logging.getLogger("calcgpt.inference.cache").setLevel(logging.INFO)
         try:
             return super().main(*args, **kwargs)
         except click.exceptions.NoArgsIsHelpError as error:
