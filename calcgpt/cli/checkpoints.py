@@ -355,7 +355,8 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
         loaded = StoredCheckpoint.read(resolve(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
-    write = look_up(EXPORTERS, target, "export target")
+    look_up(dict.fromkeys((*EXPORTERS, "snapshots")), target, "export target")
+    write = EXPORTERS[target]
     if also and target != "web":
         raise UserError("--also is for --to web")
     require(f"export to {target}", *LIBRARIES[target])

@@ -75,6 +75,8 @@ def split_line(text: str) -> Line:
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
     """Returns the problems of a file, one a line. Raises DataError, which names the first bad
     line."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: name a file in it, such as {path / 'test.txt'}")
     lines = []
     for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
         try:

@@ -19,7 +19,13 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, resolve
-from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, ExpressionErrorKind
+from calcgpt.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    ExpressionError,
+    ExpressionErrorKind,
+)
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
 from calcgpt.inference.generate import Decoder, generate
@@ -245,8 +251,13 @@ class Calculator:
         self.checkpoint = checkpoint
         self.decoder: Decoder = decoder or checkpoint.model
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
-        # Encodes all characters, so that it raises DataError if one is missing.
-        self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])
+        try:
+            self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])
+        except DataError:
+            raise DataError(
+                f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
+                "`calcgpt generate` lets it continue a text"
+            ) from None
 
     @classmethod
     def load(cls, reference: str = "best", engine: str = "auto") -> Calculator:
