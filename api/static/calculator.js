@@ -51,7 +51,8 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
     askForKey();
   },
   onReady(isComplete) {
-    const model = read(location.hash)?.model;
+    const asked = read(location.hash);
+    const model = asked ? asked.model : exampleModel;
     if (model && !models.has(model) && !isComplete) return false; // it is perhaps still loaded
     open();
     return true;
@@ -61,6 +62,7 @@ const tour = new Tour(byId("tour"), byId("tour-offer"), {
   ask: (expression) => ask(expression, models.choice.model),
   askWithoutWork: (expression) => ask(expression, models.withoutWork),
   view: showView,
+  pointAt: (at) => shownSteps.at(-1)?.show(at),
   restore() {
     if (beforeTour) models.choose(beforeTour);
     beforeTour = null;
@@ -78,6 +80,7 @@ let run = null;
 let beforeTour = null;
 /** @type {Step[]} */
 let shownSteps = [];
+let exampleModel = ""; // of the example that plays, or has played
 let recalled = -1; // index of the history's entry that ArrowUp has recalled
 
 /**
@@ -240,6 +243,7 @@ async function playExample() {
   const example = await loadExample();
   if (!example || run || field.text || read(location.hash)) return;
   field.text = EXAMPLE;
+  exampleModel = example.model;
   await play(() => recorded(example.events), { question: EXAMPLE, model: example.model }, { isExample: true });
 }
 
@@ -248,10 +252,14 @@ async function* recorded(events) {
   yield* events;
 }
 
-/** Opens the page: shows what its address asks. */
+/** Shows what the address asks. An example of a model that is not here would promise too much. */
 async function open() {
   const asked = read(location.hash);
-  if (!asked) return;
+  if (!asked) {
+    const isShown = !byId("example").hidden && field.text === EXAMPLE;
+    if (isShown && !models.has(exampleModel)) clear();
+    return;
+  }
   models.choose(asked);
   showView(asked.view);
   field.text = asked.question;
@@ -260,7 +268,10 @@ async function open() {
   if (run) return; // another one began
   const step = shownSteps[(asked.step || shownSteps.length) - 1];
   if (asked.at) step?.show(asked.at - 1);
-  if (asked.panel) step?.element.dispatchEvent(new CustomEvent("restore", { detail: asked }));
+  if (asked.panel) {
+    readout.hide(); // it would stand in front of the panel
+    step?.element.dispatchEvent(new CustomEvent("restore", { detail: asked }));
+  }
 }
 
 /** Asks a model a question of the tour.

@@ -10,6 +10,7 @@ const FOLDER = "static/learning";
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [300, 120]; // of the curve, in its own units
 const PLACES = 2; // of answers
+const PAUSE = 1_200; // milliseconds between two snapshots that play
 
 /**
  * @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
@@ -51,6 +52,10 @@ class Panel {
   #curve = document.createElementNS(SVG, "svg");
 
   #hint = element("p", "hint");
+  #caption = element("p", "hint");
+  #play = element("button", "plain", "Play");
+  #isPlaying = false;
+  #timer = 0;
   /** @type {Run | null} */
   #run = null;
 
@@ -61,14 +66,44 @@ class Panel {
     this.#answer.ariaLive = "polite";
     const slider = this.#slider.control;
     slider.type = "range";
-    slider.addEventListener("input", () => this.#show());
+    slider.addEventListener("input", () => {
+      this.#pause();
+      this.#show();
+    });
+    this.#play.type = "button";
+    this.#play.addEventListener("click", () => (this.#isPlaying ? this.#pause() : this.#begin()));
     slider.addEventListener("change", () => {
       tell(this.element, { panel: "learning", trained: this.#run?.snapshots[Number(slider.value)].step });
     });
     this.#slider.label.append(this.#figure);
     const controls = element("div", "controls");
-    controls.append(this.#slider.label);
-    this.element.append(this.#hint, controls, this.#answer, this.#curve);
+    controls.append(this.#slider.label, this.#play);
+    this.element.append(this.#hint, controls, this.#answer, this.#curve, this.#caption);
+  }
+
+  /** Shows one snapshot after the other, from the first. */
+  #begin() {
+    this.#slider.control.value = "0";
+    this.#isPlaying = true;
+    this.#play.textContent = "Pause";
+    this.#next();
+  }
+
+  async #next() {
+    await this.#show();
+    if (!this.#isPlaying) return;
+    this.#timer = window.setTimeout(() => {
+      const slider = this.#slider.control;
+      if (slider.value === slider.max || !this.element.isConnected) return this.#pause();
+      slider.stepUp();
+      this.#next();
+    }, PAUSE);
+  }
+
+  #pause() {
+    clearTimeout(this.#timer);
+    this.#isPlaying = false;
+    this.#play.textContent = "Play";
   }
 
   /** Shows what an address says.
@@ -82,6 +117,7 @@ class Panel {
     }
     const { description, parameters, snapshots } = this.#run;
     this.#hint.textContent = `${description} It has ${count(parameters)} parameters. It answers to ${PLACES} places.`;
+    this.#caption.textContent = described(this.#run);
     const slider = this.#slider.control;
     const before = slider.max ? Number(slider.value) : 0; // the panel was open before
     Object.assign(slider, { min: 0, max: snapshots.length - 1, step: 1 });
@@ -149,7 +185,14 @@ function draw(svg, { curve, snapshots }, step) {
   svg.setAttribute("viewBox", `-8 -8 ${WIDTH + 16} ${HEIGHT + 16}`);
   svg.setAttribute("class", "loss");
   svg.setAttribute("role", "img");
-  const words = `The loss falls from ${from[1].toPrecision(2)} after ${from[0]} steps to ${to[1].toPrecision(2)} after ${to[0]}.`;
-  svg.setAttribute("aria-label", words);
+  svg.setAttribute("aria-label", described({ curve }));
   svg.replaceChildren(line, ...marks);
+}
+
+/** The curve in words.
+ * @param {Pick<Run, "curve">} run */
+function described({ curve }) {
+  const [[first, most], [last, least]] = [curve[0], curve[curve.length - 1]];
+  const fall = `from ${most.toPrecision(2)} after ${count(first)} steps to ${least.toPrecision(2)} after ${count(last)}`;
+  return `The loss, which says how badly it predicts the next character, falls ${fall}. Dots are snapshots.`;
 }

@@ -4,11 +4,13 @@ import { element } from "./format.js";
 
 const KEY = "calcgpt.tour";
 const EXAMPLE = "471×29.9";
+const LOOKED_AT = 19; // a character of its work: a carry
 const WRONG = "313.46×217"; // hardly any product is right without work
 
 /**
  * The page, as the tour uses it. What takes time, returns when it is done.
  * @typedef {{ask: (expression: string) => Promise<void>, view: (name: string) => void,
+ *   pointAt: (at: number) => void,
  *   askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page
  */
 
@@ -37,9 +39,12 @@ const STEPS = [
   },
   {
     title: "Where it looks",
-    text: "Each character follows from a few earlier ones, and the model has to find them. Look inside the model: the panel shows where it looked, and what else it considered.",
-    targets: [".look-inside", ".rows"],
-    prepare: (page) => page.view("both"),
+    text: "Each character follows from a few earlier ones, and the model has to find them. Point at one: arcs lead to those it looked at, and bars show what else it considered. “Look inside the model” shows every layer and head.",
+    targets: [".sheet .pointed", ".look-inside", ".rows"],
+    prepare(page) {
+      page.view("paper");
+      page.pointAt(LOOKED_AT);
+    },
   },
   {
     title: "How sure it is",

@@ -30,11 +30,12 @@ from calcgpt.inference.generate import generate
 from calcgpt.inference.limits import limits_of
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
-from datagen.files import new_folder, sha256, write_bytes, write_json, write_text
+from datagen.files import new_folder, read_json, sha256, write_bytes, write_json, write_text
 from datagen.notation import render_answer, render_prompt
 
 PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
+EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
 SCRIPT = "calculator.js"  # of the page
 IMPORT = re.compile(r'^import .*? from "(\.[^"]+)";$', re.M | re.S)
@@ -57,6 +58,9 @@ def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) ->
         shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*OF_SERVICE))
         for name in ("index.html", MARKER):
             (staging / "static" / name).replace(staging / name)
+        names = {checkpoint.name for checkpoint in checkpoints}
+        if read_json(staging / EXAMPLE, ConfigError)["model"] not in names:
+            (staging / EXAMPLE).unlink()  # it shows a model that this page does not have
         (staging / "models").mkdir()
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
             half, remark = _fits_half(checkpoint)

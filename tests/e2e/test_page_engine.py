@@ -271,6 +271,8 @@ def texts(value: Any) -> Any:
 
 def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
     """If not, `calcgpt export scratchpad api/static/example --to example --force` makes it anew."""
+    recorded = json.loads((web.PAGE / "example/example.json").read_text("utf-8"))
+    assert recorded["weights"] == sha256(resolve("scratchpad") / "model.safetensors")
     found = exported.evaluate(EXAMPLE, "scratchpad")
     assert texts(found["recorded"]) == texts(found["events"])
     np.testing.assert_allclose(numbers(found["recorded"]), numbers(found["events"]), atol=1e-3)
