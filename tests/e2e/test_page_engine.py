@@ -362,6 +362,10 @@ def test_a_training_can_be_watched(exported: Page) -> None:
     expect(panel.locator("circle")).to_have_count(n)
     steps.press("End")
     expect(panel.locator(".right")).to_contain_text("36")
+    panel.get_by_role("button", name="Play").click()
+    expect(panel.locator(".title")).to_contain_text("After 50 steps")  # from the first on
+    expect(panel.locator(".title")).to_contain_text("After 100 steps")
+    panel.get_by_role("button", name="Pause").click()
     suggested = exported.evaluate(SUGGESTED)
     assert len(suggested) >= 5
     assert all(suggested.values()), suggested

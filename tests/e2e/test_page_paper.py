@@ -412,6 +412,8 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     for title in ["The question", "Digits backwards", "The steps", "Where it looks"]:
         expect(tour.get_by_role("heading")).to_have_text(title)
         expect(page.locator(".toured")).to_be_visible()
+        if title == "Where it looks":
+            expect(page.locator(".arcs path")).not_to_have_count(0)
         tour.get_by_role("button", name="Next").press("Enter")
     tour.get_by_role("button", name="Next").press("Enter")
     expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
