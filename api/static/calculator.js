@@ -22,9 +22,10 @@ import { Tour } from "./tour.js";
 /** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
 
 /**
- * A calculation that runs. isComplete: all that is left is to show it.
+ * A calculation that runs. isExample: nobody asked; isKept: the history lists it; isComplete: all that
+ * is left is to show it.
  * @typedef {{controller: AbortController, playback: Playback<CalculationEvent>, steps: Step[],
- *   isExample: boolean, isFromLink: boolean, isComplete: boolean}} Run
+ *   isExample: boolean, isKept: boolean, isComplete: boolean}} Run
  */
 
 /** @type {Record<string, string>} */
@@ -86,9 +87,10 @@ let recalled = -1; // index of the history's entry that ArrowUp has recalled
 /**
  * Calculates what is typed.
  * @param {boolean} unproven whether to ask about numbers for which the model was not measured
- * @param {Partial<State> | null} opened what the address names, if it is opened
+ * @param {Partial<State>} opened what the address names, if it is opened
+ * @param {boolean} isKept whether the history lists it
  */
-async function start(unproven = false, opened = null) {
+async function start(unproven = false, opened = {}, isKept = true) {
   const typed = field.text;
   if (!typed.trim()) {
     stop();
@@ -98,16 +100,16 @@ async function start(unproven = false, opened = null) {
   }
   const options = { ...models.choice, unproven };
   const state = { question: typed, ...models.unusual, ...opened };
-  await play((signal) => calculate(typed, options, signal), state, { isFromLink: opened !== null });
+  await play((signal) => calculate(typed, options, signal), state, { isKept });
 }
 
 /**
  * Shows the events of a calculation as they come.
  * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
  * @param {Partial<State> & {question: string}} state
- * @param {{isExample?: boolean, isFromLink?: boolean}} kind isExample: nobody asked
+ * @param {{isExample?: boolean, isKept?: boolean}} kind
  */
-async function play(source, state, { isExample = false, isFromLink = false }) {
+async function play(source, state, { isExample = false, isKept = false }) {
   stop();
   const typed = state.question;
   const controller = new AbortController();
@@ -116,7 +118,7 @@ async function play(source, state, { isExample = false, isFromLink = false }) {
   const isSlow = () => slow.checked || (isExample && !reducedMotion.matches);
   const playback = new Playback((/** @type {CalculationEvent} */ event) => show(event, steps, typed), isSlow);
   /** @type {Run} */
-  const mine = { controller, playback, steps, isExample, isFromLink, isComplete: false };
+  const mine = { controller, playback, steps, isExample, isKept, isComplete: false };
   run = mine;
   shownSteps = steps;
   begin(state, isExample);
@@ -178,7 +180,7 @@ function show({ name, data }, steps, typed) {
   } else if (name === "result") {
     data.nodes.forEach((node, index) => node.problem || steps[index].end(node)); // not asked
     byId("answer").replaceChildren(answer(data));
-    if (!run?.isExample && !run?.isFromLink) history.add(data);
+    if (run?.isKept) history.add(data);
     if (field.text === typed) field.answered(data.result);
   }
 }
@@ -264,7 +266,7 @@ async function open() {
   showView(asked.view);
   field.text = asked.question;
   const { question, model, places, view, ...opened } = asked;
-  await start(false, opened);
+  await start(false, opened, false);
   if (run) return; // another one began
   const step = shownSteps[(asked.step || shownSteps.length) - 1];
   if (asked.at) step?.show(asked.at - 1);
@@ -283,7 +285,7 @@ async function ask(question, model) {
   if (isShown && models.choice.model === model) return;
   models.choose({ ...beforeTour, model });
   field.text = question;
-  await start();
+  await start(false, {}, false);
 }
 
 /** @param {string} view */

@@ -471,4 +471,4 @@ def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
     with page.expect_response("**/v1/models/scratchpad/weights") as weights:
         page.get_by_role("button", name="Look inside the model").click()
     assert weights.value.ok
-    expect(page.locator(".looked-at")).to_contain_text("It wrote x as character 1.")
+    expect(page.locator(".looked-at")).to_contain_text("It wrote + as character 1.")
