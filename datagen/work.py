@@ -1,4 +1,4 @@
-"""Worked steps of any width: lines from layout and rules, one or a million.
+"""Worked steps: lines from layout and rules, one or a million.
 
     $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-321511100:20+=20.0000000$
 

@@ -1,4 +1,4 @@
-"""The checker of worked steps of any width: the first character that does not follow.
+"""The checker of worked steps: the first character that does not follow.
 
 Every character of a work is compared with what its rule (`datagen.rules`) writes after the text so
 far. A quotient digit is right if it leaves less than the divisor, because later digits correct it.

@@ -1,5 +1,5 @@
-"""A model of worked steps of any width as a class of `transformers`: Qwen3 (Yang et al. 2025) that
-knows from the text where to look.
+"""A model of worked steps as a class of `transformers`: Qwen3 (Yang et al. 2025) that knows from
+the text where to look.
 
 `calcgpt export` puts this file and the modules of the layout beside the weights, so that
 `AutoModelForCausalLM` needs no other code. Two things differ from Qwen3. Learned vectors for the

@@ -161,7 +161,7 @@ def find_circuits(
     """Takes `n` problems: the first half gives the means and the neuron, the second is measured.
 
     `progress` is called with the number of passes over half of the lines: see `n_passes`.
-    Raises ConfigError if the model is no transformer that writes worked steps of any width; see
+    Raises ConfigError if the model is no transformer that writes worked steps; see
     `check_certifiable`.
     """
     check_certifiable(checkpoint)

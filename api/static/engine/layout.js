@@ -1,4 +1,4 @@
-// The layout of worked steps of any width: what stands where (datagen/layout.py, datagen/slots.py).
+// The layout of worked steps: what stands where (datagen/layout.py, datagen/slots.py).
 // The question decides all of it but the answer's, which also depends on the result row.
 
 import { USUAL_PLACES, WIDTH } from "./arithmetic.js";

@@ -1,4 +1,4 @@
-"""Worked steps of any width: exact, whatever the quotient digits, one by one as by the thousand."""
+"""Worked steps: exact, whatever the quotient digits, one by one as by the thousand."""
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""The checker of worked steps of any width finds every wrong character, and only those."""
+"""The checker of worked steps finds every wrong character, and only those."""
 
 from random import Random
 

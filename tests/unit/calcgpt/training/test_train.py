@@ -39,7 +39,7 @@ SMALL = (
     "train.log_interval=5",
 )
 FRESH = (
-    "tokenizer=steps",
+    "tokenizer=scratchpad",
     "model.block_size=256",
     "data.mixture.blog=2",
     "data.mixture.calculator=1",
