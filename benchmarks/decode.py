@@ -16,10 +16,12 @@ by NumPy, without attention or anything else.
 Times are those of the processor, so --threads should be 1: a second thread would count as well.
 
 With --same, nothing is timed: the native engine and torch answer N problems of each distribution,
-and what they write is compared, and how sure they are.
+and what they write is compared, and how sure they are. For the first batches of each distribution,
+both are also compared with torch in double precision, which shows what is rounding.
 """
 
 import argparse
+import copy
 import sys
 import time
 from collections.abc import Callable
@@ -53,6 +55,7 @@ WORK = 75  # characters, about as many as `scratchpad` writes on average
 SIZE_OF_SCRATCHPAD = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
 FLOOR = "the products alone, NumPy"
+IN_DOUBLE = 2  # batches of each distribution that are also decoded in double precision
 BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
 Answers = list[list[int]]
 Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was completed with
@@ -213,6 +216,7 @@ def same(reference: str, n: int) -> dict[str, Any]:
     """Returns how often the native engine writes another text than torch, by distribution."""
     checkpoint = Checkpoint.load(resolve(reference))
     _, native = load_decoder(checkpoint, "native")
+    double = copy.deepcopy(checkpoint.model).double()
     encode = checkpoint.tokenizer.encode
     stop, data = int(encode("$")[0]), checkpoint.recipe.data
     render_lines = renderer(data.format if data else "direct")
@@ -221,15 +225,26 @@ def same(reference: str, n: int) -> dict[str, Any]:
         [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
         lines = render_lines(problems).decode().splitlines()
         texts = [line[: line.index("=") + 1] for line in lines]
-        n_other, largest = 0, 0.0
-        for batch in tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None):
+        n_other, largest, rounding = 0, 0.0, {"torch": 0.0, "native": 0.0}
+        progress = tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None)
+        for index, batch in enumerate(progress):
             prompts_BP = torch.tensor([encode(text).tolist() for text in batch])
             by_torch = generate(checkpoint.model, prompts_BP, stop)
             by_native = generate(native, prompts_BP, stop)
             for expected, actual in zip(by_torch, by_native, strict=True):
                 n_other += expected.ids != actual.ids
                 largest = max(largest, difference(expected, actual))
-        figures[name] = {"n": len(texts), "other_texts": n_other, "largest_difference": largest}
+            if index < IN_DOUBLE:
+                exact = generate(double, prompts_BP, stop)
+                for engine, rows in (("torch", by_torch), ("native", by_native)):
+                    found = max(map(difference, exact, rows))
+                    rounding[engine] = max(rounding[engine], found)
+        figures[name] = {
+            "n": len(texts),
+            "other_texts": n_other,
+            "largest_difference": largest,
+            "largest_difference_from_double": rounding,
+        }
         print(checkpoint.name, name, figures[name], flush=True)
     return figures
 
