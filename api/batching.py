@@ -3,8 +3,9 @@
 So the event loop never waits for a model, and forward passes do not compete for the CPU.
 
 Jobs that wait at the same time and are of one kind (`Job.kind`) form a group, which is decoded as
-one batch. Jobs that arrive later form the next group. Groups take turns, one token each, so that a
-short answer does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca).
+one batch. Jobs that arrive later form the next group. Groups take turns, so that a short answer
+does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca). A turn is one
+token, or some if nobody looks at the tokens and the engine can write several by itself.
 
 Shapes: B rows of a batch, V vocabulary.
 """
@@ -28,12 +29,19 @@ from calcgpt.inference.generate import (
     Decoder,
     Floats,
     Generation,
+    GreedyWriter,
     Sampling,
     Step,
     log_softmax,
 )
 
 GREEDY = Sampling()
+TURN = 8  # tokens that a group writes in a turn, if it may write several
+
+
+def never(ids: list[int]) -> bool:
+    """Says that no text is complete before the model stops."""
+    return False
 
 
 @dataclass(eq=False)
@@ -47,7 +55,7 @@ class Job:
     max_new_tokens: int | None = None
     sampling: Sampling = GREEDY
     #: Returns whether the text is complete after these tokens; called in the model's thread.
-    ends: Callable[[list[int]], bool] = lambda ids: False
+    ends: Callable[[list[int]], bool] = never
     #: Is called in the event loop with each token and its probability.
     on_token: Callable[[int, float], None] | None = None
     #: Number of most probable tokens to keep at each position, with their log-probabilities.
@@ -67,6 +75,13 @@ class Job:
         if self.sampling.temperature > 0:
             return id(self)
         return id(self.decoder), len(self.prompt), self.stop_token
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the whole text matters, written greedily until the model stops."""
+        is_watched = self.on_token is not None or self.n_top > 0
+        ends = self.ends is not never or self.max_new_tokens is not None
+        return self.sampling.temperature == 0 and not is_watched and not ends
 
     def add(self, step: Step, index: int) -> None:
         """Adds the token that a step wrote in row `index` of its batch."""
@@ -88,6 +103,15 @@ def most_probable(logprobs_V: Floats, n: int) -> dict[int, float]:
     return {int(i): float(logprobs_V[i]) for i in np.argsort(-logprobs_V, kind="stable")[:n]}
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What a group did in a turn."""
+
+    sizes: list[int]  # rows of each forward pass
+    written: list[tuple[Job, int, float]]  # tokens that are reported one by one
+    ended: list[Job]
+
+
 class Group:
     """Jobs of one kind that are decoded together."""
 
@@ -101,14 +125,39 @@ class Group:
             sampling=first.sampling,
         )
 
-    def step(self) -> tuple[Step, list[Job]]:
-        """Writes a token of every job. Returns the step and the jobs that ended with it."""
+        self._may_run = isinstance(first.decoder, GreedyWriter) and all(
+            job.is_plain for job in jobs
+        )
+
+    def turn(self) -> Turn:
+        """Writes a token of every job, or some."""
+        return self._run() if self._may_run else self._step()
+
+    def _run(self) -> Turn:
+        part = self.generation.run(TURN)
+        for row, ids, probabilities in zip(part.rows, part.ids, part.probabilities, strict=True):
+            self.jobs[row].completion.ids.extend(ids)
+            self.jobs[row].completion.probabilities.extend(probabilities)
+        lengths = np.array([len(ids) for ids in part.ids])
+        sizes = [int((lengths > n).sum()) for n in range(lengths.max())]
+        return Turn(sizes, [], self._ended(part.rows))
+
+    def _step(self) -> Turn:
         step = self.generation.step()
         for index, row in enumerate(step.rows):
             self.jobs[row].add(step, index)
         self.generation.drop({row for row in step.rows if self.jobs[row].is_full})
+        written = [
+            (job, step.ids[index], step.probabilities[index])
+            for index, row in enumerate(step.rows)
+            if (job := self.jobs[row]).on_token
+        ]
+        return Turn([len(step.rows)], written, self._ended(step.rows))
+
+    def _ended(self, rows: list[int]) -> list[Job]:
+        """Returns the jobs of those of these rows that are open no more."""
         remaining = set(self.generation.rows)
-        return step, [self.jobs[row] for row in step.rows if row not in remaining]
+        return [self.jobs[row] for row in rows if row not in remaining]
 
 
 log = logging.getLogger(__name__)
@@ -220,21 +269,17 @@ class Batcher:
         if not generation.rows:
             return
         try:
-            step, ended = group.step()
+            turn = group.turn()
         except Exception as error:  # the thread must survive it
             self._fail([jobs[row] for row in generation.rows], error)
             generation.drop(set(generation.rows))
             return
         model = jobs[0].model
-        self._metrics.batch_size.labels(model).observe(len(step.rows))
-        self._metrics.tokens.labels(model).inc(len(step.rows))
-        written = [
-            (job, step.ids[index], step.probabilities[index])
-            for index, row in enumerate(step.rows)
-            if (job := jobs[row]).on_token
-        ]
-        if written or ended:
-            self._report(written, ended)
+        for size in turn.sizes:
+            self._metrics.batch_size.labels(model).observe(size)
+        self._metrics.tokens.labels(model).inc(sum(turn.sizes))
+        if turn.written or turn.ended:
+            self._report(turn.written, turn.ended)
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
         def callback() -> None:

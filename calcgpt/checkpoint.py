@@ -149,7 +149,7 @@ class StoredCheckpoint:
         _check_finite({name: bool(np.isfinite(a).all()) for name, a in arrays.items()}, path)
         return cls(folder, recipe, tokenizer, arrays, load_metrics(folder), domain)
 
-    @property
+    @cached_property
     def name(self) -> str:
         return _name_of(self.folder)
 

@@ -66,6 +66,12 @@ class GreedyWriter(Protocol):
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
         after the end of a row, and their probabilities, both (B, length)."""
 
+    def extend(
+        self, tokens_BT: Ints, cache: Any, stop_token: int, length: int
+    ) -> tuple[Ints, Floats]:
+        """Continues what is in a cache by `tokens_BT` and then as `write` does. Rows that wrote
+        `stop_token` are dropped from the cache."""
+
 
 Decoder = TensorDecoder | ArrayDecoder
 
@@ -145,6 +151,15 @@ class Step:
     logits_BV: Floats  # from which the tokens were chosen
 
 
+@dataclass(frozen=True)
+class Part:
+    """Tokens of each of the B open rows, and their probabilities."""
+
+    rows: list[int]  # indices of the prompts, ascending
+    ids: list[list[int]]
+    probabilities: list[list[float]]
+
+
 class Generation:
     """Continues a batch of prompts, one token per step.
 
@@ -178,11 +193,7 @@ class Generation:
 
     def step(self) -> Step:
         """Adds a token to every open row. There must be at least one."""
-        if self._n_shared:  # the shared prefix of the prompts is read once
-            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
-            self._cache.select(np.zeros(len(self.rows), np.int64))
-            self._tokens = self._tokens[:, self._n_shared :]
-            self._n_shared = 0
+        self._read_shared()
         logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
         next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
@@ -193,6 +204,27 @@ class Generation:
         tokens = zip(step.rows, step.ids, strict=True)
         self.drop({row for row, token in tokens if token == self._stop_token or self._left == 0})
         return step
+
+    def run(self, length: int) -> Part:
+        """Adds up to `length` tokens to every open row, of which there must be at least one. Only
+        greedily, and with a GreedyWriter."""
+        assert isinstance(self._model, GreedyWriter)
+        self._read_shared()
+        length = min(length, self._left)
+        written = self._model.extend(self._tokens, self._cache, self._stop_token, length)
+        ids_BL, rows = written[0], self.rows
+        self._left -= length
+        goes_on_B = (ids_BL[:, -1] >= 0) & (ids_BL[:, -1] != self._stop_token) & (self._left > 0)
+        self._tokens = ids_BL[goes_on_B, -1:]
+        self.rows = [rows[index] for index in np.flatnonzero(goes_on_B).tolist()]
+        return Part(rows, *_until_end(*written))
+
+    def _read_shared(self) -> None:
+        if self._n_shared:  # the shared prefix of the prompts is read once
+            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
+            self._cache.select(np.zeros(len(self.rows), np.int64))
+            self._tokens = self._tokens[:, self._n_shared :]
+            self._n_shared = 0
 
     def drop(self, rows: Collection[int]) -> None:
         """Removes these rows from the batch, if they are open."""
@@ -233,9 +265,17 @@ def _written(
     length = _room(model, prompts_BP.shape[1], max_new_tokens)
     if length < 1:
         return [Completion() for _ in prompts_BP]
-    ids_BL, probabilities_BL = model.write(prompts_BP, stop_token, length)
-    ends, rows = (ids_BL >= 0).sum(axis=1).tolist(), (ids_BL.tolist(), probabilities_BL.tolist())
-    return [Completion(ids[:end], probs[:end]) for end, ids, probs in zip(ends, *rows, strict=True)]
+    completions = zip(*_until_end(*model.write(prompts_BP, stop_token, length)), strict=True)
+    return [Completion(ids, probabilities) for ids, probabilities in completions]
+
+
+def _until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]], list[list[float]]]:
+    """Returns what each row has before its first -1."""
+    ends = (ids_BL >= 0).sum(axis=1).tolist()
+    return (
+        [ids[:end] for ids, end in zip(ids_BL.tolist(), ends, strict=True)],
+        [probs[:end] for probs, end in zip(probabilities_BL.tolist(), ends, strict=True)],
+    )
 
 
 def _room(model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | None) -> int:

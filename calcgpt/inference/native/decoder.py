@@ -91,26 +91,40 @@ class NativeDecoder:
         stay in the processor's cache.
         """
         batch, n_prompt = prompts_BP.shape
-        written_BL = np.full((batch, length), -1)
-        probabilities_BL = np.zeros((batch, length), np.float32)
+        written_BL = np.empty((batch, length), np.int64)
+        probabilities_BL = np.empty((batch, length), np.float32)
         n_shared = shared_prefix(prompts_BP) if batch > 1 else 0
         n_slot = min(batch, AT_ONCE)
         cache = self.new_array_cache(1 if n_shared else n_slot, n_prompt + length - 1)
-        logits = np.empty((AT_ONCE + TILE, self._n_logit), np.float32)
         if n_shared:
-            self._run(prompts_BP[:1, :n_shared], cache, logits)
+            self(prompts_BP[:1, :n_shared], cache, True)
             cache.select(np.zeros(n_slot, np.int64))
         for first in range(0, batch, AT_ONCE):
             part = slice(first, first + AT_ONCE)
             tokens_BT = prompts_BP[part, n_shared:]
             cache.restart(len(tokens_BT), n_shared)  # what is shared stays in its slots
             cache.tokens[: len(tokens_BT), :n_shared] = prompts_BP[part, :n_shared]
-            n_done = 0
-            while len(cache.slots) and n_done < length:
-                answer = written_BL[part], probabilities_BL[part], n_done, stop_token
-                n_done += self._run(tokens_BT, cache, logits, *answer)
-                tokens_BT = written_BL[part][cache.slots, n_done - 1 : n_done]
+            answers = self.extend(tokens_BT, cache, stop_token, length)
+            written_BL[part], probabilities_BL[part] = answers
         return written_BL, probabilities_BL
+
+    def extend(
+        self, tokens_BT: Ids, cache: NativeCache, stop_token: int, length: int
+    ) -> tuple[Ids, Floats]:
+        """Reads tokens that follow those in the cache. Then each row writes greedily up to
+        `stop_token`, or `length` tokens, the last of which is not in the cache yet.
+
+        Returns what `write` does. Rows that wrote `stop_token` are dropped from the cache.
+        """
+        slots_B, n_slot, n_done = cache.slots.copy(), len(cache.tokens), 0
+        written = np.full((n_slot, length), -1)
+        probabilities = np.zeros((n_slot, length), np.float32)
+        logits = np.empty((len(slots_B) + TILE, self._n_logit), np.float32)
+        while len(cache.slots) and n_done < length:
+            answer = written, probabilities, n_done, stop_token
+            n_done += self._run(tokens_BT, cache, logits, *answer)
+            tokens_BT = written[cache.slots, n_done - 1 : n_done]
+        return written[slots_B], probabilities[slots_B]
 
     def _run(
         self,

@@ -10,7 +10,7 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.inference.generate import Sampling, generate
+from calcgpt.inference.generate import Generation, Sampling, generate
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.native.weights import ACTIVATIONS
 from calcgpt.model.gpt import GPT
@@ -126,6 +126,21 @@ def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> Non
     for by_torch, by_native in zip(expected, actual, strict=True):
         assert by_native.ids == by_torch.ids
         assert by_native.probabilities == pytest.approx(by_torch.probabilities, rel=1e-5, abs=1e-6)
+
+
+def test_rows_may_be_dropped_between_parts_of_several_tokens() -> None:
+    model = model_of("llama")
+    prompts_BP = tokens_for(model, 9, 25)
+    expected = generate(model, torch.from_numpy(prompts_BP), -1)
+    generation = Generation(native(model), prompts_BP, -1)
+    actual: dict[int, list[int]] = {row: [] for row in range(9)}
+    while generation.rows:
+        part = generation.run(5)
+        for row, ids in zip(part.rows, part.ids, strict=True):
+            actual[row] += ids
+        generation.drop({4, 7})
+    assert [len(actual.pop(row)) for row in (4, 7)] == [5, 5]
+    assert actual == {row: expected[row].ids for row in actual}
 
 
 def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:
