@@ -21,7 +21,7 @@ ENTRY_POINTS = "calcgpt.commands"
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
-    "Look at a model": ("info", "inspect", "plot", "confidence", "certify", "coverage"),
+    "Look at a model": ("info", "inspect", "plot", "confidence", "certify", "coverage", "circuits"),
     "Compare and search": ("report", "compare", "ablate", "sweep"),
 }
 

@@ -47,7 +47,6 @@ class Problems(Section):
     seed: int = 0
     distribution: str = "blog"
     format: str = "direct"
-    digits: int | None = None
 
     def plan(self) -> DatasetPlan:
         """Returns the plan for `datagen`. Raises DataError if it is not valid."""

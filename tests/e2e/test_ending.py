@@ -22,7 +22,7 @@ from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Sampled continuations share no batch, so this is seconds of work. The limits leave time for it
 # on a busy machine.
-LONG = {"prompt": "x", "max_tokens": 255, "temperature": 1}
+LONG = {"prompt": "1", "max_tokens": 255, "temperature": 1}
 PATIENT = ("--deadline", 250, "--drain", 250)
 workers = pytest.mark.parametrize("workers", [1, 2])
 
@@ -80,7 +80,7 @@ def test_accepted_requests_are_answered_under_load(workers: int) -> None:
 
 @workers
 def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
-    body = json.dumps({"prompt": "x", "max_tokens": 5, "stream": True}).encode()
+    body = json.dumps({"prompt": "1", "max_tokens": 5, "stream": True}).encode()
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (

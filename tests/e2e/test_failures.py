@@ -30,7 +30,7 @@ SLOW_BODIES: dict[str, Any] = {
     "/v1/calculate": {"expression": SLOW},
     "/v1/calculate/batch": {"expressions": [SLOW, "1+1"]},
     "/v1/calculate/stream": {"expression": SLOW},
-    "/v1/completions": {"prompt": "x", "max_tokens": 255, "temperature": 1, "n": 8},
+    "/v1/completions": {"prompt": "1", "max_tokens": 255, "temperature": 1, "n": 8},
 }
 
 
