@@ -36,7 +36,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         ("3.125*2", "125", "two"),
         ("1/(2-2)", "(2-2)", "ivision by zero"),
     ]:
-        calculate(page, expression)
+        calculate(page, expression, "direct")  # which takes two places
         alert = page.get_by_role("alert")
         expect(alert).to_contain_text(line)
         mark = alert.locator("mark").inner_text()
@@ -51,6 +51,8 @@ def test_an_error_marks_its_position(page: Page) -> None:
         "The expression is not finished: a number is expected at its end."
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
+    page.get_by_label("Checkpoint").select_option("scratchpad")
+    page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking
     expect(page.get_by_role("alert")).to_be_empty()
     page.keyboard.press("Enter")
