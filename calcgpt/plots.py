@@ -133,7 +133,10 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
 
 
 def draw(file: Path) -> dict[str, Figure]:
-    """Returns the figures of one file by name. `metrics.jsonl` is named after its folder."""
+    """Returns the figures of one file by name. `metrics.jsonl` is named after its folder, which
+    stands for it."""
+    if file.is_dir():
+        file /= "metrics.jsonl"
     if file.suffix == ".jsonl":
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
         return {f"{name}-curves": draw_curves(read_curves(file), name)}
@@ -301,7 +304,7 @@ def draw_first_errors(record: Record) -> Figure:
 def _title(record: Record) -> str:
     sampling = f" at temperature {record.temperature:g}" if record.temperature else ""
     return (
-        f"{record.checkpoint} on {record.source}{sampling}: {record.n:,} problems, "
+        f"{record.checkpoint} on {record.source}{sampling}\n{record.n:,} problems, "
         f"exact match {record.exact_match:.4f}"
     )
 

@@ -119,7 +119,7 @@ def test_the_reliability_diagram_shows_each_bin_with_problems(record_file: Path)
     bars = [(b.get_x(), b.get_width(), b.get_height()) for b in lower.patches]
     assert bars == [(0.0, 0.5, 4), (0.75, 0.25, 1500)]
     assert {text.get_text() for text in lower.texts} == {"4", "1,500"}
-    assert "a$b_{c on test.txt: 1,504 problems, exact match 0.7500" in upper.get_title()
+    assert "a$b_{c on test.txt\n1,504 problems, exact match 0.7500" in upper.get_title()
     assert "0.1250" in upper.get_title()
 
 
