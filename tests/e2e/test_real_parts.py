@@ -242,7 +242,7 @@ def test_prometheus_reads_the_metrics_and_notices_the_end(
     shipped = (ROOT / "deploy" / "prometheus.yml").read_text("utf-8")
     with server(tiny_folder) as service:
         target = service.address.removeprefix("http://")
-        text = shipped.replace("calcgpt:8000", target).replace("15s", "1s")
+        text = shipped.replace("calcgpt:8001", target).replace("15s", "1s")
         (tmp_path / "prometheus.yml").write_text(text)
         calculated = httpx.post(
             f"{service.address}/v1/calculate", json={"expression": "1+2"}, timeout=PATIENCE
