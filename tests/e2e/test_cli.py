@@ -86,7 +86,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["nosuch"], "nosuch"),
         (["train", "--data", "data", "--out", "run"], "--recipe"),
         (["eval", "{tiny}", "--data", "absent.txt"], "absent.txt"),
-        (["eval", "{tiny}", "--data", "{data}"], "cannot read"),
+        (["eval", "{tiny}", "--data", "{data}"], "is a folder: name a file in it"),
         (["eval", "{tiny}", "--data", "{tiny}/README.md"], "README.md, line 1"),
         (["eval", "absent", "--data", "{data}/test.txt"], "no checkpoint 'absent'"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
