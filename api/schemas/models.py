@@ -29,7 +29,7 @@ class Domain(BaseModel):
     )
     max_characters: int = Field(description="most characters of an operand")
     below: int | None = Field(
-        description="operands are smaller than this in magnitude; null means no such bound"
+        None, description="operands are smaller than this in magnitude; null means no such bound"
     )
     works_in_steps: bool = Field(description="whether the model writes worked steps")
 

@@ -84,7 +84,7 @@ def test_a_completion_is_what_the_model_writes(client: TestClient, tiny: Checkpo
                 "finish_reason": "length",
             }
         ],
-        "usage": {"prompt_tokens": 25, "completion_tokens": 9, "total_tokens": 34},
+        "usage": {"prompt_tokens": 26, "completion_tokens": 9, "total_tokens": 35},
     }
 
 
