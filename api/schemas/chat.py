@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api.schemas.calculator import CalculateResponse, Demands, Input
@@ -24,6 +24,16 @@ REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
 READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
 
 IGNORED: Any = Field(None, description="has no effect")
+
+
+def _is_false(value: Any) -> Any:
+    """In Python 0 equals False; in JSON it does not."""
+    if value is not False:
+        raise PydanticCustomError("false", "Input should be false")
+    return value
+
+
+OnlyFalse = Annotated[Literal[False], BeforeValidator(_is_false)]
 
 
 class TextPart(BaseModel):
@@ -119,7 +129,7 @@ class ChatRequest(Ask):
     )
     stop: Stop = Field([], description="strings that end the answer; they are not part of it")
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
-    logprobs: Literal[False] = Field(False, description="not supported")
+    logprobs: OnlyFalse = Field(False, description="not supported")
     response_format: TextFormat = TextFormat()
 
     max_tokens: Any = Field(None, description="has no effect: an answer is never cut")
@@ -154,7 +164,7 @@ class ResponsesRequest(Ask):
         str | Annotated[list[Message | Reasoning], Field(min_length=1, fail_fast=True)],
         one_message("a text, or a list of messages"),
     ] = Field(description="a text, or messages; the last one of the role `user` is the expression")
-    background: Literal[False] = Field(False, description="not supported")
+    background: OnlyFalse = Field(False, description="not supported")
     text: TextOptions = TextOptions()
 
     include: Any = IGNORED
