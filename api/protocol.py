@@ -11,6 +11,7 @@ import asyncio
 import json
 from asyncio import TimerHandle
 from http import HTTPStatus
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -31,6 +32,22 @@ class RefusedError(Exception):
     """Ends the parsing of a request that must not be answered."""
 
 
+class OpenTransport:
+    """A transport that drops what is written once its connection is closing, as after a reset of
+    which the protocol is not told yet. uvloop's own would raise an exception."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Writes to a connection that is open."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """A connection on which each request is limited: its head in size, in time and in the number of
     headers, and what surrounds its body in size. Trailers are read and dropped."""
@@ -48,7 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _refusal: bytes | None = None  # the last response: sent when those before it are complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
         self._unparsed = bytearray()
         self._start_timer()
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)

@@ -3,10 +3,10 @@
     python -m benchmarks.attacks [--runs N] [--seconds S] [--connections N] [--only NAME ...]
                                  [--json FILE]
 
-For each attack a service is started with a port for health checks. While the attack lasts, a
-process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection each time, and the
-memory of all processes of the service is read. An attack is made as hard as one client can make it
-from this machine, with which the service shares its processors.
+A service is started with a port for health checks, and attacked in several ways, one after the
+other. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
+each time, and the memory of all processes of the service is read. An attack is made as hard as one
+client can make it from this machine, with which the service shares its processors.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ def memory_of(parent: psutil.Process) -> float:
     for process in [parent, *parent.children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):
             total += process.memory_info().rss
-    return total / 2**20
+    return round(total / 2**20, 1)
 
 
 @contextmanager
@@ -307,25 +307,23 @@ def serving() -> Iterator[tuple[psutil.Process, int, int, float]]:
             process.wait(PATIENCE)
 
 
-def measure(attack: Attack, seconds: float, n: int) -> dict[str, Any]:
-    """Starts a service, attacks it and returns what was seen."""
-    with serving() as (process, port, health_port, start_seconds):
-        flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
-        time.sleep(SETTLE_SECONDS)
-        idle = memory_of(process)
-        with probing(health_port) as latencies, watching_memory(process) as memory:
-            began = time.monotonic()
-            seen = attack(port, seconds, n)
-            lasted = time.monotonic() - began
-        assert flood(port, [request("/v1/calculate", expression="1+1")], 1, 0.1)["200"]
+def measure(
+    attack: Attack, service: tuple[psutil.Process, int, int], seconds: float, n: int
+) -> dict[str, Any]:
+    """Attacks a service, by its first process and its ports, and returns what was seen."""
+    process, port, health_port = service
+    load = os.getloadavg()[0]
+    with probing(health_port) as latencies, watching_memory(process) as memory:
+        began = time.monotonic()
+        seen = attack(port, seconds, n)
+        lasted = time.monotonic() - began
+    assert flood(port, [request("/v1/calculate", expression="1+1")], 1, 0.1)["200"]
     return {
         "seconds": round(lasted, 1),
+        "load_average": round(load, 1),
         "seen": dict(sorted(seen.items())),
-        "start_seconds": round(start_seconds, 2),
-        "idle_mib": round(idle, 1),
-        "peak_above_idle_mib": round(max(memory) - idle, 1),
+        "peak_mib": round(max(memory), 1),
         "health_ms": {path: percentiles(values) for path, values in latencies.items()},
-        "health_ms_of_all": percentiles([s for values in latencies.values() for s in values]),
     }
 
 
@@ -351,17 +349,22 @@ def main(runs: int, seconds: float, n: int, only: tuple[str, ...], out: Path | N
     from benchmarks.measure import environment
 
     prepare(Settings(log_level="error"))  # more open files
-    load = os.getloadavg()
-    report: dict[str, Any] = {"connections": n, "attacks": {}}
-    for name in only or ATTACKS:
-        report["attacks"][name] = []
-        for _ in range(runs):
-            report["attacks"][name].append(measure(ATTACKS[name], seconds, n))
-            click.echo(f"{name}: {json.dumps(report['attacks'][name][-1])}", err=True)
-    report |= environment(torch.device("cpu"), "uvicorn", "fastapi")
-    report["load_average"] = {"before": list(load), "after": list(os.getloadavg())}
-    if out:
-        write_json(out, report)
+    report: dict[str, Any] = {
+        "connections": n,
+        **environment(torch.device("cpu"), "uvicorn", "fastapi"),
+        "attacks": {},
+    }
+    with serving() as (process, port, health_port, start_seconds):
+        flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
+        time.sleep(SETTLE_SECONDS)
+        report |= {"start_seconds": round(start_seconds, 1), "idle_mib": memory_of(process)}
+        for name in only or ATTACKS:
+            runs_of = report["attacks"][name] = []
+            for _ in range(runs):
+                runs_of.append(measure(ATTACKS[name], (process, port, health_port), seconds, n))
+                click.echo(f"{name}: {json.dumps(runs_of[-1])}", err=True)
+                if out:
+                    write_json(out, report)  # now, because a run takes minutes
 
 
 if __name__ == "__main__":
