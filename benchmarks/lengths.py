@@ -132,7 +132,7 @@ def main() -> None:
         print(f"A {operation.value} B, down: digits of A, across: digits of B")
         table = zip(digits, result["exact_match"], strict=True)
         rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
-        print(text_table(["", *digits], rows), sep="\n", flush=True)
+        print(text_table(["", *digits], rows))
         print(dict(list(result["first_faults"].items())[:SHOWN]), flush=True)
     columns = {
         key: {operation: result[key] for operation, result in results.items()}
