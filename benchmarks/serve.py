@@ -56,6 +56,7 @@ PEERS: dict[str, list[tuple[int, int, int, int]]] = {
     "transformers": [(1, 1, 1, 0), (2, 1, 1, 0), (1, 2, 1, 0)],
 }
 START_SECONDS = 120.0  # time for a process to load its model
+END_SECONDS = 10.0  # time for a process to end
 WARM_UP_SECONDS = 2.0
 TRIAL_SECONDS = 4.0
 SETTINGS = ("max_batch", "max_groups", "batch_wait", "threads", "workers")  # in the results
@@ -116,6 +117,10 @@ def running(
             yield int(match[1])
         finally:
             process.terminate()
+            try:
+                process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:  # a peer waits for all that it still generates
+                process.kill()
 
 
 @dataclass
