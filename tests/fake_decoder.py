@@ -91,7 +91,11 @@ def right(prompt: str) -> str:
 
 
 def right_with_work(prompt: str) -> str:
-    """The completion of a model that writes worked steps and is always right."""
+    """The completion of a model that writes worked steps and is always right.
+
+    Raises NotationError for what is not a question.
+    """
+    notation.parse_prompt(prompt)
     [line] = work.render([prompt.encode()])
     return line.decode().removeprefix(prompt)
 

@@ -254,8 +254,10 @@ def test_prometheus_reads_the_metrics_and_notices_the_end(
         ):
 
             def value(query: str) -> str | None:
-                answer = client.get("/query", params={"query": query}).json()
-                series = answer.get("data", {}).get("result", [])  # none before it is ready
+                answer = client.get("/query", params={"query": query})
+                if not answer.is_success:  # it is not ready
+                    return None
+                series = answer.json()["data"]["result"]
                 return series[0]["value"][1] if series else None
 
             def rules() -> dict[str, tuple[str, str]]:
