@@ -12,6 +12,7 @@ import json
 import logging
 import resource
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cache
@@ -90,11 +91,15 @@ SECURITY_SCHEMES = {
 }
 
 
+_MAKING_DOCUMENT = threading.Lock()  # FastAPI cannot make it in two threads at once
+
+
 class Application(FastAPI):
     """FastAPI whose document says that operations under /v1/ may need a key."""
 
     def openapi(self) -> dict[str, Any]:
-        document = super().openapi()
+        with _MAKING_DOCUMENT:
+            document = super().openapi()
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
         for path, operations in document["paths"].items():
             if path.startswith("/v1/"):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
-from api.app import document
+from api.app import create_app, document
 from api.problems import MEDIA_TYPE
+from api.settings import Settings
 
 COPY = Path(__file__).parents[3] / "docs" / "openapi.json"
 DOCUMENT = document()
@@ -54,6 +57,14 @@ def test_the_copy_in_the_repository_is_current() -> None:
     assert json.loads(COPY.read_text("utf-8")) == json.loads(json.dumps(DOCUMENT)), (
         "docs/openapi.json is not what the service serves: `make openapi` renews it"
     )
+
+
+def test_all_who_ask_first_at_once_get_it() -> None:
+    client = TestClient(create_app(Settings(), lambda: iter(())))
+    with client, ThreadPoolExecutor(16) as threads:
+        answers = list(threads.map(lambda _: client.get("/openapi.json"), range(16)))
+    assert [answer.status_code for answer in answers] == [200] * 16
+    assert {answer.content for answer in answers} == {json.dumps(DOCUMENT).encode()}
 
 
 @operations
