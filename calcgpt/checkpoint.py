@@ -30,7 +30,6 @@ from calcgpt.errors import CheckpointError, ConfigError, did_you_mean
 from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
-from calcgpt.tables import markdown_table
 from datagen.extras import require
 from datagen.files import new_folder, read_json, sha256, write_json, write_text
 
@@ -296,6 +295,8 @@ def model_card(
 
     `source` says where the recipe and the metrics are.
     """
+    from calcgpt.tables import markdown_table
+
     model, train = recipe.model, recipe.train
     lines = [
         f"# {name}",

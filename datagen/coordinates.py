@@ -103,8 +103,12 @@ def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> NDArray
     """
     words = np.random.Philox(1).random_raw(n_draw * n) >> 11
     draws = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
-    largest = np.full(n_draw, -1.0)
-    for distance in range(1, reach + 1):
-        np.maximum(largest, np.cos(distance * draws).mean(axis=1), out=largest)
+    # cos(kx + x) = 2 cos(x) cos(kx) - cos(kx - x), which is faster than a cosine
+    twice = 2 * np.cos(draws.T)  # (n, n_draw)
+    before, cosines = np.ones_like(twice), twice / 2
+    largest = cosines.sum(axis=0)
+    for _ in range(2, reach + 1):
+        before, cosines = cosines, twice * cosines - before
+        np.maximum(largest, cosines.sum(axis=0), out=largest)
     frequencies: NDArray[np.float32] = draws[largest.argmin()].astype(np.float32)
     return frequencies

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from datagen.errors import ConfigError, DataError, UserError
 
 
@@ -98,6 +96,8 @@ def locked(
     Raises `error`, which says that another process is `doing` something there, if the folder is
     still locked after `timeout` seconds.
     """
+    from filelock import FileLock, Timeout
+
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):  # nothing to protect, and no place for a lock file
         yield

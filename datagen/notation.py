@@ -17,6 +17,7 @@ from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Prob
 from datagen.errors import NotationError
 
 ALPHABET = "$()*+-./0123456789=an"
+WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
 WIDTH = 10  # the least number of characters of an operand or an answer
 MAX_WIDTH = 100  # the largest number of characters of an operand
 NAN = "nan"

@@ -22,14 +22,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen import notation, vectorised
+from datagen import vectorised
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.rules import RULES, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape
 from datagen.splits import next_words, problem_hashes
 
-ALPHABET = "".join(sorted(set(notation.ALPHABET) | set(";|:")))
 # Lines are written together while they, and one of each shape, have at most so many characters.
 # That takes some 40 MB.
 CHARACTERS, CHARACTERS_OF_SHAPES = 2**21, 2**18

@@ -19,9 +19,8 @@ import numpy.typing as npt
 
 from calcgpt.config import VOCAB_SIZE
 from calcgpt.errors import CheckpointError, DataError
-from datagen import work
 from datagen.extras import require
-from datagen.notation import ALPHABET
+from datagen.notation import ALPHABET, WORK_ALPHABET
 
 if TYPE_CHECKING:
     import tokenizers
@@ -169,7 +168,7 @@ def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
 
 def scratchpad_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
     """Returns a tokenizer of the characters of the notation with worked steps, for any text."""
-    return CharTokenizer(work.ALPHABET)
+    return CharTokenizer(WORK_ALPHABET)
 
 
 def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:

@@ -29,9 +29,8 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.model.gpt import GPT, Block
 from calcgpt.tables import text_table
-from datagen import work
 from datagen.files import read_text
-from datagen.notation import ALPHABET
+from datagen.notation import ALPHABET, WORK_ALPHABET
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
@@ -216,7 +215,7 @@ def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) 
     """
     config = recipe.data
     if config is None:
-        has_work = set(work.ALPHABET) <= set(tokenizer.vocabulary)
+        has_work = set(WORK_ALPHABET) <= set(tokenizer.vocabulary)
         config = DataConfig(format="scratchpad" if has_work else "direct", mixture={"blog": 1.0})
     problems = FreshProblems(config, seed)
     max_length = recipe.model.block_size + 1  # the last character is not read

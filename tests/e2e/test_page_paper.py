@@ -13,7 +13,7 @@ import pytest
 from browser import answered, calculate
 
 from datagen import work, work_errors
-from datagen.notation import answer_text, parse_answer
+from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -200,7 +200,7 @@ def test_the_first_wrong_character_is_that_of_the_checker(plain_page: Page) -> N
     for op in CHECKS:
         for line in lines(op, seed=11)[:60]:
             at = rng.randrange(line.index("=") + 1, len(line) - 1)
-            character = rng.choice([c for c in work.ALPHABET if c not in (line[at], "$")])
+            character = rng.choice([c for c in WORK_ALPHABET if c not in (line[at], "$")])
             damaged.append(line[:at] + character + line[at + 1 :])
     for line, sheet in zip(damaged, plain_page.evaluate(SHEETS, damaged), strict=True):
         cut = line.index("=") + 1

@@ -12,7 +12,8 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS
 from datagen.coordinates import spread_frequencies
-from datagen.work import ALPHABET, render
+from datagen.notation import WORK_ALPHABET as ALPHABET
+from datagen.work import render
 
 PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]
 LINES = [line.decode() for line in render([prompt.encode() for prompt in PROMPTS])]

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from work_strategies import number_text, prompts
 
 from datagen.layout import answer_slots, layout, shape_of
+from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.rules import RULES
 from datagen.slots import NOWHERE, Kind, Layout, Shape
-from datagen.work import ALPHABET, n_quotient_digits, render, second_digits
+from datagen.work import n_quotient_digits, render, second_digits
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
 

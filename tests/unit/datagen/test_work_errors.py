@@ -12,9 +12,10 @@ from datagen import notation
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.errors import NotationError
 from datagen.layout import layout, shape_of, work_length
+from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.rules import RULES
 from datagen.slots import Kind
-from datagen.work import ALPHABET, render
+from datagen.work import render
 from datagen.work_errors import (
     STEP_KIND,
     StepKind,

@@ -22,6 +22,7 @@ from calcgpt.evaluation.evaluate import (
 )
 from calcgpt.inference.results import NOT_CONFIDENT
 from datagen import work
+from datagen.notation import WORK_ALPHABET
 from datagen.work_errors import StepKind, WrongCharacter
 
 MUL, SUB = (
@@ -98,7 +99,7 @@ def test_the_most_frequent_kind_comes_first() -> None:
     assert list(counts["*"].items()) == [("answer", 2), ("sign", 1)]
 
 
-changes = st.tuples(prompts(), st.integers(0, 200), st.sampled_from(work.ALPHABET))
+changes = st.tuples(prompts(), st.integers(0, 200), st.sampled_from(WORK_ALPHABET))
 
 
 @given(st.lists(changes, min_size=1, max_size=5))

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.gpt import build_model, compiled
-from datagen.work import ALPHABET
+from datagen.notation import WORK_ALPHABET as ALPHABET
 
 BASE = ModelConfig(block_size=64, n_layer=1, n_embd=32, n_head=4, n_kv_head=2, row_marks=[3])
 # Each traces code that no other does. A graph takes a second, so most hold several schemes.
