@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 class Section(BaseModel):
     """A table of a config. It accepts no unknown fields, converts no values and is immutable."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 # Names of variants, each list in alphabetical order.
@@ -283,8 +285,8 @@ class Recipe(Section):
     vocab_size: int = Field(
         VOCAB_SIZE, ge=256, le=65_536, description="bpe: tokens; fewer for a short text"
     )
-    model: ModelConfig = ModelConfig()
-    train: TrainConfig = TrainConfig()
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    train: TrainConfig = Field(default_factory=TrainConfig)
     data: DataConfig | None = Field(None, description="what to train on without a data folder")
 
     @property
