@@ -7,6 +7,9 @@ one batch. Jobs that arrive later form the next group. Groups take turns, so tha
 does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca). A turn is one
 token, or some if nobody looks at the tokens and the engine can write several by itself.
 
+Jobs with a draft (`calcgpt.inference.drafts`) are first read together, a forward pass in a turn.
+Those that depart from their draft then wait to write the rest like all others.
+
 Shapes: B rows of a batch, V vocabulary.
 """
 
@@ -16,7 +19,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -24,6 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from api.telemetry import Metrics
+from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.generate import (
     Completion,
     Decoder,
@@ -60,6 +64,8 @@ class Job:
     on_token: Callable[[int, float], None] | None = None
     #: Number of most probable tokens to keep at each position, with their log-probabilities.
     n_top: int = 0
+    #: Drafts the text of a prompt that is a problem. Has no effect on what is sampled.
+    drafter: Drafter | None = None
 
     completion: Completion = field(default_factory=Completion)
     top: list[dict[int, float]] = field(default_factory=list)
@@ -74,7 +80,15 @@ class Job:
         """
         if self.sampling.temperature > 0:
             return id(self)
+        if self.has_draft:
+            return id(self.drafter)
         return id(self.decoder), len(self.prompt), self.stop_token
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether a draft is to be read: of a whole text, written greedily."""
+        is_cut = self.ends is not never or self.max_new_tokens is not None or self.n_top > 0
+        return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
 
     @property
     def is_plain(self) -> bool:
@@ -108,8 +122,45 @@ class Turn:
     """What a group did in a turn."""
 
     sizes: list[int]  # rows of each forward pass
+    n_token: int  # written by all rows
     written: list[tuple[Job, int, float]]  # tokens that are reported one by one
     ended: list[Job]
+    departed: list[Job] = field(default_factory=list)  # from their drafts: they are not complete
+
+
+class Drafts:
+    """Jobs whose drafts are read together."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs, self.rows = jobs, list(range(len(jobs)))
+        drafter = jobs[0].drafter
+        assert drafter is not None
+        self._passes = drafter.read([job.prompt for job in jobs])
+
+    def drop(self, rows: Collection[int]) -> None:
+        """Removes these rows, if they are open."""
+        self.rows = [row for row in self.rows if row not in rows]
+
+    def turn(self) -> Turn:
+        """Reads the drafts of some jobs, in one pass."""
+        read = next(self._passes, None)
+        if read is None:  # no pass can read those that are left
+            left, self.rows = self.rows, []
+            return Turn([], 0, [], [], [self.jobs[row] for row in left])
+        written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
+        for draft in read:
+            if draft.row not in self.rows:
+                continue
+            job = self.jobs[draft.row]
+            job.completion.ids.extend(draft.ids)
+            job.completion.probabilities.extend(draft.probabilities)
+            if job.on_token:
+                tokens = zip(draft.ids, draft.probabilities, strict=True)
+                written += [(job, token, probability) for token, probability in tokens]
+            (ended if draft.is_whole else departed).append(job)
+        self.drop({draft.row for draft in read})
+        n_token = sum(len(draft.ids) for draft in read)
+        return Turn([len(read)], n_token, written, ended, departed)
 
 
 class Group:
@@ -124,10 +175,15 @@ class Group:
             first.stop_token,
             sampling=first.sampling,
         )
-
+        self.drop = self.generation.drop
         self._may_run = isinstance(first.decoder, GreedyWriter) and all(
             job.is_plain for job in jobs
         )
+
+    @property
+    def rows(self) -> list[int]:
+        """The open rows."""
+        return self.generation.rows
 
     def turn(self) -> Turn:
         """Writes a token of every job, or some."""
@@ -140,7 +196,7 @@ class Group:
             self.jobs[row].completion.probabilities.extend(probabilities)
         lengths = np.array([len(ids) for ids in part.ids])
         sizes = [int((lengths > n).sum()) for n in range(lengths.max())]
-        return Turn(sizes, [], self._ended(part.rows))
+        return Turn(sizes, sum(sizes), [], self._ended(part.rows))
 
     def _step(self) -> Turn:
         step = self.generation.step()
@@ -152,7 +208,8 @@ class Group:
             for index, row in enumerate(step.rows)
             if (job := self.jobs[row]).on_token
         ]
-        return Turn([len(step.rows)], written, self._ended(step.rows))
+        n_row = len(step.rows)
+        return Turn([n_row], n_row, written, self._ended(step.rows))
 
     def _ended(self, rows: list[int]) -> list[Job]:
         """Returns the jobs of those of these rows that are open no more."""
@@ -176,7 +233,7 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self._groups: list[Group] = []
+        self._groups: list[Group | Drafts] = []
         self._closed = False
         self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
@@ -231,7 +288,7 @@ class Batcher:
                 self._begin(jobs)
             for group in self._groups:
                 self._step(group)
-            self._groups = [group for group in self._groups if group.generation.rows]
+            self._groups = [group for group in self._groups if group.rows]
 
     def _is_enough(self) -> bool:
         return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed
@@ -254,32 +311,44 @@ class Batcher:
 
     def _begin(self, jobs: list[Job]) -> None:
         try:
-            group = Group(jobs)
+            group = Drafts(jobs) if jobs[0].has_draft else Group(jobs)
         except Exception as error:
             self._fail(jobs, error)
             return
-        if group.generation.rows:
+        if group.rows:
             self._groups.append(group)
         else:  # the prompt fills the model's context
             self._report([], jobs)
 
-    def _step(self, group: Group) -> None:
-        jobs, generation = group.jobs, group.generation
-        generation.drop({row for row in generation.rows if jobs[row].cancelled})
-        if not generation.rows:
+    def _step(self, group: Group | Drafts) -> None:
+        jobs = group.jobs
+        group.drop({row for row in group.rows if jobs[row].cancelled})
+        if not group.rows:
             return
         try:
             turn = group.turn()
         except Exception as error:  # the thread must survive it
-            self._fail([jobs[row] for row in generation.rows], error)
-            generation.drop(set(generation.rows))
+            self._fail([jobs[row] for row in group.rows], error)
+            group.drop(set(group.rows))
             return
         model = jobs[0].model
         for size in turn.sizes:
             self._metrics.batch_size.labels(model).observe(size)
-        self._metrics.tokens.labels(model).inc(sum(turn.sizes))
+        self._metrics.tokens.labels(model).inc(turn.n_token)
+        if isinstance(group, Drafts):
+            self._metrics.drafts.labels(model, "true").inc(len(turn.ended))
+            self._metrics.drafts.labels(model, "false").inc(len(turn.departed))
+            self._go_on(turn.departed)
         if turn.written or turn.ended:
             self._report(turn.written, turn.ended)
+
+    def _go_on(self, jobs: list[Job]) -> None:
+        """Lets jobs wait, before all others, to write what follows the confirmed beginning of their
+        draft."""
+        for job in jobs:
+            job.prompt, job.drafter = job.prompt + job.completion.ids, None
+        with self._changed:
+            self._waiting.extendleft(reversed(jobs))
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
         def callback() -> None:

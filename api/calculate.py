@@ -199,6 +199,7 @@ async def _ask(
         calculator.decoder,
         tokenizer.encode(question.prompt).tolist(),
         calculator.stop,
+        drafter=service.drafter(calculator),
     )
     if listener:
         send = listener

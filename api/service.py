@@ -28,6 +28,7 @@ from calcgpt.checkpoint import (
 )
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator, self_test
+from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 
@@ -233,6 +234,7 @@ class Service:
         self.models = models
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
+        self._drafters: dict[Calculator, Drafter] = {}
 
     def start(self) -> None:
         """Starts the model's thread. Call it in the event loop that serves the requests."""
@@ -255,6 +257,14 @@ class Service:
             detail = f"{model.name} is a model of plain text: it does not calculate"
             raise ProblemError(422, detail, kind="no-calculator")
         return model.calculator
+
+    def drafter(self, calculator: Calculator) -> Drafter | None:
+        """Returns what drafts the answers of a calculator; None if the settings ask for none."""
+        if not self.settings.draft:
+            return None
+        if calculator not in self._drafters:
+            self._drafters[calculator] = Drafter(calculator.checkpoint, calculator.decoder)
+        return self._drafters[calculator]
 
     async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
         """Admits the operations of a request until `stack` is closed.

@@ -49,6 +49,11 @@ class Settings(BaseSettings):
     )
     force_threads: bool = Field(False, description="Allow more threads than there are cores.")
 
+    draft: bool = Field(
+        False,
+        description="Let the models confirm exact answers in one pass, or depart from them; "
+        "what they answer is the same.",
+    )
     max_batch: int = Field(32, ge=1, description="Most problems in one forward pass.")
     max_groups: int = Field(2, ge=1, description="Most batches that are decoded in turns.")
     batch_wait: float = Field(

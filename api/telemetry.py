@@ -144,6 +144,11 @@ class Metrics:
             "calcgpt_batch_size", "Rows in a forward pass", ("model",), buckets=BATCH_ROWS
         )
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
+        self.drafts = counter(
+            "calcgpt_drafts",
+            "Drafts read, by whether the model confirms all",
+            ("model", "confirmed"),
+        )
         self.answers = counter(
             "calcgpt_answers", "Answers, by whether exact arithmetic agrees", ("model", "verified")
         )

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.errors import ConfigError
-from calcgpt.evaluation.answers import Reading, read_lines
 from calcgpt.evaluation.shards import loaded
+from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
 from calcgpt.tables import text_table
 from datagen.distributions import distribution

@@ -32,7 +32,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.evaluation.answers import Reading, read_lines
+from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.certify import check_certifiable, check_reading, draw_lines
 from calcgpt.lab.inspection import hooked
 from calcgpt.model.gpt import GPT, Block

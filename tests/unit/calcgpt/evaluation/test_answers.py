@@ -13,6 +13,7 @@ from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation import answers as module
 from calcgpt.evaluation.answers import answer
+from calcgpt.inference import drafts
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, generate
 from datagen.distributions import distribution
@@ -92,7 +93,7 @@ def test_a_model_that_is_mostly_wrong_reads_few_lines(
     tiny: Checkpoint, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "N_TRIED", 4)
-    monkeypatch.setattr(module, "TOKENS_OF_CPU", 80)  # two lines
+    monkeypatch.setattr(drafts, "TOKENS_OF_CPU", 80)  # two lines
     model, passes = copy.deepcopy(tiny.model), []
     model.register_forward_hook(lambda module, inputs, output: passes.append(output.shape[1]))
     lines = problem_lines("blog", "direct", 20)

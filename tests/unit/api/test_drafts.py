@@ -1,0 +1,153 @@
+"""With drafts, the service writes what it writes without them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import pytest
+import torch
+from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
+from forks import PATIENCE
+from serving import client_of
+
+from api.batching import Batcher, Job
+from api.service import LoadedModel
+from api.telemetry import Metrics
+from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.drafts import Drafter
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import Decoder, Sampling
+from datagen.arithmetic import Operation
+from datagen.distributions import distribution
+from datagen.drawing import bit_generator
+from datagen.notation import render_prompt
+
+T = TypeVar("T")
+CHECKPOINT = notation_checkpoint()
+SUM, PRODUCT = "$(0000000001+0000000002)=", "$(0000000003*0000000004)="
+
+
+def run(work: Callable[[Batcher], Awaitable[T]]) -> tuple[T, str]:
+    """Returns the result of `work` with a new batcher, and its metrics."""
+    metrics = Metrics()
+
+    async def main() -> T:
+        batcher = Batcher(metrics, wait=0.5, max_batch=12)
+        try:
+            return await asyncio.wait_for(work(batcher), PATIENCE)
+        finally:
+            batcher.close()
+
+    return asyncio.run(main()), metrics.render()[0].decode()
+
+
+def complete(
+    checkpoint: Checkpoint, decoder: Decoder, prompts: Sequence[str], has_drafts: bool
+) -> tuple[list[Job], list[str], str]:
+    """Returns finished jobs, what was reported of each token by token, and the metrics."""
+    encode, decode = checkpoint.tokenizer.encode, checkpoint.tokenizer.decode
+    drafter = Drafter(checkpoint, decoder) if has_drafts else None
+    reported = [""] * len(prompts)
+
+    def job(row: int) -> Job:
+        def on_token(token: int, probability: float) -> None:
+            reported[row] += decode([token])
+
+        ids, stop = encode(prompts[row]).tolist(), int(encode("$")[0])
+        watched = on_token if row % 2 else None
+        return Job("model", decoder, ids, stop, on_token=watched, drafter=drafter)
+
+    async def work(batcher: Batcher) -> list[Job]:
+        jobs = [job(row) for row in range(len(prompts))]
+        await asyncio.gather(*map(batcher.complete, jobs))
+        return jobs
+
+    jobs, metrics = run(work)
+    return jobs, reported, metrics
+
+
+def drafts(metrics: str) -> tuple[int, int]:
+    """Returns how many drafts were confirmed, and how many were departed from."""
+    values = dict(line.split() for line in metrics.splitlines() if line[0] != "#")
+    name = 'calcgpt_drafts_total{{confirmed="{}",model="model"}}'
+    confirmed, departed = (int(float(values[name.format(which)])) for which in ("true", "false"))
+    return confirmed, departed
+
+
+@pytest.mark.parametrize(
+    ("name", "noise", "engine"),
+    [("scratchpad", 0.0, "native"), ("scratchpad", 0.03, "torch"), ("tiny", 0.0, "torch")],
+)
+def test_texts_and_confidences_are_those_without(
+    name: str, noise: float, engine: str, tiny: Checkpoint
+) -> None:
+    checkpoint = copy.copy(tiny) if name == "tiny" else Checkpoint.load(resolve(name))
+    torch.manual_seed(0)
+    with torch.no_grad():  # a damaged model is often wrong, after a right beginning
+        for parameter in checkpoint.model.parameters() if noise else ():
+            parameter += noise * torch.randn_like(parameter)
+    _, decoder = load_decoder(checkpoint, engine)
+    [problems] = distribution("calculator" if noise else "blog")(bit_generator(1, 0, 0), 12)
+    prompts = [render_prompt(problem) for problem in problems.to_problems()]
+    plain, *_ = complete(checkpoint, decoder, prompts, has_drafts=False)
+    drafted, reported, metrics = complete(checkpoint, decoder, prompts, has_drafts=True)
+    for one, other in zip(plain, drafted, strict=True):
+        assert one.completion.ids == other.completion.ids
+        expected = pytest.approx(one.completion.probabilities, rel=1e-3, abs=1e-6)
+        assert other.completion.probabilities == expected
+    texts = [checkpoint.tokenizer.decode(job.completion.ids) for job in plain]
+    assert reported[1::2] == texts[1::2]
+    n_confirmed, n_departed = drafts(metrics)
+    assert n_confirmed + n_departed == 12
+    if name == "tiny":
+        assert n_departed == 12
+    else:
+        assert n_confirmed > (0 if noise else 9)
+        assert n_departed > 0 or not noise
+    n_written = sum(len(job.completion.ids) for job in plain)
+    assert f'calcgpt_tokens_total{{model="model"}} {float(n_written)}' in metrics
+
+
+def test_waiting_problems_share_the_pass_whatever_their_lengths() -> None:
+    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(Operation.MUL))
+    prompts = [SUM, PRODUCT, "$8(0000000001+0000000002)=", SUM]
+    jobs, *_ = complete(CHECKPOINT, decoder, prompts, has_drafts=True)
+    texts = [CHECKPOINT.tokenizer.decode(job.completion.ids) for job in jobs]
+    assert texts == ["3000000000$", "2400000000$", "3000000000$", "3000000000$"]
+    assert decoder.batches == [4, *[1] * 10]  # 2 is confirmed of 21
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"sampling": Sampling(1.0, seed=1)}, {"n_top": 2}, {"max_new_tokens": 3}],
+    ids=["sampled", "with alternatives", "cut"],
+)
+def test_only_whole_greedy_texts_have_drafts(settings: dict[str, object]) -> None:
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
+    encode = CHECKPOINT.tokenizer.encode
+    drafter = Drafter(CHECKPOINT, decoder)
+
+    async def work(batcher: Batcher) -> None:
+        prompt, stop = encode(SUM).tolist(), int(encode("$")[0])
+        await batcher.complete(Job("model", decoder, prompt, stop, drafter=drafter, **settings))  # type: ignore[arg-type]
+
+    _, metrics = run(work)
+    assert "calcgpt_drafts_total{" not in metrics
+    assert len(decoder.batches) >= 3
+
+
+def test_the_service_drafts_if_it_is_told_to() -> None:
+    passes = {}
+    for draft in (False, True):
+        decoder = completing_decoder(CHECKPOINT.tokenizer, right)
+        model = LoadedModel(CHECKPOINT, decoder, "fake", Calculator(CHECKPOINT, decoder))
+        with client_of(model, draft=draft) as client:
+            question = {"expression": "(1+2)*3", "places": 2}
+            answer = client.post("/v1/calculate", json=question).json()
+        assert answer["result"] == "9"
+        passes[draft] = len(decoder.batches)
+    assert passes == {False: 22, True: 2}
