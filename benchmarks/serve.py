@@ -4,12 +4,13 @@
                                [--json FILE]
 
 Clients in this process send requests over loopback; each sends its next problem when it has the
-answer to its last. The servers are `calcgpt serve`, the same without batching, and, if transformers
-has a class for the checkpoint, two FastAPI endpoints that call its `generate`
-(benchmarks/serve_peer.py): one for batches, one for each request. Both have their best settings,
-found in short trials. Each server is a process of its own. They take turns, with all clients and
-then with one client, and the medians of the rounds are compared. The servers share the CPU with the
-clients, so the most that the clients can send is measured on a server that returns a constant.
+answer to its last. The servers are `calcgpt serve`, the same without batching, the same with drafts
+if the model writes worked steps, and, if transformers has a class for the checkpoint, two FastAPI
+endpoints that call its `generate` (benchmarks/serve_peer.py): one for batches, one for each
+request. Both have their best settings, found in short trials. Each server is a process of its own.
+They take turns, with all clients and then with one client, and the medians of the rounds are
+compared. The servers share the CPU with the clients, so the most that the clients can send is
+measured on a server that returns a constant.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint, StoredCheckpoint, resolve
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.tables import text_table
@@ -47,7 +48,7 @@ from datagen.distributions import distribution
 from datagen.drawing import bit_generator
 from datagen.notation import number_text
 
-ON, OFF = "batching on", "batching off"
+ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
 PROBLEMS = 4_096
 BATCHES = ((32, 2), (64, 2), (64, 10))
 # Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
@@ -59,7 +60,14 @@ START_SECONDS = 120.0  # time for a process to load its model
 END_SECONDS = 10.0  # time for a process to end
 WARM_UP_SECONDS = 2.0
 TRIAL_SECONDS = 4.0
-SETTINGS = ("max_batch", "max_groups", "batch_wait", "threads", "workers")  # in the results
+SETTINGS = (
+    "draft",
+    "max_batch",
+    "max_groups",
+    "batch_wait",
+    "threads",
+    "workers",
+)  # in the results
 
 COLUMNS = {
     "requests/s": ("together", "requests_per_second"),
@@ -274,6 +282,8 @@ def enter(
 ) -> dict[str, Contestant]:
     """Starts all servers and returns them by name."""
     kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
+    if StoredCheckpoint.read(folder).recipe.has_work:
+        kinds[DRAFT] = {"draft": True}
     if options.workers > 1:
         kinds[f"{options.workers} workers"] = {"workers": options.workers}
     common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
