@@ -1,12 +1,11 @@
 // Who calculates: the service or, where the page is served without one, the engine in this browser.
 // The host of the page says which (backend.json).
 
+import { read } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
-
-const FIRST_ANSWER = 2_000; // milliseconds, in which the page fetches nothing for later
 
 /**
  * models, with their files and manifests: only without a service
@@ -41,12 +40,29 @@ const engine = new Engine(async (model) => {
   return service.weights(known.file);
 });
 
-/** Prepares the page for a host without a service: it will work without a connection. */
+/** Starts what a page without a service needs, while its other modules are still on their way: the
+ * engine and, if the address asks something, the model that it asks. */
+async function start() {
+  const { service: isServed, models } = await theHost();
+  if (isServed) return;
+  engine.start();
+  const asked = read(location.hash);
+  const model = models.find(({ id }) => id === asked?.model) ?? models.find((known) => known.default);
+  if (asked && model) await engine.load(model.id);
+}
+
+start().catch(() => {}); // who calculates tries again, and tells
+
+/** Adapts the page to a host without a service. */
 export async function prepare() {
   if ((await theHost()).service) return;
-  engine.start();
   for (const shown of document.querySelectorAll(".of-service")) shown.setAttribute("hidden", "");
-  await new Promise((resolve) => setTimeout(resolve, FIRST_ANSWER));
+}
+
+/** Keeps a page without a service for times without a connection. This fetches all its files, so it is
+ * done when the page has shown its first answer. */
+export async function keep() {
+  if ((await theHost()).service) return;
   await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
 }
 

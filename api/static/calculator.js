@@ -2,7 +2,7 @@
 
 import { read } from "./address.js";
 import { Beside } from "./beside.js";
-import { calculate, prepare } from "./backend.js";
+import { calculate, keep, prepare } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
 import { loadExample } from "./example.js";
 import { Field } from "./field.js";
@@ -189,6 +189,7 @@ function finish() {
   run = null;
   byId("running").hidden = true;
   byId("work").ariaBusy = "false";
+  keep();
 }
 
 /**
@@ -243,6 +244,7 @@ function endExample() {
 /** Plays the example. Its events are recorded, so no model is needed yet. */
 async function playExample() {
   const example = await loadExample();
+  if (!example) keep();
   if (!example || run || field.text || read(location.hash)) return;
   field.text = EXAMPLE;
   exampleModel = example.model;

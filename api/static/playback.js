@@ -1,7 +1,7 @@
 // Shows events at a speed that people can follow.
 
 const SLOW = 14; // characters a second
-const CATCH_UP = 12; // a frame shows this fraction of the waiting events: less than a second in all
+const CATCH_UP = 5; // a frame shows this fraction of the waiting events: less than half a second in all
 const FRAMES = 60; // a second; where there are fewer, each shows more
 
 /**

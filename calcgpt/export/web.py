@@ -37,8 +37,7 @@ PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
-SCRIPT = "calculator.js"  # of the page
-IMPORT = re.compile(r'^import .*? from "(\.[^"]+)";$', re.M | re.S)
+SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # the first to run comes first
 OF_SERVICE = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems of each distribution
 
@@ -134,22 +133,22 @@ def _name_modules(folder: Path) -> None:
     """Tells the browser which modules the page imports. It would find them one level at a time."""
     folder = folder.resolve()
     found: dict[Path, None] = {}
-    waiting = [folder / "static" / SCRIPT]
+    waiting = [folder / "static" / name for name in SCRIPTS]
     while waiting:
-        module = waiting.pop()
+        module = waiting.pop(0)
         if module not in found:
             found[module] = None
             imported = re.findall(
                 r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
             )
-            waiting += [(module.parent / name).resolve() for name in imported]
-    names = sorted(module.relative_to(folder).as_posix() for module in found)
+            waiting = [(module.parent / name).resolve() for name in imported] + waiting
+    names = [module.relative_to(folder).as_posix() for module in found]
     page = folder / "index.html"
     before = page.read_text("utf-8")
-    script = f'    <script type="module" src="static/{SCRIPT}">'
-    links = [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
-    links.append(f'    <link rel="preload" as="fetch" crossorigin href="{BACKEND.as_posix()}">\n')
-    write_text(page, before.replace(script, "".join(links) + script))
+    script = '    <script type="module"'  # the first one
+    links = [f'    <link rel="preload" as="fetch" crossorigin href="{BACKEND.as_posix()}">\n']
+    links += [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
+    write_text(page, before.replace(script, "".join(links) + script, 1))
 
 
 def _name_files(folder: Path, default: str) -> None:

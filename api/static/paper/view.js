@@ -8,21 +8,27 @@ import { explain, isWrong } from "../paper.js";
 
 /** @type {Record<string, string>} */
 const SIGNS = { "-": "−" };
-const BEFORE = 2; // columns for operator and sign
 
 export class SheetView {
   /** @type {import("../paper.js").Sheet | null} */
   #sheet = null;
   /** @type {number[]} */
   #probabilities = [];
+  /** @type {{key: string, element: Element}[]} the rows that are shown; a key says all that a row shows */
+  #rows = [];
   element = element("div", "paper");
+  #grid = element("div", "sheet");
+  #broken = element("p", "broken", "From here on the text has no such form. The model view shows it.");
 
   constructor() {
+    this.#grid.role = "grid";
+    this.#broken.hidden = true;
+    this.element.append(this.#grid, this.#broken);
     this.element.addEventListener("keydown", (event) => this.#move(event));
   }
 
   /**
-   * Shows a sheet.
+   * Shows a sheet. Only the rows that have changed are drawn.
    * @param {import("../paper.js").Sheet} sheet
    * @param {number[]} probabilities of the characters that the model wrote
    * @param {string} name of the operation
@@ -30,64 +36,65 @@ export class SheetView {
   show(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
-    const all = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries]);
-    const columns = all.map(({ column }) => column);
+    const columns = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries].map(({ column }) => column));
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
-    const grid = element("div", "sheet");
-    grid.role = "grid";
-    grid.ariaLabel = `The work of ${name}, as on paper`;
-    grid.style.setProperty("--columns", String(high - low + 1));
-    for (const row of sheet.rows) {
-      if (row.carries.length) grid.append(this.#carries(row, high));
-      grid.append(this.#row(row, high));
-    }
-    const first = grid.querySelector("[data-at]");
-    if (first instanceof HTMLElement) first.tabIndex = 0;
-    this.element.replaceChildren(grid);
-    if (sheet.broken >= 0) {
-      this.element.append(element("p", "broken", "From here on the text has no such form. The model view shows it."));
-    }
+    this.#grid.ariaLabel = `The work of ${name}, as on paper`;
+    this.#grid.style.setProperty("--columns", String(high - low + 1));
+    this.#grid.style.setProperty("--high", String(high));
+    sheet.rows.forEach((row, index) => {
+      const key = JSON.stringify(row);
+      const before = this.#rows[index];
+      if (before?.key === key) return;
+      const drawn = this.#row(row);
+      if (before) before.element.replaceWith(drawn);
+      else this.#grid.append(drawn);
+      this.#rows[index] = { key, element: drawn };
+    });
+    for (const gone of this.#rows.splice(sheet.rows.length)) gone.element.remove();
+    const first = this.#grid.querySelector("[data-at]");
+    if (first instanceof HTMLElement && !this.#grid.querySelector("[tabindex='0']")) first.tabIndex = 0;
+    this.#broken.hidden = sheet.broken < 0;
   }
 
-  /**
-   * @param {ShownRow} row
-   * @param {number} high the highest column
-   */
-  #row(row, high) {
+  /** @param {ShownRow} row */
+  #row(row) {
     const drawn = element("div", "row");
-    drawn.role = "row";
+    drawn.role = "rowgroup";
     drawn.classList.toggle("derived", Boolean(row.isDerived));
     drawn.classList.toggle("ruled", Boolean(row.hasLine));
     const tells = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once/.test(row.label));
     drawn.classList.toggle("plain-to-see", !tells);
-    if (row.operator) drawn.append(this.#text(row.operator, 1));
-    const top = Math.max(...row.cells.map(({ column }) => column));
+    if (row.carries.length) drawn.append(this.#carries(row));
+    const digits = element("div", "digits");
+    digits.role = "row";
+    if (row.operator) digits.append(text(row.operator));
     if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
-      drawn.append(this.#cell(row.sign, row.showsPlus && !row.operator ? 1 : BEFORE + high - top));
+      const top = Math.max(...row.cells.map(({ column }) => column));
+      const sign = this.#cell(row.sign, top + 1);
+      sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
+      digits.append(sign);
     }
     for (const cell of row.cells) {
-      const made = this.#cell(cell, BEFORE + 1 + high - cell.column);
+      const made = this.#cell(cell);
       made.classList.toggle("point", cell.column === row.point);
-      drawn.append(made);
+      digits.append(made);
     }
     const note = element("span", "note");
-    for (const cell of row.side) note.append(this.#cell(cell, 0), " ");
+    for (const cell of row.side) note.append(this.#cell(cell), " ");
     const label = element("span", "label", row.label);
     label.role = "rowheader";
     note.append(label);
-    drawn.append(note);
+    digits.append(note);
+    drawn.append(digits);
     return drawn;
   }
 
-  /**
-   * @param {ShownRow} row
-   * @param {number} high
-   */
-  #carries({ carries }, high) {
-    const drawn = element("div", "row carries");
+  /** @param {ShownRow} row */
+  #carries({ carries }) {
+    const drawn = element("div", "carries");
     drawn.role = "row";
     for (const cell of [...carries].sort((a, b) => b.column - a.column)) {
-      const made = this.#cell(cell, BEFORE + 1 + high - cell.column);
+      const made = this.#cell(cell);
       if (cell.text === "0") made.classList.add("padding");
       drawn.append(made);
     }
@@ -95,23 +102,13 @@ export class SheetView {
   }
 
   /**
-   * @param {string} text
-   * @param {number | "auto"} column of the grid
-   */
-  #text(text, column) {
-    const made = element("span", "cell operator", text);
-    made.role = "gridcell";
-    made.style.gridColumn = String(column);
-    return made;
-  }
-
-  /**
    * @param {Cell} cell
-   * @param {number} column of the grid; 0 for none
+   * @param {number} column
    */
-  #cell(cell, column) {
-    const made = this.#text(SIGNS[cell.text] ?? cell.text, column || "auto");
+  #cell(cell, column = cell.column) {
+    const made = text(SIGNS[cell.text] ?? cell.text);
     made.className = "cell";
+    made.style.setProperty("--column", String(column));
     made.classList.toggle("padding", Boolean(cell.isPadding));
     made.classList.toggle("negative", Boolean(cell.isNegative));
     made.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
@@ -160,7 +157,7 @@ export class SheetView {
 
   /** The grid, once there is one. */
   get grid() {
-    return this.element.querySelector(".sheet");
+    return this.#rows.length ? this.#grid : null;
   }
 
   /** The cell that shows a character, or a copy of it; null if none does.
@@ -187,6 +184,13 @@ export class SheetView {
     const same = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
     return [at, ...same.flatMap((cell) => [cell.at, ...cell.copies])];
   }
+}
+
+/** @param {string} shown */
+function text(shown) {
+  const made = element("span", "cell operator", shown);
+  made.role = "gridcell";
+  return made;
 }
 
 /**
