@@ -32,6 +32,15 @@ class DataError(UserError):
     """A data set or data file cannot be made, continued, read or used."""
 
 
+def file_error(error: OSError, name: object = None) -> str:
+    """Returns one line that says which file or folder cannot be used, and why. `name` is that of a
+    file that the error does not name."""
+    reason = error.strerror or str(error)
+    if isinstance(error, FileExistsError):  # where a folder was to be made
+        reason = "is a file, and a folder is needed"
+    return f"{error.filename or name or 'cannot write'}: {reason}"
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
     close = get_close_matches(name, list(valid), 1)

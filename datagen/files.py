@@ -19,8 +19,13 @@ from datagen.errors import ConfigError, DataError, UserError
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes to a temporary file beside `path`, then renames it.
 
-    Each call has a temporary name of its own, so that two processes never share a file.
+    Each call has a temporary name of its own, so that two processes never share a file. What is no
+    file, such as /dev/stdout or a pipe, is written to and not replaced.
     """
+    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+        with path.open("ab") as opened:
+            opened.write(content)
+        return
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
     try:
         temporary.write_bytes(content)

@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from datagen.arithmetic import OPERATIONS
-from datagen.errors import DataError
+from datagen.errors import DataError, file_error
 from datagen.files import locked, read_json, sha256, write_json
 from datagen.plan import GENERATOR, DatasetPlan, Shard
 from datagen.splits import DESCRIPTION, Split
@@ -290,7 +290,7 @@ def writing(out: Path) -> Iterator[None]:
                 leftover.unlink()
             yield
     except OSError as error:
-        raise DataError(f"{error.filename or out}: {error.strerror or error}") from error
+        raise DataError(file_error(error, out)) from error
 
 
 def clear(out: Path) -> None:

@@ -15,6 +15,7 @@ from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Self
 from urllib import request
+from urllib.error import URLError
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
@@ -175,7 +176,8 @@ def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
         with _opener().open(message, timeout=limits.silence) as response:
             return b"".join(_chunks(response, limits, progress))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
-        reason = " ".join(str(error).split()) or type(error).__name__
+        what = error.reason if type(error) is URLError else error  # without <urlopen error ...>
+        reason = " ".join(str(what).split()) or type(error).__name__
         raise DataError(f"cannot fetch {url}: {reason}") from error
 
 

@@ -15,7 +15,7 @@ import click
 
 from calcgpt.cli import checkpoints, data, experiments, training
 from calcgpt.cli.calc import calc
-from datagen.errors import UserError
+from datagen.errors import UserError, file_error
 
 ENTRY_POINTS = "calcgpt.commands"
 SECTIONS = {  # of the help
@@ -74,7 +74,7 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         except OSError as error:
-            _fail(f"{error.filename or 'file'}: {error.strerror or error}")
+            _fail(file_error(error))
 
 
 def _fail(message: str) -> NoReturn:

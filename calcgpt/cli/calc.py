@@ -27,7 +27,7 @@ RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
 LONGEST_LINE = 10_000  # characters; no expression is as long
 WIDTH = 72  # characters of an expression that are shown with an error
 HISTORY = 1_000  # expressions
-OPERATORS = re.compile(r"[-+*/^%()=×÷−]+")
+OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what to write
 
 
 @click.command(cls=ExpressionCommand)
@@ -152,7 +152,7 @@ class Answering:
         if self.require_verified and not calculation.verified:
             return "not-verified", "; ".join(["it is not verified", *calculation.errors])
         if not sure >= self.min_confidence:  # NaN is not enough either
-            return "not-confident", f"the confidence is {sure:.4g}, not {self.min_confidence:g}"
+            return "not-confident", f"the confidence is {sure:.10g}, not {self.min_confidence:g}"
         return None
 
     def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
@@ -163,10 +163,12 @@ class Answering:
         click.echo(json.dumps(record))
 
     def _write(self, calculation: Calculation) -> None:
+        from calcgpt.inference.results import readable
+
         if calculation.result is None:
             self._say("no answer: the model wrote no number")
         else:
-            click.echo(calculation.result)
+            click.echo(readable(calculation.result))
         for note in calculation.notes:
             self._say(f"{calculation.expression}: {note}" if self.several else note)
         for node in calculation.nodes if self.work else ():
@@ -239,7 +241,7 @@ def lines_of(file: TextIO) -> Iterator[tuple[int, str]]:
         number, rest = number + 1, line
         while rest and not rest.endswith("\n"):
             rest = file.readline(LONGEST_LINE)
-        if text := line.strip():
+        if text := line.strip().removeprefix("\ufeff"):  # with which Windows begins a file
             yield number, text
 
 

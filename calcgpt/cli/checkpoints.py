@@ -226,7 +226,7 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
 
 @click.command()
 @checkpoint_argument
-@click.option("--prompt", default="\n", help="The text to continue.  [default: an empty line]")
+@click.option("--prompt", help="The text to continue.  [default: an empty line]")
 @click.option(
     "--tokens", default=500, show_default=True, type=click.IntRange(min=1), help="At most so many."
 )
@@ -248,7 +248,7 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
 @seed_option("sampling")
 def generate(
     checkpoint: str,
-    prompt: str,
+    prompt: str | None,
     tokens: int,
     temperature: float,
     top_k: int | None,
@@ -266,9 +266,14 @@ def generate(
     sampling = Sampling(temperature, top_k, top_p, seed)
     stored = StoredCheckpoint.read(resolve(checkpoint))
     _, decoder = load_decoder(stored, among=("native", "torch"))
-    parts = sample(stored, prompt, tokens, sampling, decoder)
-    first = next(parts, "")  # raises for a bad prompt before anything is written
-    click.echo(f"{prompt.removeprefix(chr(10))}{first}", nl=False)
+    parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
+    try:
+        first = next(parts, "")  # raises for a bad prompt before anything is written
+    except UserError as error:
+        if prompt is None:  # a model that was not trained on lines of text
+            raise UserError(f"{stored.name} needs a --prompt: an empty line is none") from error
+        raise
+    click.echo(f"{(prompt or '').removeprefix(chr(10))}{first}", nl=False)
     for part in parts:
         click.echo(part, nl=False)
     click.echo()

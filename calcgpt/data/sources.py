@@ -28,7 +28,7 @@ from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, s
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.data.workers import Chunk, Workers, make
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_text
 from datagen.plan import GENERATOR
 from datagen.splits import Split
@@ -81,6 +81,8 @@ class DataFolder:
     @classmethod
     def load(cls, path: Path) -> DataFolder:
         """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8."""
+        if path.is_file():
+            raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
         manifest = path / "manifest.json"
         return cls(
             path,

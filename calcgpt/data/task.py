@@ -139,7 +139,7 @@ class Task:
     def _line(self, random: Random) -> Line:
         text = self._called("draw", self.draw, random)
         if not isinstance(text, str):
-            raise DataError(f"{self._source}: draws a {type(text).__name__}, not a line as '2+2=4'")
+            raise DataError(f"{self._source}: draws {type(text).__name__}, not a line as '2+2=4'")
         if fault := _fault(text):
             raise DataError(f"{self._source}: the line {text!r:.60} {fault}")
         prompt, completion = _parts(text)

@@ -14,6 +14,7 @@ An output that does not end with `$` is no answer; its three numbers are 0.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -154,7 +155,7 @@ class Node(Span):
             return None
         if not self.problem:
             return f"not asked, because an operand is missing: {self.expression}"
-        wrong = f"wrong: {self.problem} is {self.exact}"
+        wrong = readable(f"wrong: {self.problem} is {self.exact}")
         if step := self.first_wrong_step:
             wrong += f" (first wrong step: {step.kind} at position {step.position})"
         return wrong
@@ -205,6 +206,11 @@ class Calculation(BaseModel):
     def errors(self) -> list[str]:
         """One line for each node that does not agree with exact arithmetic."""
         return [node.error for node in self.nodes if node.error]
+
+
+def readable(text: str) -> str:
+    """Returns a text with its numbers as people write them: `4.0*31.0` becomes `4*31`."""
+    return re.sub(r"\.0(?![0-9])", "", text)
 
 
 def read_answer(text: str, places: int = USUAL_PLACES) -> tuple[str | None, Number | None]:

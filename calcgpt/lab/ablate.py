@@ -32,8 +32,10 @@ from calcgpt.training.distributed import Interrupted
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.train import pick_device
 from datagen.dataset import generate
+from datagen.errors import file_error
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
+from datagen.text import KNOWN
 from datagen.workers import end_with_parent
 
 # How a job ends, if not with an error.
@@ -84,7 +86,9 @@ def ablate(
     with locked(out, "making an ablation"):
         for job in jobs:
             job.claim()
-        for name in sorted({task for task, _ in pairs}):
+        # First the data that must be there already.
+        names = sorted({task for task, _ in pairs})
+        for name in sorted(names, key=lambda name: suite.tasks[name].problems is not None):
             _prepare_data(suite, name, folders[name], name not in (data or {}), progress)
         missing = [job for job in jobs if job.score() is None]
         n_process = min(n_process or _default_processes(devices, threads), max(1, len(missing)))
@@ -118,9 +122,10 @@ def _prepare_data(suite: Suite, name: str, folder: Path, is_own: bool, progress:
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
     elif not (folder / "train.txt").is_file():
+        source = name if name in KNOWN else "FILE"
         raise ConfigError(
-            f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text` "
-            f"makes it, or --data {name}=FOLDER names another"
+            f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
+            f"{source}` makes it, or --data {name}=FOLDER names another"
         )
     DataFolder.load(folder)
 
@@ -216,7 +221,7 @@ def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> 
     except UserError as error:
         send(str(error))
     except OSError as error:
-        send(f"{error.filename or 'file'}: {error.strerror or error}")
+        send(file_error(error))
 
 
 class Progress:

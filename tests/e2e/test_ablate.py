@@ -193,7 +193,8 @@ def test_a_damaged_score_is_refused(
         (["--suite", "nowhere"], "unknown suite 'nowhere'; valid names: attention, blog"),
         (
             ["--suite", "blog", "--only", "tinyshakespeare"],
-            "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text`",
+            "there is no data/tinyshakespeare/train.txt; "
+            "`calcgpt datagen text --source tinyshakespeare`",
         ),
         (["--suite", "nano", "--only", "x"], "unknown task or variant 'x'"),
         (["--suite", "nano", "--data", "x=y"], "unknown task 'x'; valid names: arithmetic"),

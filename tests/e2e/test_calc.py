@@ -96,6 +96,8 @@ def test_what_cannot_be_asked_is_an_error(
         (["-(2^3)"], "-8\n", ""),
         (["--", "-5"], "-5\n", ""),
         (["1/3", "--quiet"], "0.33333333\n", ""),
+        (["0.5+0.5", "4/2*5.0", "0.5*20"], "1\n10\n10\n", ""),  # as people write it
+        (["10.05-0.5", "0*1.0"], "9.55\n0\n", ""),
     ],
     ids=str,
 )
@@ -129,8 +131,13 @@ def test_file_names_in_place_of_a_star_are_recognized(
             "1" * 90 + "+x+" + "1" * 90,
             f"error: a number is expected, not 'x'\n  {'1' * 35}+x+{'1' * 34}\n{' ' * 38}^\n",
         ),
+        (
+            "2 x 3",
+            "error: 'x' is not an operation; valid are + - * / ^; to multiply, write * or ×\n"
+            "  2 x 3\n    ^\n",
+        ),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 def test_carets_are_below_what_is_wrong(
     run_cli: Callable[..., Any], wide: Path, typed: str, err: str
@@ -140,7 +147,7 @@ def test_carets_are_below_what_is_wrong(
 
 
 def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
-    typed = b"1+1\n\n2*\n" + b"1" * 50_000 + b"+1\n\xff\n3*3"
+    typed = b"\xef\xbb\xbf1+1\r\n\n2*\n" + b"1" * 50_000 + b"+1\n\xff\n3*3"
     ended = CliRunner().invoke(cli, ["calc", "--checkpoint", str(wide)], input=typed)
     assert (ended.exit_code, ended.stdout) == (2, "2\n9\n")
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]

@@ -92,6 +92,8 @@ def test_the_whole_path_from_data_to_an_answer(
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
+        (["generate", "{tiny}"], "needs a --prompt: an empty line is none"),
+        (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
         (["report", "absent"], "absent/metrics.json"),
@@ -151,6 +153,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["--recipe", "nano", "--set", "model.n_head=5"], "not divisible"),
         (["--recipe", "nano", "--device", "tpu"], "device 'tpu'"),
         (["--recipe", "nano", "--data", "absent"], "absent/train.txt"),
+        (["--recipe", "nano", "--data", __file__], "is a file: name its folder"),
         (["--recipe", "nano", "--threads", "0"], "--threads"),
         (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
         (["--recipe", "task", "--task", "own.txt"], "--task is for --engine torch"),
@@ -239,6 +242,10 @@ def test_the_command_is_installed() -> None:
     )
     assert ended.returncode == 0
     assert "version" in ended.stdout
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run([*ended.args], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr == "error: cannot write: No space left on device\n"
 
 
 def test_training_imports_only_what_it_needs(data_folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,16 @@ def test_two_writers_of_one_file_have_temporary_files_of_their_own(
         write_text(tmp_path / "file.txt", text)
     assert len(set(temporary)) == 2
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_text(pipe, "text")
+    assert (os.read(reader, 100), pipe.is_fifo()) == (b"text", True)
+    os.close(reader)
+    assert names(tmp_path) == ["pipe"]
 
 
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:

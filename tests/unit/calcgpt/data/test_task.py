@@ -170,7 +170,7 @@ def rare(random: Random) -> str:
 @pytest.mark.parametrize(
     ("draw", "reason"),
     [
-        (lambda random: 7, "draws a int, not a line"),
+        (lambda random: 7, "draws int, not a line"),
         (lambda random: "7", "the line '7' has no '='"),
         (lambda random: f"{stdlib_random.random()}=1", "all randomness must come from its"),
         (lambda random: 1 / 0, "its draw failed with ZeroDivisionError"),
