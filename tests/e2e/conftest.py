@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
 OpenPage = Callable[..., "Page"]
+Visit = Callable[["Page", str], "Page"]
 
 
 @pytest.fixture(scope="session")
@@ -39,34 +40,77 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
-    """Opens the page, without motion by default.
+def visit() -> Iterator[Visit]:
+    """Loads an address in a page.
 
     At the end, checks that the page had no errors and sent no requests to other hosts.
     """
-    contexts, errors, requested, hosts = [], [], [], set()
+    errors, requested, hosts = [], [], set()
+    listeners = {
+        "pageerror": lambda error: errors.append(str(error)),
+        "console": lambda message: is_defect(message) and errors.append(message.text),
+        "request": lambda request: requested.append(request.url),
+    }
+    pages = []
+
+    def load(page: Page, at: str) -> Page:
+        hosts.add(at)
+        pages.append(page)
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        page.goto(at)
+        return page
+
+    yield load
+    for page in pages:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+    assert errors == []
+    assert requested
+    assert [url for url in requested if not url.startswith(tuple(f"{at}/" for at in hosts))] == []
+
+
+@pytest.fixture
+def open_page(browser: Browser, visit: Visit, request: pytest.FixtureRequest) -> Iterator[OpenPage]:
+    """Opens the page in a new window, which no other test uses. Without motion by default."""
+    contexts = []
 
     def open_(at: str | None = None, motion: bool = False, **options: Any) -> Page:
-        at = at or request.getfixturevalue("address")
-        hosts.add(at)
         context = browser.new_context(
             reduced_motion="no-preference" if motion else "reduce", **options
         )
         context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda m: is_defect(m) and errors.append(m.text))
-        page.on("request", lambda sent: requested.append(sent.url))
-        page.goto(at)
-        return page
+        return visit(context.new_page(), at or request.getfixturevalue("address"))
 
     yield open_
     for context in contexts:
         context.close()
-    assert errors == []
-    assert requested
-    assert [url for url in requested if not url.startswith(tuple(f"{at}/" for at in hosts))] == []
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser) -> Iterator[Page]:
+    """A window that several tests use, because a new one takes a second longer. No motion."""
+    with browser.new_context(reduced_motion="reduce") as context:
+        context.set_default_timeout(1000 * PATIENCE)
+        yield context.new_page()
+
+
+@pytest.fixture
+def reuse(window: Page, visit: Visit) -> Callable[[str], Page]:
+    """Loads an address in that window as if it had never been there."""
+
+    def load(at: str) -> Page:
+        window.goto("about:blank")
+        window.unroute_all()
+        window.set_viewport_size({"width": 1280, "height": 720})
+        window.emulate_media(color_scheme="null")
+        session = window.context.new_cdp_session(window)
+        session.send("Storage.clearDataForOrigin", {"origin": at, "storageTypes": "all"})
+        session.detach()
+        return visit(window, at)
+
+    return load
 
 
 def is_defect(message: ConsoleMessage) -> bool:
@@ -78,5 +122,5 @@ def is_defect(message: ConsoleMessage) -> bool:
 
 
 @pytest.fixture
-def page(open_page: OpenPage) -> Page:
-    return open_page()
+def page(reuse: Callable[[str], Page], address: str) -> Page:
+    return reuse(address)

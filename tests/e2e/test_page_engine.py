@@ -85,18 +85,18 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def static_host(folder: Path) -> Iterator[http.server.ThreadingHTTPServer]:
-    """A static host."""
+def host_address(folder: Path) -> Iterator[str]:
+    """The address of a static host."""
     handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
         threading.Thread(target=host.serve_forever, daemon=True).start()
-        yield host
+        yield f"http://127.0.0.1:{host.server_address[1]}"
         host.shutdown()
 
 
 @pytest.fixture
-def exported(open_page: OpenPage, static_host: http.server.ThreadingHTTPServer) -> Page:
-    return open_page(f"http://127.0.0.1:{static_host.server_address[1]}")
+def exported(reuse: Callable[[str], Page], host_address: str) -> Page:
+    return reuse(host_address)
 
 
 def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
@@ -115,9 +115,10 @@ def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
 
 
 def test_it_calculates_without_a_service_and_then_without_a_host(
-    exported: Page, folder: Path
+    open_page: OpenPage, host_address: str, folder: Path
 ) -> None:
     """Tests the size, too."""
+    exported = open_page(host_address)
     files = {file for file in folder.rglob("*") if file.is_file()}
     snapshots = set((folder / "static/learning").iterdir())  # they have a limit of their own
     assert sum(file.stat().st_size for file in files - snapshots) <= 8_000_000
@@ -288,10 +289,9 @@ def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
 
 
 def test_an_example_plays_before_any_model_has_loaded(
-    open_page: OpenPage, static_host: http.server.ThreadingHTTPServer
+    open_page: OpenPage, host_address: str
 ) -> None:
-    address = f"http://127.0.0.1:{static_host.server_address[1]}"
-    page = open_page(address, service_workers="block")
+    page = open_page(host_address, service_workers="block")
     page.route("**/models/*", lambda route: route.abort())
     page.reload()
     answered(page, "14082.9")

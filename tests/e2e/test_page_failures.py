@@ -73,7 +73,8 @@ def test_input_is_never_html(page: Page) -> None:
         "() => Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_damaged_or_forbidden_history_does_no_harm(page: Page, damage: str) -> None:
+def test_a_damaged_or_forbidden_history_does_no_harm(open_page: OpenPage, damage: str) -> None:
+    page = open_page()
     page.add_init_script(f"({damage})()")
     page.reload()
     calculate(page, "12.5*3")
@@ -116,9 +117,8 @@ PROBLEM = json.dumps({"status": 504, "title": "Gateway Timeout", "detail": "not 
     ],
 )
 def test_a_failure_is_one_clear_line(
-    open_page: OpenPage, response: dict[str, Any] | None, line: str
+    page: Page, response: dict[str, Any] | None, line: str
 ) -> None:
-    page = open_page()
     if response:
         page.route("**/v1/calculate/stream", lambda route: route.fulfill(**response))
     else:
@@ -128,7 +128,8 @@ def test_a_failure_is_one_clear_line(
     expect(page.locator("#nodes .writing")).to_have_count(0)
 
 
-def test_a_failed_list_of_checkpoints_is_requested_again(page: Page) -> None:
+def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) -> None:
+    page = open_page()
     page.clock.install()
     page.route("**/v1/models", lambda route: route.fulfill(status=500), times=1)
     page.reload()

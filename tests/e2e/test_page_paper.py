@@ -308,8 +308,7 @@ COPY = """() => {
 }"""
 
 
-def test_a_link_leads_back_to_what_is_shown(open_page: OpenPage, address: str) -> None:
-    page = open_page()
+def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     page.get_by_label("Checkpoint").select_option("scratchpad")  # waits until it is loaded
     page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad&view=both&step=1&at=20")
     page.reload()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
-OpenPage = Callable[..., "Page"]
+Reuse = Callable[[str], "Page"]
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def wide_address() -> Iterator[str]:
         thread.join(PATIENCE)
 
 
-def test_answers_have_the_chosen_places(open_page: OpenPage, wide_address: str) -> None:
-    page = open_page(wide_address)
+def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None:
+    page = reuse(wide_address)
     places = page.get_by_label("Decimal places")
     expect(places).to_have_value("8")
     expect(page.locator("#model-facts")).to_contain_text("numbers of up to 12 digits, 8 places")
@@ -68,8 +68,8 @@ def test_answers_have_the_chosen_places(open_page: OpenPage, wide_address: str) 
     expect(places).to_have_value("8")
 
 
-def test_work_is_shown_whole(open_page: OpenPage, wide_address: str) -> None:
-    page = open_page(wide_address)
+def test_work_is_shown_whole(reuse: Reuse, wide_address: str) -> None:
+    page = reuse(wide_address)
     calculate(page, "12.5*0.25")
     answered(page, "3.125")
     rows = page.locator("#nodes .characters").all_inner_texts()
@@ -83,10 +83,8 @@ def test_work_is_shown_whole(open_page: OpenPage, wide_address: str) -> None:
     ]
 
 
-def test_a_number_beyond_what_was_measured_is_refused(
-    open_page: OpenPage, wide_address: str
-) -> None:
-    page = open_page(wide_address)
+def test_a_number_beyond_what_was_measured_is_refused(reuse: Reuse, wide_address: str) -> None:
+    page = reuse(wide_address)
     calculate(page, "1+1234567890123")
     expect(page.locator("#error")).to_contain_text("of at most 12 digits, 8 places (character 3).")
     expect(page.locator("#error mark")).to_have_text("1234567890123")
