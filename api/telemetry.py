@@ -146,7 +146,7 @@ class Metrics:
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
         self.drafts = counter(
             "calcgpt_drafts",
-            "Drafts read, by whether the model confirms all",
+            "Drafts, by whether the model confirmed all of it",
             ("model", "confirmed"),
         )
         self.answers = counter(

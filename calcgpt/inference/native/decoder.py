@@ -116,6 +116,8 @@ class NativeDecoder:
 
         Returns what `write` does. Rows that wrote `stop_token` are dropped from the cache.
         """
+        # Most rows may have ended. Memory that is new to the process costs time.
+        cache.compact(cache.length + tokens_BT.shape[1] + length - 1)
         slots_B, n_slot, n_done = cache.slots.copy(), len(cache.tokens), 0
         written = np.full((n_slot, length), -1)
         probabilities = np.zeros((n_slot, length), np.float32)

@@ -54,6 +54,13 @@ class NativeCache:
             self._move(np.arange(len(self.tokens)), min(self._limit, padded(2 * n_token)))
             self.use(self.slots)
 
+    def compact(self, n_token: int) -> None:
+        """Makes room for sequences of so many tokens, if there is too little, and leaves unused
+        slots behind. The others get new numbers, in their order."""
+        if min(n_token, self._limit) > self.capacity and len(self.slots) < len(self.tokens):
+            self._move(self.slots, min(self._limit, padded(2 * n_token)))
+            self.use(np.arange(len(self.slots)))
+
     def locate(self, coordinates: Coordinates, stop: int) -> None:
         """Fills in the coordinates of all texts up to `stop`, and of what is certain to follow."""
         for slot in self.slots[self.n_known[self.slots] < stop].tolist():
