@@ -74,10 +74,12 @@ mutants: .venv/mutants.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing what answers and trains into .venv, 1.4 GB. This takes a minute or more."
 	$(PIP) --editable '.[train,onnx]'
 	touch $@
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing what the tests need into .venv, about 3 GB. This takes some minutes."
 	$(PIP) --editable '.[dev,lab]'
 	touch $@ .venv/serve.stamp
 
