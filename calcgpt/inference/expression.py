@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, TypeAlias, cast
-
-from lark import Lark, Token, Transformer, v_args
-from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+from enum import Enum, IntEnum
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from datagen.arithmetic import MAX_PLACES, Number, Operation
@@ -37,19 +35,10 @@ _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 _THOUSANDS = (
     rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
 )
+_NUMBER = re.compile(rf"(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+")
+_SPACE = re.compile(r"\s*")
 _DIGITS = re.compile("[0-9]*")
 _WORD = re.compile("[A-Za-z]{2,}")
-_GRAMMAR = rf"""
-    ?start: sum "="?
-    !?sum: product | sum ("+" | "-") product -> binary
-    !?product: operand | product ("*" | "/") operand -> binary
-    !?operand: power | "-" operand -> negative | "+" operand -> positive
-    !?power: percentage | percentage "^" operand -> power
-    !?percentage: atom | percentage "%" -> percent
-    !?atom: NUMBER -> literal | "(" sum ")" -> group
-    NUMBER: /(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+/
-    %ignore /\s+/
-"""
 _HINTS = {
     **dict.fromkeys("xX", "; to multiply, write * or ×"),
     **dict.fromkeys("eE", "; write a number with all its digits"),
@@ -131,10 +120,7 @@ def parse(text: str) -> Expression:
     if len(text) > MAX_LENGTH:
         reason = f"longer than {MAX_LENGTH} characters"
         raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, MAX_LENGTH, len(text))
-    try:
-        whole = cast(_Part, _PARSER.parse(text.translate(_TYPED)))
-    except (UnexpectedCharacters, UnexpectedToken) as error:
-        raise _syntax_error(text, error) from None
+    whole = _Reader(text).read()
     if whole.node.n_operations > MAX_OPERATIONS:
         reason = f"more than {MAX_OPERATIONS} operations"
         raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
@@ -176,46 +162,171 @@ class _Part(NamedTuple):
     end: int
 
 
-@v_args(inline=True)
-class _Builder(Transformer[Token, _Part]):
-    """Builds the nodes during parsing, operands first. Methods are named after rules of the
-    grammar."""
+class _Rank(IntEnum):
+    """What waits for its right side, the weakest first."""
 
-    def literal(self, typed: Token) -> _Part:
-        start, end = _span(typed)
-        return _Part(Literal(_number(typed, end), start, end), start, end)
+    OPENING = 0
+    SUM = 1
+    PRODUCT = 2
+    PREFIX = 3  # -2^2 is -(2^2)
+    POWER = 4
 
-    def group(self, opening: Token, inner: _Part, closing: Token) -> _Part:
-        return _Part(inner.node, _span(opening)[0], _span(closing)[1])
 
-    def negative(self, minus: Token, operand: _Part) -> _Part:
-        start, end = _span(minus)
-        if not isinstance(operand.node, Literal):
-            zero = _Part(Literal(Number(0), start, end), start, end)
-            return _operation(zero, Operation.SUB, operand)
-        number = operand.node.number
-        negated = Number(-number.units, number.places)
-        return _Part(Literal(negated, start, operand.end), start, operand.end)
+class _Expected(Enum):
+    """What may come next."""
 
-    def positive(self, plus: Token, operand: _Part) -> _Part:
-        return operand._replace(start=_span(plus)[0])
+    OPERAND = "a number, a sign before it, or a ("
+    OPERATION = "an operation, a ), = or the end"
+    END = "the end, because = was read"
 
-    def percent(self, operand: _Part, sign: Token) -> _Part:
-        start, end = _span(sign)
-        hundred = _Part(Literal(Number(100), start, end), start, end)
-        return _operation(operand, Operation.DIV, hundred)
 
-    def power(self, base: _Part, sign: Token, exponent: _Part) -> _Part:
-        start, end = base.start, exponent.end
-        number = exponent.node.number if isinstance(exponent.node, Literal) else None
-        if number is None or number.point or not 0 <= number.units <= MAX_EXPONENT:
-            kind = ExpressionErrorKind.OUT_OF_RANGE
-            reason = f"an exponent must be a whole number from 0 to {MAX_EXPONENT}"
-            raise ExpressionError(kind, reason, exponent.start, end)
-        return _checked(Power(base.node, number.units, start, end))
+_RANKS = {
+    **dict.fromkeys("+-", _Rank.SUM),
+    **dict.fromkeys("*/", _Rank.PRODUCT),
+    "^": _Rank.POWER,
+}
 
-    def binary(self, left: _Part, sign: Token, right: _Part) -> _Part:
-        return _operation(left, Operation(sign), right)
+
+class _Sign(NamedTuple):
+    """An operation, a sign before an operand, or a parenthesis, at a position of the text."""
+
+    character: str
+    rank: _Rank
+    start: int
+
+
+class _Reader:
+    """Reads an expression from left to right, with a stack of parts and one of signs that wait for
+    their right side (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._typed = text, text.translate(_TYPED)
+        self._parts: list[_Part] = []
+        self._signs: list[_Sign] = []
+
+    def read(self) -> _Part:
+        """Returns the whole expression. Raises ExpressionError."""
+        position: int | None = 0
+        while position is not None:
+            position = self._read_operation(self._read_operand(position))
+        return self._parts.pop()
+
+    def _read_operand(self, position: int) -> int:
+        """Reads a number and all signs and parentheses before it. Returns where it ends."""
+        while True:
+            start, character = self._next(position)
+            if number := _NUMBER.match(self._typed, start):
+                literal = Literal(_number(number[0], number.end()), start, number.end())
+                self._parts.append(_Part(literal, start, number.end()))
+                return number.end()
+            if not character or character not in "(+-":
+                raise self._error(_Expected.OPERAND, start)
+            rank = _Rank.OPENING if character == "(" else _Rank.PREFIX
+            self._signs.append(_Sign(character, rank, start))
+            position = start + 1
+
+    def _read_operation(self, position: int) -> int | None:
+        """Reads what follows an operand, up to an operation. Returns where that ends, or None at
+        the end of the expression."""
+        while True:
+            start, character = self._next(position)
+            position = start + 1
+            if rank := _RANKS.get(character):
+                # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
+                self._complete(rank + 1 if rank is _Rank.POWER else rank)
+                self._signs.append(_Sign(character, rank, start))
+                return position
+            if character == "%":
+                hundred = _Part(Literal(Number(100), start, position), start, position)
+                self._parts.append(_operation(self._parts.pop(), Operation.DIV, hundred))
+            elif character == ")":
+                self._complete(_Rank.SUM)
+                if not self._signs:
+                    raise self._error(_Expected.OPERATION, start)
+                opening = self._signs.pop()
+                self._parts.append(_Part(self._parts.pop().node, opening.start, position))
+            elif character in ("", "="):
+                self._complete(_Rank.SUM)
+                if self._signs:
+                    raise self._error(_Expected.OPERATION, start)
+                end, more = self._next(position)
+                if more:
+                    raise self._error(_Expected.END, end)
+                return None
+            else:
+                raise self._error(_Expected.OPERATION, start)
+
+    def _next(self, position: int) -> tuple[int, str]:
+        """Returns where the next character that is no space is, and it; "" at the end."""
+        space = _SPACE.match(self._typed, position)
+        start = space.end() if space else len(self._typed)
+        return start, self._typed[start : start + 1]
+
+    def _complete(self, rank: int) -> None:
+        """Applies the signs that wait, back to one that binds less tightly than `rank`."""
+        while self._signs and self._signs[-1].rank >= rank:
+            sign, right = self._signs.pop(), self._parts.pop()
+            if sign.rank is _Rank.PREFIX:
+                part = _negative(sign, right) if sign.character == "-" else right
+                self._parts.append(part._replace(start=sign.start))
+            elif sign.rank is _Rank.POWER:
+                self._parts.append(_power(self._parts.pop(), right))
+            else:
+                left = self._parts.pop()
+                self._parts.append(_operation(left, Operation(sign.character), right))
+
+    def _error(self, expected: _Expected, start: int) -> ExpressionError:
+        """Returns the error for what is at `start`, with a reason in plain words."""
+        text, number = self._text, _NUMBER.match(self._typed, start)
+        end = number.end() if number else min(start + 1, len(text))
+        character = text[start:end]
+        if character == ",":
+            reason = "a comma; write decimals with a point: a comma may only separate thousands"
+            return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
+        if word := _WORD.match(text, start):
+            known = "an expression has numbers, + - * / ^ % and parentheses"
+            reason = f"{word[0]!r} is not known: {known}"
+            return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
+        if expected is _Expected.OPERAND:
+            reason = f"a number is expected, not {repr(character) if character else 'the end'}"
+            if text[max(0, start - 1) : end] == "**":
+                reason += "; for a power, write ^"
+        elif expected is _Expected.END:
+            reason = "nothing may follow the ="
+        elif number or character == "(":
+            reason = "an operation is missing: one of + - * / ^"
+            if text[:start].rstrip().endswith("%"):
+                reason += "; % divides by 100, and there is no remainder"
+            return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
+        elif character == ")":
+            reason = "a ) without its ("
+        elif character in ("", "="):
+            opening = self._signs[-1].start
+            reason = f"a ) is missing: the ( at position {opening} is not closed"
+        else:
+            hint = _HINTS.get(character, "")
+            reason = f"{character!r} is not an operation; valid are + - * / ^{hint}"
+        return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
+
+
+def _negative(minus: _Sign, operand: _Part) -> _Part:
+    start, end = minus.start, minus.start + 1
+    if not isinstance(operand.node, Literal):
+        zero = _Part(Literal(Number(0), start, end), start, end)
+        return _operation(zero, Operation.SUB, operand)
+    number = operand.node.number
+    negated = Number(-number.units, number.places)
+    return _Part(Literal(negated, start, operand.end), start, operand.end)
+
+
+def _power(base: _Part, exponent: _Part) -> _Part:
+    start, end = base.start, exponent.end
+    number = exponent.node.number if isinstance(exponent.node, Literal) else None
+    if number is None or number.point or not 0 <= number.units <= MAX_EXPONENT:
+        kind = ExpressionErrorKind.OUT_OF_RANGE
+        reason = f"an exponent must be a whole number from 0 to {MAX_EXPONENT}"
+        raise ExpressionError(kind, reason, exponent.start, end)
+    return _checked(Power(base.node, number.units, start, end))
 
 
 def _operation(left: _Part, op: Operation, right: _Part) -> _Part:
@@ -241,64 +352,3 @@ def _number(typed: str, end: int) -> Number:
         )
     units = int(whole + places[:MAX_PLACES].ljust(MAX_PLACES, "0"))
     return Number.from_units(units, MAX_PLACES, bool(point))
-
-
-def _span(token: Token) -> tuple[int, int]:
-    start = cast(int, token.start_pos)  # a lexer always sets it
-    return start, start + len(token)
-
-
-def _syntax_error(text: str, error: UnexpectedCharacters | UnexpectedToken) -> ExpressionError:
-    """Returns the error for a text that the grammar rejects, with a reason in plain words.
-
-    If the parser expects a NUMBER, an operand is missing; if it expects only a PLUS, an operation
-    may follow; with neither, the expression has ended with `=`.
-    """
-    if isinstance(error, UnexpectedCharacters):
-        expected, actual, start = error.allowed, "", cast(int, error.pos_in_stream)
-        end = start + 1
-    else:
-        expected, actual = error.expected, error.token.type
-        start, end = (len(text), len(text)) if actual == "$END" else _span(error.token)
-    character = text[start:end]
-
-    if character == ",":
-        reason = "a comma; write decimals with a point: a comma may only separate thousands"
-        return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
-    if word := _WORD.match(text, start):
-        reason = f"{word[0]!r} is not known: an expression has numbers, + - * / ^ % and parentheses"
-        return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
-    if "NUMBER" in expected:
-        reason = f"a number is expected, not {repr(character) if character else 'the end'}"
-        if text[max(0, start - 1) : end] == "**":
-            reason += "; for a power, write ^"
-    elif "PLUS" not in expected:
-        reason = "nothing may follow the ="
-    elif actual in ("NUMBER", "LPAR"):
-        reason = "an operation is missing: one of + - * / ^"
-        if text[:start].rstrip().endswith("%"):
-            reason += "; % divides by 100, and there is no remainder"
-        return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
-    elif actual == "RPAR":
-        reason = "a ) without its ("
-    elif actual in ("EQUAL", "$END"):
-        position = _last_open_parenthesis(text[:start])
-        reason = f"a ) is missing: the ( at position {position} is not closed"
-    else:
-        hint = _HINTS.get(character, "")
-        reason = f"{character!r} is not an operation; valid are + - * / ^{hint}"
-    return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
-
-
-def _last_open_parenthesis(text: str) -> int:
-    """Returns the position of the last ( without its ). There must be one."""
-    positions = []
-    for position, character in enumerate(text):
-        if character == "(":
-            positions.append(position)
-        elif character == ")":
-            positions.pop()
-    return positions[-1]
-
-
-_PARSER = Lark(_GRAMMAR, parser="lalr", transformer=_Builder())
