@@ -28,7 +28,7 @@ from starlette.requests import ClientDisconnect
 
 from api import calculate, chat, completions, health, problems
 from api.access import ApiKeys, Limiter, RateLimit
-from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders
+from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders, SlowClients
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import ModelList
 from api.service import LoadedModel, Loader, ModelPool, Service
@@ -244,7 +244,8 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     if settings.api_keys:
         keys = [key.get_secret_value() for key in settings.api_keys]
         app.add_middleware(ApiKeys, keys=keys)
-    app.add_middleware(BodyLimit, limit=settings.max_body, seconds=settings.deadline)
+    slow = SlowClients()
+    app.add_middleware(BodyLimit, limit=settings.max_body, slow=slow, seconds=settings.deadline)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -253,7 +254,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(RequestLog, metrics=metrics)
+    app.add_middleware(RequestLog, metrics=metrics, slow=slow)
     app.add_middleware(SecurityHeaders)
 
 

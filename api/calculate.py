@@ -84,6 +84,9 @@ def router(service: Service) -> APIRouter:
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression that stands in the address, where `+` is written as `%2B`."""
+        names = [name for name, _ in request.query_params.multi_items()]
+        if len(set(names)) < len(names):  # the last one would count, or for a proxy the first
+            raise ProblemError(422, "a parameter is there twice", kind="invalid-request")
         try:
             calculator, computation = await begin(service, query.expression, query, request, stack)
         except ExpressionError as error:

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.access import is_api
-from api.problems import ProblemError
+from api.problems import RETRY, ProblemError
+from api.protocol import UNSENT_BYTES
 from api.telemetry import Metrics
 
 log = logging.getLogger(__name__)
@@ -33,24 +35,80 @@ CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the re
 MAX_PATH = 200  # characters of a path in the log
 
 
+class GivenUpError(TimeoutError):
+    """The request has waited for its client for longer than all others, which are too many."""
+
+
+class SlowClients:
+    """The requests that wait for their clients: for the rest of a body, or until more of a response
+    is read. If they are too many, or their bodies too large together, the one that has waited
+    longest is given up. So slow clients cannot take all memory, nor the places of others.
+    """
+
+    def __init__(self, limit: int = 768, max_bytes: int = 1 << 24) -> None:
+        self._limit, self._max_bytes = limit, max_bytes
+        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
+        self._n_bytes = 0
+
+    @asynccontextmanager
+    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
+        """Raises TimeoutError after these seconds, GivenUpError if the request is given up before.
+        Yields a function that adds to the body of the request and returns what there is of it."""
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                self._waiting[timeout] = bytearray()
+                self._make_room()
+                yield partial(self._add, timeout)
+        except TimeoutError:
+            if timeout in self._waiting:
+                raise
+            raise GivenUpError from None
+        finally:
+            self._n_bytes -= len(self._waiting.pop(timeout, b""))
+
+    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
+        if timeout not in self._waiting:
+            raise GivenUpError
+        body = self._waiting[timeout]
+        body += piece
+        self._n_bytes += len(piece)
+        self._make_room()
+        return body
+
+    def _make_room(self) -> None:
+        n = len(self._waiting)
+        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
+            oldest = next(iter(self._waiting))
+            body = self._waiting.pop(oldest)
+            self._n_bytes -= len(body)
+            body.clear()  # now: it may take a while until the request ends
+            oldest.reschedule(asyncio.get_running_loop().time())
+
+
 class RequestLog:
     """Gives every request an id, and logs and counts it when it ends.
 
     The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
     is logged with its traceback and becomes a response of status 500. A request ends if its client
-    reads nothing of the response for `stall_timeout` seconds.
+    reads nothing of the response for `stall_timeout` seconds, or less among many `slow` ones.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, stall_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: Metrics,
+        slow: SlowClients | None = None,
+        stall_timeout: float = 30.0,
+    ) -> None:
         self._app = app
         self._metrics = metrics
-        self._stall_timeout = stall_timeout
+        self._slow, self._stall_timeout = slow or SlowClients(), stall_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        exchange = Exchange(scope, receive, send, self._stall_timeout)
+        exchange = Exchange(scope, receive, send, self._slow, self._stall_timeout)
         scope.setdefault("state", {})["request_id"] = exchange.id
         token = telemetry.request_id.set(exchange.id)
         started = time.perf_counter()
@@ -106,7 +164,14 @@ class StalledError(Exception):
 class Exchange:
     """One request and its response; notes what passes through `receive` and `send`."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, stall_timeout: float) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        slow: SlowClients,
+        stall_timeout: float,
+    ) -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
         self.started = False
@@ -116,7 +181,7 @@ class Exchange:
         self._complete = False
         self._receive = receive
         self._send = send
-        self._stall_timeout = stall_timeout
+        self._slow, self._stall_timeout = slow, stall_timeout
 
     @property
     def status(self) -> int:
@@ -140,27 +205,28 @@ class Exchange:
             self._complete = not message.get("more_body", False)
         for piece in _pieces(message):
             try:
-                async with asyncio.timeout(self._stall_timeout):
+                async with self._slow.wait(self._stall_timeout):
                     await self._send(piece)
             except TimeoutError:
                 self.disconnected = True
                 raise StalledError from None
 
 
-PIECE = 65_536  # bytes of a response that are sent at a time
+PIECE = 16_384  # bytes of a response that are sent at a time
 
 
 def _pieces(message: Message) -> Iterator[Message]:
     """Yields the parts of a long message. The server waits before each until the client has read
-    most of those before, so that nobody who reads nothing keeps all of it in memory."""
+    nearly all of those before, so that nobody who reads nothing keeps all of it in memory. The last
+    is empty, so that the response has not ended before that either."""
     body = message.get("body", b"")
-    if len(body) <= PIECE:
+    if len(body) <= UNSENT_BYTES:
         yield message
         return
     for start in range(0, len(body), PIECE):
-        last = start + PIECE >= len(body)
-        more = message.get("more_body", False) or not last
-        yield {**message, "body": body[start : start + PIECE], "more_body": more}
+        yield {**message, "body": body[start : start + PIECE], "more_body": True}
+    if not message.get("more_body", False):
+        yield {**message, "body": b"", "more_body": False}
 
 
 MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
@@ -169,7 +235,8 @@ MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
 class BodyLimit:
     """Reads the body of a request before the application does.
 
-    Answers 413 if it has more than `limit` bytes, 408 if it is not complete after `seconds`.
+    Answers 413 if it has more than `limit` bytes, 408 if it is not complete after `seconds`, 503 if
+    it is given up before, because others wait, too.
 
     If a connection is closed while its client still writes, it is reset, and the client may never
     read the response. So after 413 the rest of the body is read for `discard_seconds` at most. For
@@ -177,10 +244,16 @@ class BodyLimit:
     """
 
     def __init__(
-        self, app: ASGIApp, limit: int, seconds: float = 30.0, discard_seconds: float = 10.0
+        self,
+        app: ASGIApp,
+        limit: int,
+        slow: SlowClients | None = None,
+        seconds: float = 30.0,
+        discard_seconds: float = 10.0,
     ) -> None:
         self._app = app
         self._limit = limit
+        self._slow = slow or SlowClients()
         self._seconds = seconds
         self._discard_seconds = discard_seconds
 
@@ -188,10 +261,14 @@ class BodyLimit:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         try:
-            async with asyncio.timeout(self._seconds):
-                body = await self._read(scope, receive)
+            async with self._slow.wait(self._seconds) as add:
+                body = await self._read(scope, receive, add)
         except ClientDisconnect:
             return  # there is no one to answer
+        except GivenUpError:
+            detail = "too many requests wait for the rest of their bodies; try again"
+            refusal = _refusal(503, detail, "full", **RETRY)
+            return await refusal(scope, receive, send)
         except TimeoutError:
             refusal = _refusal(
                 408, f"the body did not arrive within {self._seconds:g} s", "too-slow"
@@ -207,22 +284,22 @@ class BodyLimit:
 
         await self._app(scope, receive_again, send)
 
-    async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
+    async def _read(
+        self, scope: Scope, receive: Receive, add: Callable[[bytes], bytearray]
+    ) -> bytes | None:
         """Returns the body, or None as soon as it is known to be too large."""
         with suppress(ValueError):  # without a valid length, the bytes are counted
             if int(Headers(scope=scope).get("content-length", "")) > self._limit:
                 return None
-        body = bytearray()
-        more = True
-        while more:
+        while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body += message.get("body", b"")
+            body = add(message.get("body", b""))
             if len(body) > self._limit:
                 return None
-            more = message.get("more_body", False)
-        return bytes(body)
+            if not message.get("more_body", False):
+                return bytes(body)
 
     async def _answer_and_discard(self, response: Response, receive: Receive, send: Send) -> None:
         """Sends the response, but leaves it open while the client still writes its body."""
@@ -235,13 +312,13 @@ class BodyLimit:
         )
         await send({"type": "http.response.body", "body": response.body, "more_body": True})
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._discard_seconds):
+            async with self._slow.wait(self._discard_seconds):
                 await _discard(receive)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _refusal(status: int, detail: str, kind: str) -> Response:
-    headers = {"Connection": "close"}
+def _refusal(status: int, detail: str, kind: str, **headers: str) -> Response:
+    headers = {"Connection": "close", **headers}
     return ProblemError(status, detail, kind=kind, headers=headers).response()
 
 

@@ -19,6 +19,7 @@ from calcgpt.errors import ExpressionError
 
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
+RETRY = {"Retry-After": "1"}
 
 
 class ProblemError(Exception):

@@ -13,9 +13,10 @@ from asyncio import TimerHandle
 from http import HTTPStatus
 from typing import Any, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.problems import MEDIA_TYPE, ProblemError
+from api.problems import MEDIA_TYPE, RETRY, ProblemError
 
 HEAD_BYTES = 65_536  # most bytes of a request line and its headers
 MAX_HEADERS = 100  # trailers included
@@ -26,6 +27,12 @@ FRAMING_PER_BODY_BYTE = 8
 # Bytes that are parsed at a time, so that many small requests in one piece of data are not all
 # begun before the first of them is answered.
 PIECE = 8_192
+MAX_REQUESTS = 1_024  # begun and not ended, on all connections of a process
+SPARE = 1_000  # connections above the limit that are told so; more are closed at once
+LINGER_BYTES = 1 << 20  # of a refused request that are still read
+# Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
+# thousands of clients that read nothing would keep hundreds of megabytes.
+UNSENT_BYTES = 4_096
 
 
 class RefusedError(Exception):
@@ -35,6 +42,8 @@ class RefusedError(Exception):
 class OpenTransport:
     """A transport that drops what is written once its connection is closing, as after a reset of
     which the protocol is not told yet. uvloop's own would raise an exception."""
+
+    __slots__ = ("_transport",)
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -47,28 +56,60 @@ class OpenTransport:
         if not self._transport.is_closing():
             self._transport.write(data)
 
+    def write_eof(self) -> None:
+        """Says on a connection that is open that nothing more will be written."""
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """A connection on which each request is limited: its head in size, in time and in the number of
-    headers, and what surrounds its body in size. Trailers are read and dropped."""
+    headers, and what surrounds its body in size. Trailers are read and dropped.
+
+    Beyond `limit_concurrency` of uvicorn's configuration, connections are refused, and beyond
+    `max_requests` requests.
+    """
 
     head_seconds = 10.0  # most seconds until a head is complete
     close_seconds = 30.0  # most seconds until a client has read the rest, about
+    linger_seconds = 2.0  # most seconds until a client has read why it is refused
 
-    _head_timer: TimerHandle | None = None
-    _in_head = True
-    _ended = False  # whether a request was completed by the latest piece
-    _n_framing = 0  # bytes of the request so far that are not of its body
-    _n_body = 0
-    _n_headers = 0
-    _fault: tuple[int, str] | None = None  # why the parser stopped, if we stopped it
-    _refusal: bytes | None = None  # the last response: sent when those before it are complete
+    # Slots, because a dictionary of all attributes would take 1.3 KiB more for each connection.
+    __slots__ = (
+        "_close_timer",
+        "_ended",  # whether a request was completed by the latest piece
+        "_fault",  # why the parser stopped, if we stopped it
+        "_head_timer",
+        "_in_head",
+        "_max_connections",
+        "_max_requests",
+        "_n_body",
+        "_n_framing",  # bytes of the request so far that are not of its body
+        "_n_headers",
+        "_refusal",  # the last response: sent, and then empty, when those before it are complete
+        "_unparsed",
+    )
+
+    def __init__(self, *args: Any, max_requests: int = MAX_REQUESTS, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._max_requests = max_requests
+        self._max_connections = self.limit_concurrency
+        self.limit_concurrency = None  # uvicorn would answer by itself, and log each time
+        self._in_head = True
+        self._ended = False
+        self._n_framing = self._n_body = self._n_headers = 0
+        self._fault: ProblemError | None = None
+        self._refusal: bytes | None = None
+        self._unparsed = bytearray()
+        self._head_timer: TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
-        self._unparsed = bytearray()
-        self._start_timer()
+        transport.set_write_buffer_limits(UNSENT_BYTES)
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
+        self._start_timer()
+        if self._max_connections and len(self.connections) > self._max_connections + SPARE:
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -81,6 +122,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refusal is None:
             self._unparsed += data
             self._parse()
+            return
+        self._n_framing += len(data)
+        if self._n_framing > LINGER_BYTES:
+            self.flow.pause_reading()
+            if not self._refusal:  # it is sent
+                self.transport.close()
 
     def _parse(self) -> None:
         """Parses what has arrived, unless a parsed request still waits for the one before it."""
@@ -89,37 +136,55 @@ class BoundedProtocol(HttpToolsProtocol):
             del self._unparsed[:PIECE]
             self._ended = False
             n_body = self._n_body
-            super().data_received(piece)
+            self._feed(piece)
             if not self._ended:  # else an unknown part of the data belongs to the request before
                 self._n_framing += len(piece) - (self._n_body - n_body)
             self._check_sizes()
         if self._unparsed:
             self.flow.pause_reading()
 
+    def _feed(self, piece: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            pass  # the client gets the ordinary response, as HTTP allows
+        except httptools.HttpParserError:
+            self._refuse(self._fault or _not_http(400, "this is not HTTP"))
+
     def _check_sizes(self) -> None:
         if self._refusal is not None or self.transport.is_closing():
             return
         if self._in_head:
             if self._n_framing > HEAD_BYTES:
-                self._refuse(431, f"the head of the request is larger than {HEAD_BYTES} bytes")
+                detail = f"the head of the request is larger than {HEAD_BYTES} bytes"
+                self._refuse(_not_http(431, detail))
             elif self._head_timer is None:
                 self._start_timer()
         elif self._n_framing > FRAMING_BYTES + FRAMING_PER_BODY_BYTE * self._n_body:
-            self._refuse(431, "chunk extensions and trailers are too large")
+            self._refuse(_not_http(431, "chunk extensions and trailers are too large"))
 
     def on_response_complete(self) -> None:
         if self._refusal is not None and not self.pipeline:
             self._end()
+        elif self._in_head and self._is_answered:
+            self._forget()
         super().on_response_complete()
         if self._unparsed and not self.pipeline:
             self.loop.call_soon(self._parse)
 
-    # Callbacks of the parser. If one raises, the parser stops and calls `send_400_response`.
+    def _forget(self) -> None:
+        """Drops the request that is answered, so that an idle connection takes little memory."""
+        if self.cycle and self.scope is self.cycle.scope:  # else the next one has begun
+            self.headers, self.scope = [], {}  # type: ignore[typeddict-item]
+        self.cycle = None  # type: ignore[assignment]
+
+    # Callbacks of the parser. If one raises, the parser stops and `_feed` gets an error.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._n_headers += 1
         if self._n_headers > MAX_HEADERS:
-            self._stop(431, f"the request has more than {MAX_HEADERS} headers")
+            self._stop(_not_http(431, f"the request has more than {MAX_HEADERS} headers"))
         if self._in_head:
             super().on_header(name, value)
 
@@ -127,9 +192,13 @@ class BoundedProtocol(HttpToolsProtocol):
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
         if version not in ("1.0", "1.1"):
-            self._stop(505, "the service speaks HTTP/1.1")
+            self._stop(_not_http(505, "the service speaks HTTP/1.1"))
         if len(hosts) != 1 and not (version == "1.0" and not hosts):
-            self._stop(400, "a request has one header `Host`")
+            self._stop(_not_http(400, "a request has one header `Host`"))
+        if len(self.tasks) >= self._max_requests:
+            self._stop(_full("requests"))
+        if self._max_connections and len(self.connections) > self._max_connections:
+            self._stop(_full("connections"))
         super().on_headers_complete()
         self._in_head = False
         self._n_framing = 0
@@ -138,32 +207,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._n_body += len(body)
         super().on_body(body)
+        if len(self.cycle.body) > PIECE:  # until it is read
+            self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head, self._ended = True, True
         self._n_framing = self._n_body = self._n_headers = 0
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse(*(self._fault or (400, "this is not HTTP")))
+    def _stop(self, problem: ProblemError) -> None:
+        self._fault = problem
+        raise RefusedError
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Says nothing: the client gets the ordinary response, as HTTP allows."""
-
-    def _stop(self, status: int, detail: str) -> None:
-        self._fault = status, detail
-        raise RefusedError(detail)
-
-    def _refuse(self, status: int, detail: str) -> None:
+    def _refuse(self, problem: ProblemError) -> None:
         """Answers with a problem, after the responses to earlier requests, and closes."""
-        body = json.dumps(ProblemError(status, detail, kind="not-http").document()).encode()
-        head = (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-        )
-        self._refusal = head.encode() + body
+        self._refusal, self._fault = _response(problem), None
+        self.headers, self.scope = [], {}  # type: ignore[typeddict-item]
         self._unparsed.clear()
         self._stop_timer()
+        self._n_framing = 0
         if self._in_head:
             if self._is_answered:
                 self._end()
@@ -171,12 +233,19 @@ class BoundedProtocol(HttpToolsProtocol):
             self.pipeline.popleft()
         elif self.cycle.response_started:
             self.transport.close()
-        else:
+        else:  # its body is awaited: that ends, and cannot be answered
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
             self._end()
 
     def _end(self) -> None:
+        """Sends the refusal. What the client still writes is read and dropped for a while: if it
+        were not, the connection would be reset, and the client might never read the refusal."""
         self.transport.write(self._refusal or b"")
-        self.transport.close()
+        self.transport.write_eof()
+        self._refusal = b""
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(self.linger_seconds, self.transport.close)
 
     @property
     def _is_answered(self) -> bool:
@@ -205,3 +274,25 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
         else:  # the client still waits for the response to its previous request
             self._start_timer()
+
+
+def _not_http(status: int, detail: str) -> ProblemError:
+    return ProblemError(status, detail, kind="not-http")
+
+
+def _full(what: str) -> ProblemError:
+    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=RETRY)
+
+
+def _response(problem: ProblemError) -> bytes:
+    """Returns the bytes of a response after which the connection ends."""
+    body = json.dumps(problem.document()).encode()
+    headers = {
+        "content-type": MEDIA_TYPE,
+        "content-length": len(body),
+        "connection": "close",
+        **(problem.headers or {}),
+    }
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    phrase = HTTPStatus(problem.status).phrase
+    return f"HTTP/1.1 {problem.status} {phrase}\r\n{''.join(lines)}\r\n".encode() + body

@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 import time
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -20,9 +21,9 @@ from uvicorn.supervisors.multiprocess import Process
 
 from api import health
 from api.app import create_app, prepare
-from api.problems import ProblemError
-from api.protocol import BoundedProtocol
-from api.service import RETRY, LoadedModel, loader
+from api.problems import RETRY, ProblemError
+from api.protocol import MAX_REQUESTS, BoundedProtocol
+from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics
 from calcgpt.errors import UserError
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
+RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
 HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
 
 
@@ -207,7 +209,8 @@ def _options(settings: Settings) -> dict[str, Any]:
         "log_config": None,  # `prepare` configures the logs
         "access_log": False,  # RequestLog writes one
         "server_header": False,
-        "http": BoundedProtocol,
+        "http": partial(BoundedProtocol, max_requests=MAX_REQUESTS + settings.max_pending),
+        "limit_concurrency": settings.max_connections,
         "ws": "none",
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
@@ -225,7 +228,12 @@ def listen(host: str, port: int) -> socket.socket:
     """Returns a listening socket. Raises UserError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+        # Connections inherit these. Otherwise the system would keep megabytes for each whose client
+        # writes much or reads nothing.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        return listener
     except socket.gaierror as error:
         reason = error.strerror
     except OSError as error:

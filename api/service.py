@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from api.access import charge_for
 from api.batching import Batcher
-from api.problems import ProblemError
+from api.problems import RETRY, ProblemError
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
@@ -36,7 +36,6 @@ log = logging.getLogger(__name__)
 
 Event = TypeVar("Event")
 Result = TypeVar("Result")
-RETRY = {"Retry-After": "1"}
 Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes a listener
 
 

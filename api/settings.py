@@ -62,6 +62,9 @@ class Settings(BaseSettings):
         le=1,
         description="Seconds that an idle model waits for more problems.",
     )
+    max_connections: int = Field(
+        10_000, ge=1, description="Most connections at once; more are refused with 503."
+    )
     max_pending: int = Field(
         512, ge=1, description="Most operations in progress; more are refused with 503."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import os
 import sys
@@ -40,12 +41,39 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Json() if format == "json" else Text())
     handler.addFilter(_add_request_id)
+    handler.addFilter(Flood().passes)
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
+
+
+FLOOD = 20  # records of one place in a minute, from a library
+OF_OTHERS = ("uvicorn", "asyncio", "concurrent", "py")  # the loggers that clients can make write
+
+
+class Flood:
+    """Drops most records of the libraries if one place in their code writes many. The last one that
+    passes in a minute says so. The service's own records are one for each request."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._counts: collections.Counter[tuple[str, int]] = collections.Counter()
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Returns whether the record is to be written."""
+        if record.name.partition(".")[0] not in OF_OTHERS:
+            return True
+        if self._minute != (minute := int(record.created // 60)):
+            self._minute = minute
+            self._counts.clear()
+        place = record.pathname, record.lineno
+        self._counts[place] += 1
+        if self._counts[place] == FLOOD:
+            record.msg = f"{record.msg} (and no more of these in this minute)"
+        return self._counts[place] <= FLOOD
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:

@@ -3,10 +3,12 @@ a real process of the service, over raw sockets on loopback."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -141,10 +143,13 @@ class HastyProtocol(BoundedProtocol):
 
 
 @contextmanager
-def hasty(app: ASGIApp) -> Iterator[uvicorn.Server]:
+def hasty(
+    app: ASGIApp, protocol: Any = HastyProtocol, max_connections: int | None = None
+) -> Iterator[uvicorn.Server]:
     """A server of an application, in a thread."""
     options: dict[str, Any] = {"log_config": None, "timeout_keep_alive": 1, "lifespan": "off"}
-    service = uvicorn.Server(uvicorn.Config(app, port=0, http=HastyProtocol, **options))
+    options["limit_concurrency"] = max_connections
+    service = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, **options))
     thread = Thread(target=service.run)
     thread.start()
     try:
@@ -181,3 +186,61 @@ def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> 
         assert answered.wait(PATIENCE)
         assert service.server_state.connections
         wait_for(lambda: not service.server_state.connections)
+
+
+def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None:
+    release = Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.to_thread(release.wait, PATIENCE)
+        await PlainTextResponse("answered")(scope, receive, send)
+
+    with hasty(app, partial(BoundedProtocol, max_requests=2)) as service, ExitStack() as stack:
+        to = service.servers[0].sockets[0].getsockname()
+        first, second, third = (
+            stack.enter_context(socket.create_connection(to, PATIENCE)) for _ in range(3)
+        )
+        first.sendall(HEALTH)
+        second.sendall(HEALTH)
+        wait_for(lambda: len(service.server_state.tasks) == 2)
+        third.sendall(CHUNKED + b"8000\r\n")
+        third.sendall(bytes(20_000))  # it still writes: the connection is not reset
+        assert refusal(third, 503, "full")["retry-after"] == "1"
+        assert third.recv(1) == b""
+        second.sendall(HEALTH)  # another one before the first is answered
+        release.set()
+        assert answer(first)[2] == b"answered"
+        responses = Pipeline(second)
+        assert answer(responses)[2] == b"answered"
+        assert answer(responses)[0] in (200, 503)  # whether or not the first has ended
+
+
+def test_connections_beyond_the_limit_are_refused() -> None:
+    app = create_app(Settings(), lambda: iter(()))
+    with hasty(app, BoundedProtocol, max_connections=2) as service, ExitStack() as stack:
+        to = service.servers[0].sockets[0].getsockname()
+        connections = [stack.enter_context(socket.create_connection(to, PATIENCE)) for _ in "123"]
+        wait_for(lambda: len(service.server_state.connections) == 3)
+        connections[2].sendall(HEALTH)
+        assert refusal(connections[2], 503, "full")["retry-after"] == "1"
+        connections[2].close()
+        wait_for(lambda: len(service.server_state.connections) == 2)
+        connections[0].sendall(HEALTH)
+        assert answer(connections[0])[0] == 200
+
+
+def test_an_answered_request_leaves_nothing_behind() -> None:
+    app = create_app(Settings(), lambda: iter(()))
+    with hasty(app, BoundedProtocol) as service:
+        to = service.servers[0].sockets[0].getsockname()
+        with socket.create_connection(to, PATIENCE) as connection:
+            for _ in range(2):
+                connection.sendall(HEALTH)
+                assert answer(connection)[0] == 200
+            (kept,) = service.server_state.connections
+            assert isinstance(kept, BoundedProtocol)
+            wait_for(lambda: not (kept.cycle or kept.scope or kept.headers))
+            connection.sendall(HEALTH[:20])
+            connection.sendall(HEALTH[20:] + HEALTH)
+            responses = Pipeline(connection)
+            assert [answer(responses)[0] for _ in range(2)] == [200, 200]

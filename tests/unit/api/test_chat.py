@@ -183,7 +183,9 @@ def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
     assert "write it as %2B" in document["detail"]
     document = problem(client.get("/v1/calculate?expression=12.5%203"), 422, "no-operation")
     assert "%2B" not in document["detail"]
-    problem(client.get("/v1/calculate?expression=1%2B1&wrong=1"), 422, "invalid-request")
+    for wrong in ("wrong=1", "expression=2%2B2"):  # the last of two would count, or the first
+        address = f"/v1/calculate?expression=1%2B1&{wrong}"
+        problem(client.get(address), 422, "invalid-request")
     problem(client.get("/v1/calculate"), 422, "invalid-request")
 
 

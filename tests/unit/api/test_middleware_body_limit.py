@@ -26,7 +26,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api.middleware import MAX_DISCARDED, BodyLimit
+from api.middleware import MAX_DISCARDED, BodyLimit, SlowClients
 
 LIMIT = 1000
 HUGE = 100_000_000
@@ -103,6 +103,38 @@ def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]
         return {"type": "http.disconnect"}
 
     return receive
+
+
+@pytest.mark.parametrize(
+    ("slow", "n_left"), [(SlowClients(limit=3), 3), (SlowClients(max_bytes=5 * LIMIT), 5)]
+)
+def test_of_many_slow_bodies_those_that_wait_longest_are_given_up(
+    slow: SlowClients, n_left: int
+) -> None:
+    async def all_at_once() -> list[list[Message]]:
+        responses: list[list[Message]] = [[] for _ in range(8)]
+        guard = BodyLimit(echo, LIMIT, slow)
+        scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+
+        async def ask(sent: list[Message]) -> None:
+            async def send(message: Message) -> None:
+                sent.append(message)
+
+            await guard(scope, coming(bytes(LIMIT), ends=False), send)
+
+        tasks = [asyncio.create_task(ask(sent)) for sent in responses]
+        await asyncio.wait(tasks[:-n_left])
+        for task in tasks[-n_left:]:
+            assert not task.done()
+            task.cancel()
+        return responses
+
+    responses = asyncio.run(all_at_once())
+    for start, body in responses[:-n_left]:
+        assert start["status"] == 503
+        assert (b"retry-after", b"1") in start["headers"]
+        assert json.loads(body["body"])["type"] == "urn:calcgpt:problem:full"
+    assert not any(responses[-n_left:])
 
 
 @given(
