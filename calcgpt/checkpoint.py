@@ -242,11 +242,13 @@ def resolve(reference: str, root: Path | None = None) -> Path:
 def best(root: Path) -> Path:
     """Returns the folder under `root` with the highest exact match on validation.
 
-    Of equals it is the one that was measured for the longest numbers, then the one with fewer
-    parameters, then the one with the lower validation loss, which orders the checkpoints of a run
-    near its end. A folder whose config or metrics cannot be read is skipped with a warning.
+    Scores over different data say nothing about each other: only those over the file on which most
+    of the checkpoints were scored are compared. Of equals it is the one that was measured for the
+    longest numbers, then the one with fewer parameters, then the one with the lower validation
+    loss, which orders the checkpoints of a run near its end. A folder whose config or metrics
+    cannot be read is skipped with a warning.
     """
-    ranked = []
+    ranked, data = [], {}
     for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
         try:
             metrics = load_metrics(config.parent)
@@ -260,6 +262,8 @@ def best(root: Path) -> Path:
             n_digits = int(domain.get("digits", 0))
             rank = (-exact_match, -n_digits, int(metrics["parameters"]), loss)
             ranked.append((rank, config.parent))
+            if "validation" in metrics:
+                data[config.parent] = metrics["validation"].get("file_sha256")
         except (
             *(CheckpointError, AttributeError, KeyError),
             *(OverflowError, TypeError, ValueError),
@@ -267,8 +271,10 @@ def best(root: Path) -> Path:
             log.warning("skipped %s: %s", config.parent, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
-    # min() returns the first of equals and the folders are sorted: the choice is deterministic.
-    return min(ranked, key=lambda entry: entry[0])[1]
+    # Of equals, both return the first. The folders are sorted: the choice is deterministic.
+    usual = max(data.values(), key=[*data.values()].count, default=None)
+    comparable = [entry for entry in ranked if data.get(entry[1], usual) == usual]
+    return min(comparable, key=lambda entry: entry[0])[1]
 
 
 def shipped_checkpoints() -> Path:

@@ -54,6 +54,16 @@ def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     assert best(tmp_path) == tmp_path / "a"
 
 
+def test_scores_over_different_data_are_not_compared(tmp_path: Path) -> None:
+    on = {"a": ("usual", 0.5), "b": ("easy", 1.0), "c": ("usual", 0.75), "d": ("other", 0.9)}
+    for name, (data, exact_match) in on.items():
+        file = entry(tmp_path, name, exact_match) / METRICS
+        metrics = json.loads(file.read_text())
+        metrics["validation"]["file_sha256"] = data
+        file.write_text(json.dumps(metrics))
+    assert best(tmp_path) == tmp_path / "c"
+
+
 def test_ties_go_to_fewer_parameters_then_to_the_first_name(tmp_path: Path) -> None:
     for name, parameters in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):
         entry(tmp_path, name, 0.5, parameters)
