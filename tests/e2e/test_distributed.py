@@ -49,11 +49,10 @@ UNLIKE = (
     "train.eval_problems=0",  # answers take long: what has learned nothing writes to the end
 )
 RECIPES = {
-    "clipped": ("train.grad_clip=0.05",),
     "everything": (
         "train.grad_accum=2",
         "train.ema_decay=0.9",
-        "train.grad_clip=0.5",
+        "train.grad_clip=0.05",  # clips every step
         "train.schedule=cosine",
         "model.tie_embeddings=true",
         "model.n_layer=2",
