@@ -31,6 +31,7 @@ os.environ |= {
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
     "RAY_health_check_failure_threshold": "50",
     "RAY_worker_register_timeout_seconds": "200",
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process for each training: no cloud takes ours
 }
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
 # Graphs for onnxruntime are kept between runs, but not among the user's.
