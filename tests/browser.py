@@ -44,7 +44,7 @@ def chromium() -> Iterator[Browser]:
 def calculate(page: Page, expression: str, model: str | None = None) -> None:
     """Types an expression and presses Enter; waits for the answer or an error."""
     if model:
-        page.get_by_label("Checkpoint").select_option(model)  # waits until it is offered
+        page.get_by_role("combobox", name="Model").select_option(model)  # waits until it is offered
     page.get_by_label("Expression").fill(expression)
     page.keyboard.press("Enter")
     page.locator("#running").wait_for(state="hidden")

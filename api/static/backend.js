@@ -36,7 +36,7 @@ const engine = new Engine(async (model) => {
   const { service: isServed, models } = await theHost();
   if (isServed) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
   const known = models.find(({ id }) => id === model);
-  if (!known) throw new service.ServiceError(`There is no checkpoint ${model}.`);
+  if (!known) throw new service.ServiceError(`There is no model ${model}.`);
   return service.weights(known.file);
 });
 

@@ -170,15 +170,15 @@ class Checkpoints {
     this.#operation = operation;
     this.#models = models;
     this.element = element("section", "part");
-    const hint = "The same problem for every checkpoint, written greedily. Some can give only two places.";
-    const button = element("button", "plain", "Ask all checkpoints");
+    const hint = "The same problem for every model, written greedily. Some can give only two places.";
+    const button = element("button", "plain", "Ask all models");
     button.type = "button";
     button.addEventListener("click", () => {
       tell(this.element, { panel: "beside", all: 1 });
       this.ask();
     });
     this.#cards.ariaLive = "polite";
-    this.element.append(element("h4", "", "Checkpoints"), element("p", "hint", hint), button, this.#cards);
+    this.element.append(element("h4", "", "Models"), element("p", "hint", hint), button, this.#cards);
   }
 
   /** Asks all of them. */

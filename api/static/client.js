@@ -130,7 +130,7 @@ export async function listModels() {
   try {
     return (await response.json()).data.filter((/** @type {Model} */ model) => model.domain);
   } catch {
-    throw new ServiceError("The list of checkpoints could not be read.");
+    throw new ServiceError("The list of models could not be read.");
   }
 }
 
@@ -178,7 +178,7 @@ export async function weights(path) {
   try {
     return await response.arrayBuffer();
   } catch {
-    throw new ServiceError("The weights of this checkpoint could not be loaded.");
+    throw new ServiceError("The weights of this model could not be loaded.");
   }
 }
 

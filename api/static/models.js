@@ -7,7 +7,10 @@ import { count, share } from "./format.js";
 const RETRY = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY = 30;
 const ENOUGH = 3; // requests after which a list that has not grown is complete
-const BLOG = "blog"; // the checkpoint that repeats the blog's experiment
+const BLOG = "blog"; // the model that repeats the blog's experiment
+/** Names that people understand. Other models are named after what they do.
+ * @type {Record<string, string>} */
+const NAMES = { [BLOG]: "The blog’s model", "scratchpad-small": "Shows its work, small" };
 
 /**
  * @typedef {import("./client.js").Model} Model
@@ -114,8 +117,8 @@ export class Models {
       again = error.status !== 401;
       this.#wait = Math.min(MAX_RETRY, Math.max(this.#wait * 2, error.retryAfter ?? 0));
       this.#facts.textContent = again
-        ? `The checkpoints could not be loaded. Trying again in ${this.#wait} seconds.`
-        : "Enter the API key to list the checkpoints.";
+        ? `The models could not be loaded. Trying again in ${this.#wait} seconds.`
+        : "Enter the API key to list the models.";
       if (!again) this.#onUnauthorized(error);
     }
     if (again) this.#timer = window.setTimeout(() => this.load(), this.#wait * 1000);
@@ -126,7 +129,7 @@ export class Models {
     const before = this.#select.value;
     this.#known = models;
     if (!models.length) {
-      this.#facts.textContent = "The service is still loading its checkpoints.";
+      this.#facts.textContent = "The service is still loading its models.";
       return;
     }
     this.#select.replaceChildren(...models.map((model) => new Option(named(model), model.id)));
@@ -159,7 +162,7 @@ export class Models {
 /** `Shows its work (scratchpad)`
  * @param {Model} model */
 function named({ id, domain }) {
-  const name = id === BLOG ? "The blog’s model" : domain.works_in_steps ? "Shows its work" : "Answers at once";
+  const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
 }
 
@@ -167,7 +170,7 @@ function named({ id, domain }) {
  * @param {Model} model */
 function facts({ parameters, metrics, domain }) {
   const scores = metrics
-    ? `, exact on ${share(metrics.exact_match)} of ${count(metrics.n)} test problems`
+    ? `, exact on ${metrics.exact_match === 1 ? "all" : `${share(metrics.exact_match)} of`} ${count(metrics.n)} test problems`
     : "";
   return `${count(parameters)} parameters${scores}; ${bound(domain)}`;
 }

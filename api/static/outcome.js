@@ -20,9 +20,9 @@ export function answer(calculation) {
   const whole = verified && result !== null ? check(expression, result, places) : null;
   const shown = document.createDocumentFragment();
   const value = element("p", "result");
-  value.append(element("span", "unseen", `${pretty(expression)} `), "= ");
-  value.append(element("span", "value", result === null ? "no number" : plain(result)));
-  value.classList.toggle("long", (result ?? "").length > 9);
+  const text = result === null ? "no number" : plain(result);
+  value.append(element("span", "unseen", `${pretty(expression)} `), "= ", element("span", "value", text));
+  value.style.setProperty("--length", String(text.length + 2));
   value.classList.toggle("wrong", result !== calculation.exact);
   const isRounded = whole ? whole.isRounded && !whole.isExact : rounded;
   if (isRounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));

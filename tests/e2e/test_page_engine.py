@@ -17,7 +17,7 @@ import pytest
 import torch
 from browser import answered, calculate, violations
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint, resolve, shipped_names
 from calcgpt.errors import ConfigError, ExpressionError
 from calcgpt.export import web
 from calcgpt.export.snapshots import MOST_BYTES, export_snapshots
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-MODELS = ("scratchpad", "direct", "blog")
+MODELS = shipped_names()
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
@@ -326,7 +326,7 @@ def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     expect(samples.first).to_contain_text("Sample 7")
     expect(tally).to_contain_text("of 6 samples")
 
-    exported.get_by_role("button", name="Ask all checkpoints").click()
+    exported.get_by_role("button", name="Ask all models").click()
     expect(samples.locator("strong")).to_have_count(6 + len(MODELS))
     others = samples.filter(has_not_text="Sample")
     expect(others.filter(has_text="(scratchpad)")).to_contain_text("✓ 1.57525084")

@@ -51,7 +51,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         "The expression is not finished: a number is expected at its end."
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
-    page.get_by_label("Checkpoint").select_option("scratchpad")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad")
     page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking
     expect(page.get_by_role("alert")).to_be_empty()
@@ -134,7 +134,7 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
     page.route("**/v1/models", lambda route: route.fulfill(status=500), times=1)
     page.reload()
     facts = page.locator("#model-facts")
-    expect(facts).to_have_text("The checkpoints could not be loaded. Trying again in 4 seconds.")
+    expect(facts).to_have_text("The models could not be loaded. Trying again in 4 seconds.")
     page.clock.fast_forward(5000)
     expect(facts).to_contain_text("805,760 parameters")
 
@@ -151,10 +151,10 @@ def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path
             expect(page.locator("#error .failure")).to_contain_text(line)
             field.fill(key)
             page.keyboard.press("Enter")
-        expect(page.get_by_label("Checkpoint")).to_have_value("tiny")
+        expect(page.get_by_role("combobox", name="Model")).to_have_value("tiny")
         expect(field).to_be_hidden()
         page.reload()  # it is kept for this tab
-        expect(page.get_by_label("Checkpoint")).to_have_value("tiny")
+        expect(page.get_by_role("combobox", name="Model")).to_have_value("tiny")
         calculate(page, "1+1")
         expect(page.locator("#answer .disagrees")).to_be_visible()  # random weights
 

@@ -218,6 +218,31 @@ def test_a_work_that_is_being_written_has_a_sheet(plain_page: Page) -> None:
         assert sheet["text"].startswith(line[line.index("=") + 1 :])
 
 
+DRAWN = """async (lines) => {
+    const { paper } = await import("/static/paper.js");
+    const { SheetView } = await import("/static/paper/view.js");
+    return lines.map((line) => {
+        const cut = line.indexOf("=") + 1;
+        const draw = (view, end) => {
+            const probabilities = Array.from(line.slice(cut, end), (_, at) => 1 - at / 1000);
+            view.show(paper(line.slice(0, cut), line.slice(cut, end)), probabilities, "a sum");
+            return view.element.innerHTML;
+        };
+        const grown = new SheetView();
+        let same = 0;
+        for (let end = cut + 1; end <= line.length; end += 1) {
+            same += draw(grown, end) === draw(new SheetView(), end);
+        }
+        return same === line.length - cut;
+    });
+}"""
+
+
+def test_rows_drawn_one_after_the_other_are_those_drawn_at_once(plain_page: Page) -> None:
+    drawn = [line for op in CHECKS for line in lines(op, seed=9)[:2]]
+    assert plain_page.evaluate(DRAWN, drawn) == [True] * len(drawn)
+
+
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     calculate(page, "471*29.9", "scratchpad")
     answered(page, "14082.9")
@@ -309,7 +334,9 @@ COPY = """() => {
 
 
 def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
-    page.get_by_label("Checkpoint").select_option("scratchpad")  # waits until it is loaded
+    page.get_by_role("combobox", name="Model").select_option(
+        "scratchpad"
+    )  # waits until it is loaded
     page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad&view=both&step=1&at=20")
     page.reload()
     answered(page, "14083")
@@ -416,10 +443,10 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
         tour.get_by_role("button", name="Next").press("Enter")
     tour.get_by_role("button", name="Next").press("Enter")
     expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
-    expect(page.get_by_label("Checkpoint")).to_have_value("blog")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("blog")
     page.keyboard.press("Escape")
     expect(tour).to_be_hidden()
-    expect(page.get_by_label("Checkpoint")).to_have_value("scratchpad")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad")
     page.goto(address)
-    expect(page.get_by_label("Checkpoint")).to_have_value("scratchpad")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad")
     expect(offer).to_be_hidden()

@@ -60,11 +60,11 @@ def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None
     calculate(page, "1/2")
     answered(page, "0.5")
     expect(page.locator("#answer .rounded")).to_have_count(0)
-    page.get_by_label("Checkpoint").select_option("narrow")
+    page.get_by_role("combobox", name="Model").select_option("narrow")
     expect(places).to_be_hidden()
     calculate(page, "1/3")
     answered(page, "0.33")
-    page.get_by_label("Checkpoint").select_option("wide")
+    page.get_by_role("combobox", name="Model").select_option("wide")
     expect(places).to_have_value("8")
 
 

@@ -71,5 +71,5 @@ export function fromHalf(halves) {
 }
 
 function damaged() {
-  return new WeightsError("The weights of this checkpoint are damaged.");
+  return new WeightsError("The weights of this model are damaged.");
 }
