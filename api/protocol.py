@@ -195,6 +195,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop(_not_http(505, "the service speaks HTTP/1.1"))
         if len(hosts) != 1 and not (version == "1.0" and not hosts):
             self._stop(_not_http(400, "a request has one header `Host`"))
+        codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and (codings != [b"chunked"] or version == "1.0"):
+            self._stop(_not_http(501, "the only transfer coding is `chunked`, in HTTP/1.1"))
         if len(self.tasks) >= self._max_requests:
             self._stop(_full("requests"))
         if self._max_connections and len(self.connections) > self._max_connections:

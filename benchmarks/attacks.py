@@ -161,6 +161,23 @@ def slow_writers(port: int, seconds: float, n: int) -> Counter[str]:
     return Counter(connections=len(sockets))
 
 
+def slow_bodies(port: int, seconds: float, n: int) -> Counter[str]:
+    """Sends the largest bodies that are allowed, but for the last byte."""
+    head = b"POST /v1/calculate HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n"
+    with ExitStack() as stack:
+        sockets = [_connected(port, stack) for _ in range(3 * SLOW_CLIENTS)]
+        for connection in sockets:
+            connection.setblocking(False)
+        text, until = head + b" " * 65_535, time.monotonic() + seconds
+        n_sent = dict.fromkeys(sockets, 0)
+        while time.monotonic() < until:
+            for connection in sockets:
+                with suppress(OSError):
+                    n_sent[connection] += connection.send(text[n_sent[connection] :])
+            time.sleep(0.1)
+    return Counter(connections=len(sockets))
+
+
 def slow_readers(port: int, seconds: float, n: int) -> Counter[str]:
     """Asks for the largest responses, and reads nothing."""
     model = "scratchpad"
@@ -218,6 +235,7 @@ ATTACKS: dict[str, Attack] = {
         bodies,
         pipelines,
         slow_writers,
+        slow_bodies,
         slow_readers,
     )
 }

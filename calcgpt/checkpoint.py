@@ -31,7 +31,15 @@ from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from datagen.extras import require
-from datagen.files import new_folder, read_json, sha256, write_json, write_text
+from datagen.files import (
+    MAX_JSON_BYTES,
+    check_file,
+    new_folder,
+    read_json,
+    sha256,
+    write_json,
+    write_text,
+)
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
@@ -454,6 +462,7 @@ def _check_finite(is_finite: dict[str, bool], path: Path) -> None:
 
 def _check_hash(path: Path, hashes: dict[str, str]) -> None:
     try:
+        check_file(path, None if path.suffix == SUFFIX else MAX_JSON_BYTES)
         digest = sha256(path)
     except OSError as error:
         raise CheckpointError(f"{path}: {_one_line(error)}") from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from datagen.errors import ConfigError, DataError, UserError
+
+MAX_JSON_BYTES = 1 << 28
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -51,6 +55,18 @@ def sha256(path: Path) -> str:
     """Returns the hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_file(path: Path, most: int | None = None) -> None:
+    """Raises OSError unless this is a file, and of at most `most` bytes: to read a pipe or a device
+    might never end."""
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    if most is not None and found.st_size > most:
+        raise OSError(errno.EFBIG, f"more than {most:,} bytes")
 
 
 @contextmanager
@@ -140,8 +156,9 @@ def read_json(
     path: Path, error: type[UserError] = DataError, digest: str | None = None
 ) -> dict[str, Any]:
     """Returns the object in a JSON file. Raises `error`, one line with the file's name, also if its
-    SHA-256 is another than `digest`."""
+    SHA-256 is another than `digest`, or if it is too large."""
     try:
+        check_file(path, MAX_JSON_BYTES)
         data = path.read_bytes()
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
             raise error(f"{path}: content differs from its SHA-256")

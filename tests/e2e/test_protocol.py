@@ -52,6 +52,8 @@ def running(tiny_folder: Path) -> Iterator[Server]:
         (b"POST /v1/calculate HTTP/1.1\r\nHost: test\r\nContent-Length: -5\r\n\r\n", 400),
         (head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
         (CHUNKED + b"xyz\r\n", 400),
+        (head("/v1/calculate", "Transfer-Encoding: gzip, chunked"), 501),
+        (CHUNKED.replace(b"1.1", b"1.0"), 501),
         (head("/healthz", *["a: b"] * 99, method="GET"), 431),
         (CHUNKED + b"1\r\n1\r\n0\r\n" + b"a: b\r\n" * 99, 431),
     ],

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import pickle
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from calcgpt.config import Domain, ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT
-from datagen.files import sha256
+from datagen.files import MAX_JSON_BYTES, sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
@@ -163,6 +165,21 @@ def test_a_folder_instead_of_a_file_is_named(tiny_copy: Path, name: str) -> None
     (tiny_copy / name).unlink()
     (tiny_copy / name).mkdir()
     assert str(tiny_copy / name) in refusal(tiny_copy)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe")
+@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("kind", ["pipe", "device", "too large"])
+def test_what_might_never_end_is_not_read(tiny_copy: Path, name: str, kind: str) -> None:
+    file = tiny_copy / name
+    if kind == "too large":
+        os.truncate(file, MAX_JSON_BYTES + 1)
+        expected = "content differs" if name == WEIGHTS else "more than 268,435,456 bytes"
+    else:
+        file.unlink()
+        os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
+        expected = "not a regular file"
+    assert refusal(tiny_copy).startswith(f"{file}: {expected}")
 
 
 @pytest.mark.parametrize("position", [0, 8, 200, 5000, -1])
