@@ -29,7 +29,17 @@ from calcgpt.inference.native.numba_types import (
     zeros,
 )
 from calcgpt.inference.native.products import product
-from calcgpt.inference.native.weights import HEAD_DIM, N_HEAD, N_KV_HEAD, PANEL, TILE
+from calcgpt.inference.native.weights import (
+    CENTER,
+    HEAD_DIM,
+    MARKS,
+    N_HEAD,
+    N_KV_HEAD,
+    OWN_ROW,
+    PANEL,
+    ROW_WINDOW,
+    TILE,
+)
 
 F32 = np.float32
 
@@ -84,8 +94,19 @@ def soften(s: Floats, x: int, n: int, n_score: int, scale: Float) -> Float:
 
 
 @compiled
+def hide(marks: Ints, s: Floats, x: int, n: int, query: int, window: int) -> None:
+    """Takes from the n scores of a query those of the rows that are not within its window."""
+    center = marks[MARKS * query + CENTER]
+    for i in range(n):
+        row = marks[MARKS * i + OWN_ROW]
+        if row != 0 and (center == 0 or abs(row - center) >= window):
+            s[x + i] = F32(-1e30)
+
+
+@compiled
 def attend(
     plan: Ints,
+    marks: Ints,
     cache: Floats,
     slot: int,
     capacity: int,
@@ -99,7 +120,8 @@ def attend(
     n_query: int,
 ) -> None:
     """Attention of up to TILE rows that follow each other in a text. The first sees `n_seen` tokens
-    of its slot, every other one more than the row before it.
+    of its slot, every other one more than the row before it. With a window over rows, `marks`
+    points to those of its text.
 
     `s` begins with zeros, and has room for TILE rows of scores and for the sum of each.
     """
@@ -116,6 +138,9 @@ def attend(
             width, n_score, n_query
         )  # fmt: skip
         for r in range(n_query):
+            if plan[ROW_WINDOW]:
+                n, query = n_seen + r, n_seen + r - 1
+                hide(marks, s, scores + r * capacity, n, query, plan[ROW_WINDOW])
             s[sums + r] = soften(s, scores + r * capacity, n_seen + r, n_score, scale)
         # What is written beyond the head's width, the next head overwrites.
         product(

@@ -58,7 +58,7 @@ def decode(
     w: Floats,
     row_of_token: Ints,
     rotations: Floats,
-    kinds: Ints,
+    marks: Ints,
     slots: Ints,
     tokens: Ints,
     cache: Floats,
@@ -84,7 +84,7 @@ def decode(
     """
     for index in range(max(1, n_new)):
         forward(
-            plan, w, row_of_token, rotations, kinds, slots, tokens, cache, s, logits,
+            plan, w, row_of_token, rotations, marks, slots, tokens, cache, s, logits,
             batch, n_token, start, n_slot, capacity, last_only
         )  # fmt: skip
         if n_new == 0:

@@ -27,11 +27,13 @@ from calcgpt.inference.native.weights import (
     HEAD,
     HEAD_DIM,
     IS_GATED,
+    KIND_OF_NEXT,
     KINDS,
     LAST_ID,
     LAST_PLACE,
     LAYER_SIZE,
     LAYERS,
+    MARKS,
     N_CONTEXT,
     N_EMBD,
     N_HEAD,
@@ -40,6 +42,7 @@ from calcgpt.inference.native.weights import (
     N_LOGIT,
     NEXT_KINDS,
     OUT,
+    OWN_KIND,
     PANEL,
     PLACES,
     POSITIONS,
@@ -64,7 +67,7 @@ def embed(
     plan: Ints,
     w: Floats,
     row_of_token: Ints,
-    kinds: Ints,
+    marks: Ints,
     tokens: Ints,
     position: int,
     s: Floats,
@@ -88,13 +91,14 @@ def embed(
         add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), s, x)
         add_row(plan, w, plan[ROWS] + row, s, x)
     if plan[KINDS]:
-        add_row(plan, w, plan[KINDS] + kinds[0], s, x)
-        add_row(plan, w, plan[NEXT_KINDS] + kinds[1], s, x)
+        add_row(plan, w, plan[KINDS] + marks[OWN_KIND], s, x)
+        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT], s, x)
 
 
 @compiled
 def attention(
     plan: Ints,
+    marks: Ints,
     cache: Floats,
     slots: Ints,
     layer: int,
@@ -117,7 +121,8 @@ def attention(
         sequence, token = (row + r) // n_token, (row + r) % n_token
         n_query = min(n_token - token, rows - r, TILE)
         attend(
-            plan, cache, layer * n_slot + slots[sequence], capacity, start + token + 1,
+            plan, offset(marks, MARKS * slots[sequence] * capacity), cache,
+            layer * n_slot + slots[sequence], capacity, start + token + 1,
             s, h + r * n_qkv, n_qkv, scores, a + r * a_step, a_step, n_query
         )  # fmt: skip
         r += n_query
@@ -137,7 +142,7 @@ def forward(
     w: Floats,
     row_of_token: Ints,
     rotations: Floats,
-    kinds: Ints,
+    marks: Ints,
     slots: Ints,
     tokens: Ints,
     cache: Floats,
@@ -155,8 +160,8 @@ def forward(
     `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
     its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
     cosines before sines, has a row for each position or, if the text determines them, one for the
-    query and one for the key of each place of each slot, as `kinds` (slots, capacity, 2) has its
-    kind and that of the next. `s` is scratch memory (`weights.scratch_size`), zeros at first.
+    query and one for the key of each place of each slot, as `marks` (slots, capacity, 4) has what
+    the text says of it. `s` is scratch memory (`weights.scratch_size`), zeros at first.
     """
     step = whole_panels(plan[N_EMBD])
     n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
@@ -173,8 +178,8 @@ def forward(
         for r in range(rows):
             sequence, token = (row + r) // n_token, (row + r) % n_token
             text, to = offset(tokens, slots[sequence] * capacity), x + r * step
-            kind = offset(kinds, 2 * (slots[sequence] * capacity + start + token))
-            embed(plan, w, row_of_token, kind, text, start + token, s, to, step)
+            of_token = offset(marks, MARKS * (slots[sequence] * capacity + start + token))
+            embed(plan, w, row_of_token, of_token, text, start + token, s, to, step)
         for layer in range(plan[N_LAYER]):
             here = plan[LAYERS] + layer * plan[LAYER_SIZE]
             norm(plan, w, here + plan[ATTENTION_NORM], s, x, step, a, a_step, rows)
@@ -193,7 +198,7 @@ def forward(
                 keep_last(s, x, step, first_last, n_token, rows)
                 keep_last(s, h, n_qkv, first_last, n_token, rows)
             attention(
-                plan, cache, slots, layer, n_slot, capacity, row, per_sequence, begin,
+                plan, marks, cache, slots, layer, n_slot, capacity, row, per_sequence, begin,
                 s, h, n_qkv, scores, a, a_step, rows
             )  # fmt: skip
             add_linear(w, here + plan[OUT], s, a, a_step, s, x, step, plan[N_EMBD], step, rows)

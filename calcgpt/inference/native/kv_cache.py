@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.positions import Coordinates
-from calcgpt.inference.native.weights import PANEL, Floats, padded
+from calcgpt.inference.native.weights import MARKS, PANEL, Floats, padded
 
 FIRST_CAPACITY = 128  # tokens; most problems with their work are shorter
 
@@ -37,7 +37,7 @@ class NativeCache:
     def use(self, slots: Ids) -> None:
         """Makes these slots the rows of the batch."""
         self.slots = slots
-        arrays = (self.rotations, self.kinds, slots, self.tokens, self.values)
+        arrays = (self.rotations, self.marks, slots, self.tokens, self.values)
         self.addresses = [array.ctypes.data for array in arrays]
 
     def select(self, rows: Ids) -> None:
@@ -64,9 +64,9 @@ class NativeCache:
     def locate(self, coordinates: Coordinates, stop: int) -> None:
         """Fills in the coordinates of all texts up to `stop`, and of what is certain to follow."""
         for slot in self.slots[self.n_known[self.slots] < stop].tolist():
-            kinds, rotations = coordinates(self.tokens[slot, :stop])
-            n = self.n_known[slot] = min(len(kinds), self.capacity)
-            self.kinds[slot, :n], self.rotations[slot, :n] = kinds[:n], rotations[:n]
+            marks, rotations = coordinates(self.tokens[slot, :stop])
+            n = self.n_known[slot] = min(len(marks), self.capacity)
+            self.marks[slot, :n], self.rotations[slot, :n] = marks[:n], rotations[:n]
 
     def restart(self, batch: int, length: int) -> None:
         """Uses the first `batch` slots for other sequences, of which they have `length` tokens."""
@@ -82,7 +82,7 @@ class NativeCache:
         self.tokens = np.empty((batch, capacity), np.int64)
         # Where the text determines them: the coordinates of the first `n_known` tokens of a slot.
         n_place = capacity if self._by_text else 0
-        self.kinds = np.empty((batch, n_place, 2), np.int64)
+        self.marks = np.empty((batch, n_place, MARKS), np.int64)
         self.rotations = np.empty((batch, n_place, 2, self._key_width), np.float32)
         self.n_known = np.zeros(batch, np.int64)
 

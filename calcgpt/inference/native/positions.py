@@ -16,9 +16,11 @@ from calcgpt.inference.native.weights import (
     ACTIVATIONS,
     BY_POSITION,
     BY_ROW,
+    CENTER,
     KINDS,
     NEXT_KINDS,
     NOT_ROTATED,
+    OWN_ROW,
     PLACES,
     POSITIONS,
     ROWS,
@@ -60,7 +62,6 @@ def not_covered(config: ModelConfig) -> str | None:
     covered = {
         "architecture": ("gpt",),
         "position": tuple(ROTATION_OF),
-        "row_window": (None,),
         "attention": ("full",),
         "feedforward": tuple(ACTIVATIONS),
         "norm_position": ("pre",),
@@ -123,8 +124,8 @@ class Coordinates:
         self._n_still = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int16], Floats]:
-        """Returns the kinds (N, 2) of the tokens of a text and of those that follow them, and the
-        rotations (N, 2, D) of their queries and keys.
+        """Returns the marks (N, 4) of the tokens of a text (`weights.MARKS`), and the rotations
+        (N, 2, D) of their queries and keys.
 
         N is at least S: tokens after the text are included as far as theirs are certain already.
         """
@@ -133,7 +134,10 @@ class Coordinates:
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         still = np.zeros((len(angles), self._n_still), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), still), axis=1))
-        return where_N6[:, [KIND, NEXT_KIND]], rotations.reshape(len(where_N6), 2, -1)
+        marks_N4 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW]]
+        looks_for_none = marks_N4[:, CENTER] == 0
+        marks_N4[looks_for_none, CENTER] = marks_N4[looks_for_none, OWN_ROW]
+        return marks_N4, rotations.reshape(len(where_N6), 2, -1)
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no

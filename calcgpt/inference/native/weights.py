@@ -49,6 +49,7 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     LAST_PLACE,
     LAST_ID,  # larger token ids are like it, where a scheme reads the text
     ROTATION,
+    ROW_WINDOW,  # the rows that are seen on each side, and 1; 0 if all are
     # offsets into the weights
     LAYERS,
     LAYER_SIZE,
@@ -64,7 +65,12 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     UP,
     DOWN,
     PLAN_SIZE,
-) = range(34)
+) = range(35)
+
+# What the text says of a token: its kind and that of the next, its row, and the row around which it
+# sees others, or 0.
+MARKS = 4
+OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER = range(MARKS)
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
@@ -147,6 +153,7 @@ def lay_out(
         HAS_QK_NORM: config.qk_norm,
         IS_GATED: config.gated,
         ACTIVATION: ACTIVATIONS[config.feedforward],
+        ROW_WINDOW: 0 if config.row_window is None else config.row_window + 1,
     }
     for entry, size in sizes.items():
         plan[entry] = size

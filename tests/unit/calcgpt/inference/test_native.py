@@ -40,6 +40,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "norm": "rmsnorm",
         "place_offset": 5,
     },
+    "scratchpad, a window over rows": {
+        "position": "coordinates",
+        "characters": CHARACTERS,
+        "row_window": 1,
+        "qk_norm": True,
+    },
     "scratchpad, nothing but characters": {
         "position": "coordinates",
         "characters": CHARACTERS + "ABCDEFGHIJK",
