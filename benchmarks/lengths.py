@@ -23,6 +23,7 @@ from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.shards import loaded
 from calcgpt.inference.generate import Decoder
+from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.plots import new_figure, save_figures, wilson_interval
 from calcgpt.tables import text_table
@@ -101,10 +102,16 @@ def measure(
     }
 
 
-def changed(model: LanguageModel, context: int | None, row_window: int | None) -> LanguageModel:
+def changed(
+    checkpoint: AnyCheckpoint, context: int | None, row_window: int | None
+) -> LanguageModel | NativeDecoder:
     """Returns a model with the same weights, another context, and a window over rows."""
-    size = context or model.config.block_size
-    config = model.config.model_copy(update={"block_size": size, "row_window": row_window})
+    config = checkpoint.recipe.model
+    size = context or config.block_size
+    config = config.model_copy(update={"block_size": size, "row_window": row_window})
+    if not isinstance(checkpoint, Checkpoint):
+        return NativeDecoder(config, len(checkpoint.tokenizer), checkpoint.arrays)
+    model = checkpoint.model
     other = build_model(config, model.vocab_size).eval()
     other.load_state_dict(model.state_dict())
     return other
@@ -114,8 +121,8 @@ def main() -> None:
     options = parser(__doc__ or "", runs=1)
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
-    options.add_argument("--context", type=int, help="torch: longest line that is read")
-    options.add_argument("--row-window", type=int, help="torch: hide rows that are further away")
+    options.add_argument("--context", type=int, help="longest line that is read")
+    options.add_argument("--row-window", type=int, help="hide rows that are further away")
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
@@ -123,8 +130,8 @@ def main() -> None:
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     checkpoint, decoder = loaded(resolve(arguments.checkpoint), "cpu", arguments.engine)
-    if isinstance(checkpoint, Checkpoint) and (arguments.context or arguments.row_window):
-        decoder = changed(checkpoint.model, arguments.context, arguments.row_window)
+    if arguments.context or arguments.row_window is not None:
+        decoder = changed(checkpoint, arguments.context, arguments.row_window)
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):

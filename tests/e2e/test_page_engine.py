@@ -25,10 +25,12 @@ from calcgpt.inference.browser import rounded
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
+from calcgpt.model.gpt import GPT
 from datagen.arithmetic import Problem
 from datagen.distributions import distribution
 from datagen.files import sha256
 from datagen.notation import number_text, render_prompt
+from datagen.work import render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,12 +41,13 @@ MODELS = shipped_names()
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
-LOAD = """async name => {
+LOAD = """async ([name, rowWindow]) => {
     const { readWeights } = await import("./static/engine/weights.js");
     const { Decoder } = await import("./static/engine/decoder.js");
     window.engine = await import("./static/engine/generate.js");
     const response = await fetch(`models/${name}.safetensors`);
     const weights = readWeights(await response.arrayBuffer());
+    weights.manifest.model.row_window = rowWindow;
     window.vocabulary = weights.manifest.vocabulary;
     window.decoder = new Decoder(weights);
     window.unassembled = () => new Decoder(weights, false);
@@ -136,6 +139,27 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     exported.context.set_offline(False)
 
 
+def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
+    """The model with weights of 16 bits, and with changes of its config."""
+    config = checkpoint.model.config.model_copy(update=changes)
+    model = GPT(config, len(checkpoint.tokenizer)).eval()
+    halves = rounded(checkpoint, half=True).items()
+    model.load_state_dict({n: torch.from_numpy(array.astype(np.float32)) for n, array in halves})
+    return model
+
+
+def test_a_window_over_rows(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
+    """It hides what torch hides."""
+    checkpoint = checkpoints["scratchpad"]
+    [line] = render([b"$(0000009876*0000000543)="])
+    text = line.decode()
+    tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
+    exported.evaluate(LOAD, ["scratchpad", 1])
+    with torch.inference_mode():
+        logits = of_halves(checkpoint, row_window=1)(tokens)[0].numpy()
+    np.testing.assert_allclose(exported.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_it_writes_what_python_writes(
     exported: Page, checkpoints: dict[str, Checkpoint], name: str
@@ -143,7 +167,7 @@ def test_it_writes_what_python_writes(
     """Token for token as the checkpoint; logits as torch with weights of 16 bits, to 1e-4; with and
     without WebAssembly."""
     checkpoint = checkpoints[name]
-    exported.evaluate(LOAD, name)
+    exported.evaluate(LOAD, [name, None])
     tokenizer = checkpoint.tokenizer
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))
     stop = int(tokenizer.encode("$")[0])
@@ -156,10 +180,7 @@ def test_it_writes_what_python_writes(
     assert exported.evaluate(WRITE, prompts) == expected
 
     text = prompts[0] + expected[0][:-1]
-    halves = rounded(checkpoint, half=True).items()
-    tensors = {n: torch.from_numpy(array.astype(np.float32)) for n, array in halves}
-    model = type(checkpoint.model)(checkpoint.model.config, len(tokenizer)).eval()
-    model.load_state_dict(tensors)
+    model = of_halves(checkpoint)
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
     for is_assembled in (True, False):

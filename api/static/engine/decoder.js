@@ -164,6 +164,7 @@ export class Decoder {
         const query = qkv + (t * (H + 2 * G) + head) * D;
         numbers.fill(0, scores, scores + n + FOUR);
         memory.addProducts(layer.keys + group, D, n, query, D, scores);
+        this.#positions.hide(start + t, numbers, scores);
         softmax(numbers, scores, n);
         const width = Math.min(S, Math.ceil(n / FOUR) * FOUR); // beyond n, weights are 0
         memory.addProducts(layer.values + group, S, D, scores, width, heads + t * C + head * D);

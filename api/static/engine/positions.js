@@ -19,6 +19,8 @@ export class Positions {
   #line = "";
   /** @type {import("./coordinates.js").Coordinates[]} */
   #where = [];
+  /** @type {number[]} the row of each token, if there is a window over rows */
+  #rows = [];
   #start = 0;
   #half;
   /** @type {number[]} angles of a rotary scheme at position 1 */
@@ -57,6 +59,8 @@ export class Positions {
       this.#line = this.#line.slice(0, start);
       for (let at = this.#line.length; at < stop; at += 1) this.#line += this.#vocabulary[tokens[at]];
       this.#where = this.#reader.read(this.#line, start);
+      this.#rows.length = start;
+      for (const [, , row] of this.#where) this.#rows.push(row);
     } else if (!ROTATED.includes(scheme)) return;
     for (let t = 0; t < stop - start; t += 1) {
       for (const [side, isQuery] of [true, false].entries()) {
@@ -106,6 +110,24 @@ export class Positions {
       const [kind, nextKind] = this.#where[position - this.#start];
       this.#addRow("kinds", kind, x, at);
       this.#addRow("next_kinds", nextKind, x, at);
+    }
+  }
+
+  /**
+   * Takes from the scores of a query those of the rows that are not within its window: it sees what
+   * has no row, and rows near the one that it looks for or, if it looks for none, its own.
+   * @param {number} position
+   * @param {Float32Array} scores
+   * @param {number} at where the first of position + 1 scores is
+   */
+  hide(position, scores, at) {
+    const { row_window: window } = this.#config;
+    if (window === null) return;
+    const [, , own, , looked] = this.#where[position - this.#start];
+    const center = looked || own;
+    for (let key = 0; key <= position; key += 1) {
+      const row = this.#rows[key];
+      if (row && (!center || Math.abs(row - center) > window)) scores[at + key] = -Infinity;
     }
   }
 
