@@ -46,10 +46,10 @@ class Commands(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands in SECTIONS, each with the first sentence of its help."""
-        found = {name: self.get_command(context, name) for name in self.list_commands(context)}
-        others = found.keys() - {name for names in SECTIONS.values() for name in names}
+        commands = {name: self.get_command(context, name) for name in self.list_commands(context)}
+        others = commands.keys() - {name for names in SECTIONS.values() for name in names}
         for title, names in {**SECTIONS, "Others": sorted(others)}.items():
-            if rows := [(name, command) for name in names if (command := found.get(name))]:
+            if rows := [(name, command) for name in names if (command := commands.get(name))]:
                 with formatter.section(title):
                     formatter.write_dl([(n, c.get_short_help_str(limit=200)) for n, c in rows])
 

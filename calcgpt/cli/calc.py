@@ -41,18 +41,22 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what t
 @click.option(
     "--unproven",
     is_flag=True,
-    help="Also ask about numbers and places for which the model was not measured.",
+    help="Also answer for numbers and decimal places that the model was not measured on.",
 )
 @click.option("--require-verified", is_flag=True, help="Give no answer rather than a wrong one.")
 @click.option(
     "--min-confidence",
     default=0.0,
     type=click.FloatRange(0, 1),
-    help="Give no answer if the confidence in the whole is lower.",
+    help="Give no answer if the confidence in the whole calculation is lower than this.",
 )
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
-@click.option("--quiet", is_flag=True, help="Write answers only; the exit code says the rest.")
+@click.option(
+    "--quiet",
+    is_flag=True,
+    help="Write only the answers. The exit code says whether they are right.",
+)
 @engine_option
 def calc(
     expressions: tuple[str, ...],
@@ -142,7 +146,7 @@ class Answering:
             click.echo(json.dumps({"expression": text, "error": problem}))
             return
         if error.kind is ExpressionErrorKind.UNPROVEN:
-            reason += "; --unproven asks all the same"
+            reason += "; --unproven answers anyway"
         click.echo(f"error: {where}{reason}", err=True)
         click.echo(marked(text, error.position, error.end), err=True)
 

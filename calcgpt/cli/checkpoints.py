@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 @click.option(
     "--split",
     type=click.Choice(["train", "val", "test", "all"]),
-    help="With --task: which questions; those of val and test were held out.  [default: test]",
+    help="With --task: the questions to score. Those of val and test were held out.  "
+    "[default: test]",
 )
 @click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
 @click.option(
@@ -46,14 +47,14 @@ if TYPE_CHECKING:
     default=0.0,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="0 decodes greedily; the blog sampled at 1.",
+    help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
 @seed_option("sampling")
 @click.option(
     "--engine",
     shell_complete=complete_engine,
-    help="What decodes: torch, or on the CPU native, onnxruntime or auto.  [default: torch, or "
-    "native without it]",
+    help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
+    "[default: torch, or native without it]",
 )
 @click.option(
     "--plain",
@@ -128,7 +129,9 @@ def evaluate(
     loaded, decoder = in_shards.loaded(folder, chosen, engine)
     if data and predicts_text(loaded):
         if limit or temperature or workers or shards or scored or errors:
-            raise UserError(f"{loaded.name} predicts text: of the options, --json is for it")
+            raise UserError(
+                f"{loaded.name} predicts text: use no other options than --data and --json"
+            )
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling = Sampling(temperature, seed=seed)
@@ -228,22 +231,26 @@ def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, qu
 @checkpoint_argument
 @click.option("--prompt", help="The text to continue.  [default: an empty line]")
 @click.option(
-    "--tokens", default=500, show_default=True, type=click.IntRange(min=1), help="At most so many."
+    "--tokens",
+    default=500,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Stop after this many.",
 )
 @click.option(
     "--temperature",
     default=0.8,
     show_default=True,
     type=click.FloatRange(min=0),
-    help="0 writes the most probable token.",
+    help="Temperature of sampling. 0 always writes the most probable token.",
 )
-@click.option("--top-k", type=click.IntRange(min=1), help="Only the K most probable tokens.")
+@click.option("--top-k", type=click.IntRange(min=1), help="Sample from the K most probable tokens.")
 @click.option(
     "--top-p",
     default=1.0,
     show_default=True,
     type=click.FloatRange(0, 1, min_open=True),
-    help="Only the most probable tokens that have this probability together.",
+    help="Sample only from the most probable tokens whose probabilities add up to this.",
 )
 @seed_option("sampling")
 def generate(
@@ -271,7 +278,9 @@ def generate(
         first = next(parts, "")  # raises for a bad prompt before anything is written
     except UserError as error:
         if prompt is None:  # a model that was not trained on lines of text
-            raise UserError(f"{stored.name} needs a --prompt: an empty line is none") from error
+            raise UserError(
+                f"{stored.name} needs a --prompt: it was not trained on lines of text"
+            ) from error
         raise
     click.echo(f"{(prompt or '').removeprefix(chr(10))}{first}", nl=False)
     for part in parts:
@@ -402,9 +411,15 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.command(name="inspect", cls=ExpressionCommand)
 @checkpoint_argument
 @click.argument("expression")
-@click.option("--out", default="inspection", show_default=True, type=PATH, help="Where to draw.")
-@click.option("--layer", type=int, help="Draw only this layer large, from 0.  [default: all]")
-@click.option("--head", type=int, help="Draw only this head large, from 0.  [default: all]")
+@click.option(
+    "--out", default="inspection", show_default=True, type=PATH, help="The folder of the plots."
+)
+@click.option(
+    "--layer", type=int, help="Draw only this layer in large. 0 is the first.  [default: all]"
+)
+@click.option(
+    "--head", type=int, help="Draw only this head in large. 0 is the first.  [default: all]"
+)
 @click.option(
     "--data",
     type=PATH,

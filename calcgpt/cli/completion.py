@@ -22,8 +22,8 @@ def names_or_files(names: Callable[[], Iterable[str]]) -> Complete:
     def complete(
         context: click.Context, parameter: click.Parameter, typed: str
     ) -> list[CompletionItem]:
-        found = [CompletionItem(name) for name in names() if name.startswith(typed)]
-        return found or [CompletionItem(typed, type="file")]
+        items = [CompletionItem(name) for name in names() if name.startswith(typed)]
+        return items or [CompletionItem(typed, type="file")]
 
     return complete
 

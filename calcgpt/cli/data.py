@@ -90,8 +90,8 @@ def problems(
 ) -> None:
     """Write a data set to OUT: train.txt, val.txt, test.txt and manifest.json.
 
-    No validation or test problem occurs in training, or twice. After an interruption the same
-    command continues.
+    No validation or test problem occurs in the training data, and none occurs twice. After an
+    interruption the same command continues.
     """
     from datagen.dataset import DatasetPlan, generate
 

@@ -221,7 +221,7 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
 @click.option(
     "--digits",
     type=click.IntRange(1, 100),
-    help="Count only problems whose operands have at most so many digits.  [default: all]",
+    help="Count only problems whose operands have at most this many digits.  [default: all]",
 )
 @click.option(
     "--scored", type=PATH, help="A file of scored problems: how exact a model is in each class."
@@ -282,7 +282,7 @@ def coverage(
     default=100_000,
     show_default=True,
     type=click.IntRange(1, 10**8),
-    help="Draw at most so many problems; those with wanted cases are read.",
+    help="Draw at most this many problems. The model reads those with cases that are still needed.",
 )
 @seed_option("problems")
 @engine_option
@@ -308,9 +308,10 @@ def certify(
     """Test the rules of CHECKPOINT's worked steps in all their cases.
 
     A rule writes one character from a few earlier ones, such as a digit of a product from two
-    digits, a carry and the digit above. A case is certified if the model's most probable character
-    is right wherever it was tried, in --contexts places or more. Until a place, the work is right.
-    Quotient digits have too many cases: those that occur are tried.
+    digits, a carry and the digit above. The model reads correct work and predicts each character
+    from those before it. A case is certified if it occurs at --contexts positions or more and the
+    most probable character is right at all of them. Quotient digits have too many cases: only those
+    that occur are tested.
     """
     from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.lab.certify import certify as run
@@ -372,12 +373,12 @@ def circuits(
     json_file: Path | None,
     quiet: bool,
 ) -> None:
-    """Say what each attention head of CHECKPOINT is for.
+    """Show what each attention head of CHECKPOINT does.
 
-    The output of each head in turn, and of each layer's heads, is replaced, and the model reads
-    works in which all before a place is right. The table shows, by rule, how many places it then
-    would write wrongly. --out and --json also show how much each head attends to the characters
-    that a rule reads, and the neurons that best tell a carry or a borrow from none.
+    The command replaces the output of one head at a time, and of all heads of a layer, while the
+    model reads correct work. The table shows, by rule, how many characters the model would then
+    write wrongly. --out and --json also show how much each head attends to the characters that a
+    rule reads, and which neurons best tell whether there is a carry or a borrow.
     """
     from datagen.extras import require
 
@@ -397,8 +398,13 @@ def circuits(
     with progress_bar(
         n_passes(loaded.recipe.model), not quiet, desc="heads", unit="pass", leave=False
     ) as bar:
-        found = find_circuits(loaded, n, ablation, seed, bar.update)
-    _report(found.table(), draw_circuits(out, found) if out else [], json_file, found.record())
+        circuits = find_circuits(loaded, n, ablation, seed, bar.update)
+    _report(
+        circuits.table(),
+        draw_circuits(out, circuits) if out else [],
+        json_file,
+        circuits.record(),
+    )
 
 
 @click.command()
@@ -429,7 +435,7 @@ def confidence(
     out: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Say how far a model's confidence can be trusted, from FILES of scored problems.
+    """Measure how far a model's confidence can be trusted, from FILES of scored problems.
 
     FILES are those of `eval --scored`. For each target there is a threshold with a guarantee on
     average (conformal), and one that holds with 95% confidence. Both are for problems like those of

@@ -1,10 +1,10 @@
 """The certificate of a model: whether it writes what the rules say in every case of every rule.
 
 A rule of worked steps reads a few characters, so that it has a limited number of cases
-(`datagen.local_steps`). Problems are drawn and kept if they have a case that is still wanted. The
-model reads their works, in which all before a place is right, and says what it would write there.
-A case is certified if that is right in every context, a place in a problem, where it was tried,
-and if it was tried in enough of them.
+(`datagen.local_steps`). Each position of a problem's work at which a case occurs is a context of
+the case. Problems are drawn, and kept if they have a case that needs more contexts. The model reads
+their correct work and predicts each character from those before it. A case is certified if it has
+enough contexts and the prediction is right in all of them.
 """
 
 from __future__ import annotations
@@ -103,20 +103,20 @@ def _variant(prompt: str, rng: Generator) -> str:
 
 @dataclass
 class Wanted:
-    """Which cases are still to be seen in more contexts."""
+    """How many contexts each case has, and which cases need more."""
 
     contexts: int
     counts: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
 
     def take(self, lines: Sequence[bytes]) -> list[bytes]:
         """Returns the lines that have a wanted case, and counts their cases."""
-        taken = []
+        chosen = []
         for line, cases in zip(lines, line_cases(lines), strict=True):
             unique = np.unique(cases[~_IS_SAMPLED[cases]])
             if (self.counts[unique] < self.contexts).any():
                 self.counts[unique] += 1
-                taken.append(line)
-        return taken
+                chosen.append(line)
+        return chosen
 
     def missing(self) -> int:
         """Returns how many possible cases were not seen often enough."""
@@ -223,9 +223,9 @@ def check_reading(
     start = 0
     for line, count in zip(lines, reading.counts, strict=True):
         for position, valid in quotient_choices(line):
-            place, ids = start + position, digits[valid]
-            right_N[place] = chosen_N[place] in ids
-            sure_N[place] = probability_NV[place, ids].sum()
+            index, ids = start + position, digits[valid]
+            right_N[index] = chosen_N[index] in ids
+            sure_N[index] = probability_NV[index, ids].sum()
         start += count
     return right_N, sure_N
 

@@ -66,7 +66,7 @@ def test_an_answer_has_the_places_asked_for(
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (["1+1234567890123"], f"a number of 13 digits; {UNPROVEN}; --unproven asks"),
+        (["1+1234567890123"], f"a number of 13 digits; {UNPROVEN}; --unproven answers anyway"),
         (["1/3", "--places", "9"], f"an answer to 9 places; {UNPROVEN}"),
         (["1/3", "--places", "10"], "10 is not in the range 1<=x<=9"),
         (["1/3", "--places", "0"], "0 is not in the range 1<=x<=9"),

@@ -92,7 +92,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
-        (["generate", "{tiny}"], "needs a --prompt: an empty line is none"),
+        (["generate", "{tiny}"], "needs a --prompt: it was not trained on lines of text"),
         (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
@@ -195,15 +195,15 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("train --recipe scratch", ["scratchpad"]),
+        ("train --recipe add", ["adder"]),
         ("train --recipe = dir", ["direct"]),  # bash takes an = for a word
         ("recipes blog-s", ["blog-swiglu"]),
         ("eval b", ["best", "blog"]),
         ("export d", ["direct"]),
-        ("certify scr", ["scratchpad"]),
+        ("certify dir", ["direct"]),
         ("calc 1+1 --engine on", ["onnxruntime"]),
         ("calc 1+1 --checkpoint dir", ["direct"]),
-        ("serve --checkpoint scr", ["scratchpad"]),
+        ("serve --checkpoint dir", ["direct"]),
         ("ablate --suite po", ["positions"]),
         ("sweep na", ["nano"]),
         ("train --set model.norm_p", ["model.norm_position=pre", "model.norm_position=post"]),
@@ -229,11 +229,11 @@ def test_the_shell_completes_names(
 def test_bash_completes_after_the_line_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (REPOSITORY / "docs" / "COMMANDS.md").read_text("utf-8")
     (line,) = re.findall(r"`(eval .*bash_source.*)` \|", page)
-    words = "COMP_WORDS=(calcgpt recipes scr) COMP_CWORD=2"
+    words = "COMP_WORDS=(calcgpt recipes add) COMP_CWORD=2"
     script = f"{line}; {words}; _calcgpt_completion calcgpt; echo ${{COMPREPLY[@]}}"
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("scratchpad\n", "")
+    assert (done.stdout, done.stderr) == ("adder\n", "")
 
 
 def test_the_command_is_installed() -> None:
