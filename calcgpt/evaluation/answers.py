@@ -22,7 +22,7 @@ from calcgpt.inference.drafts import confirm, device_of, torch_model
 from calcgpt.inference.generate import Decoder, Sampling, generate, in_numpy
 
 BATCH_SIZE = 500  # prompts that are decoded together
-# Passes end if, after so many lines, most had to be decoded all the same.
+# After this many lines, the passes stop if most lines had to be decoded anyway.
 N_TRIED = 200
 
 
@@ -58,13 +58,13 @@ def answer(
         module.eval()
     answers: dict[int, Answer] = {}
     if sampling.temperature == 0 and not plain:
-        for found in _by_one_pass(model, characters, lines):
-            answers |= found
-            progress(len(found))
+        for batch in _by_one_pass(model, characters, lines):
+            answers |= batch
+            progress(len(batch))
     others = [row for row in range(len(lines)) if row not in answers]
-    for found in _by_decoding(model, characters, lines, others, sampling, batch_size):
-        answers |= found
-        progress(len(found))
+    for batch in _by_decoding(model, characters, lines, others, sampling, batch_size):
+        answers |= batch
+        progress(len(batch))
     if module:
         module.train(was_training)
     return [answers[row] for row in range(len(lines))]
@@ -73,19 +73,19 @@ def answer(
 def _by_one_pass(
     decoder: Decoder, tokenizer: CharTokenizer, lines: Sequence[Line]
 ) -> Iterator[dict[int, Answer]]:
-    """Yields the answers, by row, that greedy decoding certainly writes as the lines have them."""
-    n_tried = n_found = 0
+    """Yields the answers, by row, that one pass shows to be what greedy decoding writes."""
+    n_tried = n_confirmed = 0
     prompts, completions = [line.prompt for line in lines], [line.completion for line in lines]
-    for read in confirm(decoder, tokenizer, prompts, completions):
-        found = {
+    for drafts in confirm(decoder, tokenizer, prompts, completions):
+        confirmed = {
             draft.row: Answer(completions[draft.row], draft.probabilities)
-            for draft in read
+            for draft in drafts
             if draft.is_whole
         }
-        n_tried, n_found = n_tried + len(read), n_found + len(found)
-        if found:
-            yield found
-        if n_tried >= N_TRIED and n_found < n_tried / 2:
+        n_tried, n_confirmed = n_tried + len(drafts), n_confirmed + len(confirmed)
+        if confirmed:
+            yield confirmed
+        if n_tried >= N_TRIED and n_confirmed < n_tried / 2:
             return
 
 

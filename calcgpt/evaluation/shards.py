@@ -1,7 +1,7 @@
 """Scoring of many problems: in shards, by several processes, continued after an interruption.
 
-A folder can keep what is scored: `scoring.json` says what was asked, and `shard-00000.jsonl` and so
-on hold the scored problems, one JSON object a line (`ScoredAnswer`).
+A folder can keep what is scored: `scoring.json` identifies the problems and how they are scored,
+and `shard-00000.jsonl` and so on hold the scored problems, one JSON object a line (`ScoredAnswer`).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Scoring:
         evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
         return scored_answers(evaluation)
 
-    def asked(self, source: dict[str, Any]) -> dict[str, Any]:
-        """Returns what decides the content of the shards. `source` says which problems they are."""
+    def manifest(self, source: dict[str, Any]) -> dict[str, Any]:
+        """Returns all that determines the shards. `source` identifies the problems."""
         return {
             "version": VERSION,
             "checkpoint": sha256(self.checkpoint / CONFIG),  # which has the hashes of the weights
@@ -139,7 +139,7 @@ def score_shards(
     folder: Path | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> Generator[list[ScoredAnswer], None, None]:
-    """Yields the scored problems of each shard, in order. Close the generator if you leave early.
+    """Yields the scored problems of each shard, in order. Close the generator if you stop early.
 
     `workers` processes with one thread each compute; by default this process does. Shards that are
     in `folder` already are read from it, and the others are written to it. `progress` is called
@@ -148,7 +148,7 @@ def score_shards(
     """
     with locked(folder, "scoring", DataError) if folder else nullcontext():
         if folder:
-            check_manifest(folder, scoring.asked(source))
+            check_manifest(folder, scoring.manifest(source))
         paths = [folder and folder / f"shard-{index:05}.jsonl" for index in range(len(shards))]
         missing = [
             shard for shard, path in zip(shards, paths, strict=True) if not (path and path.exists())
@@ -210,19 +210,20 @@ def _compute(
         yield from make_engine("local", workers)(scoring, shards)
 
 
-def check_manifest(folder: Path, asked: dict[str, Any]) -> None:
-    """Writes what is asked to a new folder. Raises DataError if the folder holds something else."""
+def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Writes the manifest to a new folder. Raises DataError if the folder has a different one."""
     path = folder / MANIFEST
     if path.exists():
-        held = read_json(path)
-        different = sorted(key for key in asked.keys() | held if asked.get(key) != held.get(key))
+        stored = read_json(path)
+        keys = manifest.keys() | stored
+        different = sorted(key for key in keys if manifest.get(key) != stored.get(key))
         if different:
             names = ", ".join(different)
-            raise DataError(f"{folder} holds a scoring with another {names}: choose another folder")
+            raise DataError(f"{folder} holds scores with another {names}: choose another folder")
     elif any(folder.glob("shard-*")):
         raise DataError(f"{folder} has shards but no {MANIFEST}: choose another folder")
     else:
-        write_json(path, asked)
+        write_json(path, manifest)
 
 
 def as_lines(rows: Iterable[ScoredProblem]) -> str:

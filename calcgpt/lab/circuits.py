@@ -380,9 +380,9 @@ def attention_to_sources(
             weights.clear()
             plain(torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))[None])
             weights_LHTS = torch.stack(weights).double().numpy()
-            for name, place, source in sources_of(line):
+            for name, position, source in sources_of(line):
                 totals.setdefault(name, np.zeros(shape))
-                totals[name] += weights_LHTS[:, :, place - 1, source]
+                totals[name] += weights_LHTS[:, :, position - 1, source]
                 counts[name] = counts.get(name, 0) + 1
     return {name: totals[name] / counts[name] for name in sorted(totals, key=_order)}
 
@@ -392,18 +392,18 @@ def _order(name: str) -> int:
 
 
 def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
-    """Yields "rule: source", the place of a character and that of the source, for all characters
+    """Yields "rule: source", the position of a character and that of its source, for all characters
     that the rules of LOOKING write."""
     shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
     assert shape is not None
     plan = layout(shape)
-    for place in range(plan.prompt_length, len(plan.slots)):
-        slot = plan.slots[place]
+    for position in range(plan.prompt_length, len(plan.slots)):
+        slot = plan.slots[position]
         rule = _RULE_OF.get(slot.kind)
         if rule is not None:
             for axis, source in zip(rule.read_axes, slot.sources, strict=False):
                 if source != NOWHERE:
-                    yield f"{rule.name}: {axis.name}", place, source
+                    yield f"{rule.name}: {axis.name}", position, source
 
 
 _RULE_OF = {kind: step for step in LOCAL_STEPS if step.name in LOOKING for kind in step.kinds}

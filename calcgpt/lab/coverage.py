@@ -286,8 +286,8 @@ def _draw_right(axes: Axes, n: NDArray[np.int64], right: NDArray[np.int64]) -> N
 
 def _contrast(image: AxesImage, value: float) -> str:
     """Returns a colour that can be read on that of a value."""
-    (place,) = np.asarray(image.norm(np.array([value])), np.float64)
-    return "black" if place > 0.55 else "white"
+    (brightness,) = np.asarray(image.norm(np.array([value])), np.float64)
+    return "black" if brightness > 0.55 else "white"
 
 
 def _label(axes: Axes, panel: Panel) -> None:

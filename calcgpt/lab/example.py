@@ -77,12 +77,12 @@ def _events(
     """Returns the events of the service's stream."""
     [node] = calculation.nodes
     span = {"expression": node.expression, "position": node.position, "end": node.end}
-    asked = {"problem": node.problem, "prompt": node.prompt}
+    question = {"problem": node.problem, "prompt": node.prompt}
     about = {"expression": calculation.expression, "model": calculation.model}
     written = zip(node.output or "", probabilities, strict=True)
     return [
         ("start", {**about, "places": calculation.places, "nodes": [span]}),
-        ("node", {"node": 0, **asked}),
+        ("node", {"node": 0, **question}),
         *(
             ("token", {"node": 0, "text": text, "probability": round(probability, DIGITS)})
             for text, probability in written

@@ -97,10 +97,10 @@ def orthogonalise(matrices: torch.Tensor, n_step: int = 5) -> torch.Tensor:
     return update.to(dtype)
 
 
-def _adamw(named: list[Named], config: TrainConfig) -> Any:
+def _adamw(parameters: list[Named], config: TrainConfig) -> Any:
     # One fused kernel for all parameters: launches would take most of a tiny model's step.
     return _without_dynamo(torch.optim.AdamW)(
-        _groups(named, config),
+        _groups(parameters, config),
         lr=config.lr,
         betas=(config.beta1, config.beta2),
         weight_decay=config.weight_decay,
@@ -108,13 +108,13 @@ def _adamw(named: list[Named], config: TrainConfig) -> Any:
     )
 
 
-def _groups(named: list[Named], config: TrainConfig) -> list[dict[str, Any]]:
-    """Returns the parameters in one group, or those that decay and those that do not: a gain or a
-    vector of positions has no size to be kept small."""
+def _groups(parameters: list[Named], config: TrainConfig) -> list[dict[str, Any]]:
+    """Returns the parameters in one group, or in two: with weight decay the matrices of the blocks
+    and the head, without it gains, biases and embeddings."""
     if config.decayed == "all":
-        return [{"params": [parameter for _, parameter in named]}]
+        return [{"params": [parameter for _, parameter in parameters]}]
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
-    for name, parameter in named:
+    for name, parameter in parameters:
         in_block = name.startswith("blocks.") or name == "head.weight"
         groups[in_block and parameter.dim() == 2].append(parameter)
     decay = {True: config.weight_decay, False: 0.0}
@@ -176,7 +176,7 @@ class WeightAverage:
 
     def update(self, step: int) -> None:
         """Adds the weights after step `step` (from 0). The decay rises from 0.1 to its final value,
-        so that the random first weights soon stop to count."""
+        so that the random initial weights are soon forgotten."""
         decay = min(self.decay, (step + 1) / (step + 10))
         for name, parameter in self._parameters.items():
             self._average[name].lerp_(parameter.detach().float(), 1.0 - decay)
