@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-MODELS = shipped_names()
+MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad")  # the default first
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
