@@ -31,6 +31,9 @@ RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"scratchpad-{name}.json"
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
+] + [
+    ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
+    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16")
 ]
 CERTIFIED, CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
