@@ -33,7 +33,7 @@ EXACTNESS = [
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
 ] + [
     ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
-    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16")
+    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
 ]
 CERTIFIED, CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
