@@ -74,6 +74,8 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
     def on_ready(model: LoadedModel) -> None:
         gc.freeze()  # otherwise a collection would look at 200,000 objects, for 0.2 s
+        if server.should_exit:  # and the listener may be closed
+            return
         url = url_of(listener)
         log.info(
             "%s answers on %s, documented at %s/docs; Ctrl+C ends it",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import signal
 import socket
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from forks import PATIENCE
@@ -114,22 +116,33 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
         assert "Traceback" not in running.log
 
 
+@pytest.fixture
+def leased(tiny_copy: Path) -> Iterator[BinaryIO]:
+    """A file of a checkpoint, leased: the kernel holds whoever opens it until the lease ends.
+
+    That is when the file is closed, or after `/proc/sys/fs/lease-break-time`, 45 seconds.
+    """
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel sends it, too
+    with (tiny_copy / "metrics.json").open("r+b") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield file
+    signal.signal(signal.SIGIO, before)
+
+
 @workers
-def test_a_signal_before_it_is_ready_ends_it(workers: int, tiny_copy: Path, tmp_path: Path) -> None:
-    """A pipe in place of a file of the checkpoint holds it until the signal was sent."""
-    metrics = tiny_copy / "metrics.json"
-    content = metrics.read_bytes()
-    metrics.unlink()
-    os.mkfifo(metrics)
+def test_a_signal_before_it_is_ready_ends_it(
+    workers: int, tiny_copy: Path, leased: BinaryIO, tmp_path: Path
+) -> None:
     options = ["--port", "0", "--checkpoint", str(tiny_copy), "--workers", str(workers)]
     process = ForkedProcess(["serve", *options], os.environ | DEFAULTS, tmp_path / "log")
     try:
-        with suppress(BrokenPipeError), metrics.open("wb") as pipe:  # once it is opened to read
-            process.terminate()
-            pipe.write(content)
-        assert process.wait(PATIENCE) in (0, -signal.SIGTERM)
+        wait_for(lambda: fcntl.fcntl(leased, fcntl.F_GETLEASE) != fcntl.F_WRLCK)
+        process.terminate()
+        leased.close()
+        assert process.wait() in (0, -signal.SIGTERM)
     finally:
         process.kill()
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> None:
