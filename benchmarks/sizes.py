@@ -1,14 +1,17 @@
-"""How exact models of several sizes are: exactness against parameters, on fresh test problems.
+"""How exact models of several sizes are: wrong answers against parameters, on fresh test problems.
 
     python -m benchmarks.sizes CHECKPOINT ... [--n N] [--sets NAME ...] [--workers N] [--json FILE]
         [--plots OUT]
 
 The problems are those of `benchmarks.exactness`. Parameters are counted as `calcgpt info` does:
-shared ones once. Decoding is greedy. Each share has its 95% interval (Wilson 1927).
+shared ones once. A model may be given several times, trained with other seeds or on more problems:
+checkpoints must be those of the last step. Decoding is greedy. Each share has its 95% interval
+(Wilson 1927).
 """
 
 import sys
 from contextlib import closing
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,7 @@ def measure(
 ) -> dict[str, Any]:
     """Returns the size of a checkpoint and its shares of exact answers."""
     checkpoint = Checkpoint.load(folder)
-    model = checkpoint.recipe.model
+    model, train = checkpoint.recipe.model, checkpoint.recipe.train
     threads = None if workers is None else 1
     scoring = Scoring(folder, "cpu", engine, format="scratchpad", threads=threads)
     results = {}
@@ -65,26 +68,36 @@ def measure(
         "layers": model.n_layer,
         "width": model.n_embd,
         "heads": model.n_head,
+        "problems": train.steps * train.batch_size * train.grad_accum,
+        "seed": train.seed,
         "exact_match": results,
     }
 
 
 def draw(rows: list[dict[str, Any]], sets: tuple[str, ...]) -> Figure:
-    """Draws exactness against parameters: all, and by operation."""
+    """Draws the share of wrong answers against parameters, a series for each number of training
+    problems. Where nothing is wrong, an arrow points down from the upper end of the interval."""
     figure = new_figure(5.5 * len(sets), 4.5)
     for axes, name in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
-        for index, operation in enumerate(("all", *(op.value for op in OPERATIONS))):
-            shares = [row["exact_match"][name][operation] for row in rows]
-            exact = [cell["exact_match"] for cell in shares]
-            spread = [
-                [max(0.0, cell["exact_match"] - cell["interval"][0]) for cell in shares],
-                [max(0.0, cell["interval"][1] - cell["exact_match"]) for cell in shares],
-            ]
-            sizes = [row["parameters"] for row in rows]
-            axes.errorbar(sizes, exact, spread, label=operation, capsize=2, **series_style(index))
-        axes.set(title=name, xlabel="parameters", ylabel="exact match", xscale="log", ylim=(0, 1))
+        for index, problems in enumerate(sorted({row["problems"] for row in rows})):
+            models = [row for row in rows if row["problems"] == problems]
+            cells = [row["exact_match"][name]["all"] for row in models]
+            none_wrong = np.array([not cell["wrong"] for cell in cells])
+            low, high = 1 - np.array([cell["interval"][::-1] for cell in cells]).T
+            wrong = np.where(none_wrong, high, 1 - np.array([c["exact_match"] for c in cells]))
+            axes.errorbar(
+                [row["parameters"] for row in models],
+                wrong,
+                np.where(none_wrong, high / 2, [wrong - low, high - wrong]),  # half: the arrow
+                uplims=none_wrong,
+                capsize=2,
+                **series_style(index) | {"linestyle": "none"},
+                label=f"{problems:,} problems",
+            )
+        axes.set(title=name, xlabel="parameters", xscale="log", yscale="log")
+        axes.set_ylabel("share of wrong answers")
         axes.grid()
-        axes.legend()
+        axes.legend(title="trained on")
     return figure
 
 
@@ -103,8 +116,7 @@ def main() -> None:
     for name in arguments.checkpoints:
         folder = resolve(name)
         rows.append(measure(folder, sets, arguments.engine, arguments.workers))
-        print(rows[-1], flush=True)
-    rows.sort(key=lambda row: int(row["parameters"]))
+    rows.sort(key=itemgetter("problems", "parameters", "seed"))
     record = {
         "n": arguments.n,
         "seed": arguments.seed,
@@ -112,12 +124,14 @@ def main() -> None:
         "environment": environment(device("cpu")),
     }
     write(arguments.json, record)
+    keys = ("problems", "parameters", "seed")
     cells = [
-        [row["parameters"], name, *(f"{cell['exact_match']:.4f}" for cell in result.values())]
+        [*(row[key] for key in keys), name, *(f"{c['exact_match']:.4f}" for c in result.values())]
         for row in rows
         for name, result in row["exact_match"].items()
     ]
-    print(text_table(("parameters", "set", "all", *(op.value for op in OPERATIONS)), cells))
+    header = (*keys, "set", "all", *(op.value for op in OPERATIONS))
+    print(text_table(header, cells))
     if arguments.plots:
         save_figures(arguments.plots, [("sizes", draw(rows, tuple(sets)))])
 
