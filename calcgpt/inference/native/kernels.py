@@ -1,10 +1,12 @@
-"""The forward pass of a decoder as one function in machine code, compiled by Numba.
+"""The forward pass of a decoder and greedy decoding as one function in machine code, compiled by
+Numba.
 
-All layers of all rows are one call, so that no time goes into calling operators, and other threads
-of Python run meanwhile. Everything is float32, and nothing is allocated. A row of numbers whose
-width is no multiple of 16 is padded to one; what the padding holds has no effect.
+All layers of all rows are one call, and so are several tokens, so that no time goes into calling
+operators, and other threads of Python run meanwhile. Everything is float32, and nothing is
+allocated. A row of numbers whose width is no multiple of 16 is padded to one; what the padding
+holds has no effect.
 
-Only `machine_code.py` imports this module, to compile it.
+Only `machine_code.py` imports this module, to compile `decode`.
 
 Shapes: B sequences, T new tokens, R = B T rows, one for each token, those of a sequence together.
 """
@@ -13,9 +15,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from calcgpt.inference.native.attention import attend, remember
-from calcgpt.inference.native.elementwise import activate, heads, norm, whole_panels
-from calcgpt.inference.native.numba_types import Floats, Ints, compiled, load, offset, store
+from calcgpt.inference.native.layers import (
+    activate,
+    attend,
+    norm,
+    remember,
+    rotate_heads,
+    soften,
+    whole_panels,
+)
+from calcgpt.inference.native.numba_types import (
+    Floats,
+    Ints,
+    Model,
+    Texts,
+    at,
+    compiled,
+    load,
+    store,
+)
 from calcgpt.inference.native.products import add_linear, linear
 from calcgpt.inference.native.weights import (
     ATTENTION_NORM,
@@ -50,16 +68,17 @@ from calcgpt.inference.native.weights import (
     ROWS,
     TILE,
     UP,
+    VOCAB_SIZE,
 )
 
 F32 = np.float32
 
 
 @compiled
-def add_row(plan: Ints, w: Floats, row: int, s: Floats, x: int) -> None:
+def add_row(plan: Ints, w: Floats, row: int, x: Floats) -> None:
     """Adds a row of the embedding tables."""
     for i in range(plan[N_EMBD]):
-        s[x + i] += w[row * plan[N_EMBD] + i]
+        x[i] += w[row * plan[N_EMBD] + i]
 
 
 @compiled
@@ -70,8 +89,7 @@ def embed(
     marks: Ints,
     tokens: Ints,
     position: int,
-    s: Floats,
-    x: int,
+    x: Floats,
     step: int,
 ) -> None:
     """Writes the sum of the embeddings of a token: its own and those of where it is.
@@ -79,65 +97,155 @@ def embed(
     `tokens` points to the first of its sequence. See `calcgpt.model.positions`.
     """
     for i in range(step):
-        s[x + i] = F32(0)
-    add_row(plan, w, tokens[position], s, x)
+        x[i] = F32(0)
+    add_row(plan, w, tokens[position], x)
     if plan[POSITIONS]:
-        add_row(plan, w, plan[POSITIONS] + position, s, x)
+        add_row(plan, w, plan[POSITIONS] + position, x)
     if plan[PLACES]:
         mark = position  # the last token that starts a row
         while mark > 0 and row_of_token[min(tokens[mark], plan[LAST_ID])] == 0:
             mark -= 1
         row = row_of_token[min(tokens[mark], plan[LAST_ID])]
-        add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), s, x)
-        add_row(plan, w, plan[ROWS] + row, s, x)
+        add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), x)
+        add_row(plan, w, plan[ROWS] + row, x)
     if plan[KINDS]:
-        add_row(plan, w, plan[KINDS] + marks[OWN_KIND], s, x)
-        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT], s, x)
+        add_row(plan, w, plan[KINDS] + marks[OWN_KIND], x)
+        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT], x)
 
 
 @compiled
 def attention(
     plan: Ints,
-    marks: Ints,
-    cache: Floats,
-    slots: Ints,
+    texts: Texts,
     layer: int,
-    n_slot: int,
-    capacity: int,
     row: int,
     n_token: int,
     start: int,
-    s: Floats,
-    h: int,
-    n_qkv: int,
-    scores: int,
-    a: int,
-    a_step: int,
-    rows: int,
+    blank: Floats,
+    qkv: Floats,
+    qkv_step: int,
+    scores: Floats,
+    y: Floats,
+    y_step: int,
+    n_row: int,
 ) -> None:
-    """Attention of rows from `row` on, those of a sequence by tiles."""
-    r = 0
-    while r < rows:
-        sequence, token = (row + r) // n_token, (row + r) % n_token
-        n_query = min(n_token - token, rows - r, TILE)
-        attend(
-            plan, offset(marks, MARKS * slots[sequence] * capacity), cache,
-            layer * n_slot + slots[sequence], capacity, start + token + 1,
-            s, h + r * n_qkv, n_qkv, scores, a + r * a_step, a_step, n_query
-        )  # fmt: skip
+    """Attention of rows from `row` on, those of a sequence by tiles. For `blank` see `attend`."""
+    slots, r = texts[1], 0
+    while r < n_row:
+        slot, token = slots[(row + r) // n_token], (row + r) % n_token
+        n_query = min(n_token - token, n_row - r, TILE)
+        q, to, n_seen = at(qkv, r * qkv_step), at(y, r * y_step), start + token + 1
+        attend(plan, texts, layer, slot, n_seen, blank, q, qkv_step, scores, to, y_step, n_query)
         r += n_query
 
 
 @compiled
-def keep_last(s: Floats, x: int, step: int, first: int, n_token: int, n_kept: int) -> None:
+def keep_last(x: Floats, step: int, first: int, n_token: int, n_kept: int) -> None:
     """Moves the last row of each sequence to the front: row `first`, and every n_token-th after."""
     for k in range(n_kept):
         for i in range(0, step, PANEL):
-            store(s, x + k * step + i, load(s, x + (first + k * n_token) * step + i))
+            store(x, k * step + i, load(x, (first + k * n_token) * step + i))
 
 
 @compiled
 def forward(
+    model: Model,
+    texts: Texts,
+    scratch: Floats,
+    logits: Floats,
+    batch: int,
+    n_token: int,
+    start: int,
+    last_only: int,
+) -> None:
+    """Writes the logits of all rows or of each sequence's last, and the keys and values of all. The
+    arguments are those of `decode`."""
+    plan, w, row_of_token, rotations = model
+    marks, slots, tokens, cache, n_slot, capacity = texts
+    step = whole_panels(plan[N_EMBD])
+    n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
+    n_up = whole_panels(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
+    room = CHUNK + TILE  # rows
+    blank = scratch  # zeros
+    x = at(scratch, plan[N_CONTEXT])  # the residual stream
+    a = at(x, room * step)  # its normalised rows; then the heads' outputs: the last may be long
+    a_step = step + PANEL
+    h = at(a, room * a_step)  # queries, keys and values; the hidden layer
+    scores = at(h, room * max(n_qkv, n_up))
+    for first_row in range(0, batch * n_token, CHUNK):
+        row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
+        n_each, begin = n_token, start  # tokens of each sequence, and where they begin
+        for r in range(n_row):
+            slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
+            text, mark = at(tokens, slot * capacity), MARKS * (slot * capacity + position)
+            embed(plan, w, row_of_token, at(marks, mark), text, position, at(x, r * step), step)
+        for layer in range(plan[N_LAYER]):
+            here = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
+            norm(plan, at(here, plan[ATTENTION_NORM]), x, step, a, a_step, n_row)
+            linear(at(here, plan[QKV]), a, a_step, h, plan[N_EMBD], n_qkv, n_row)
+            for r in range(n_row):
+                slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
+                qkv, place = at(h, r * n_qkv), slot * capacity + position
+                rotate_heads(plan, here, rotations, place, position, qkv)
+                remember(plan, qkv, cache, layer * n_slot + slot, capacity, position)
+            if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
+                # From here on, only rows whose logits are asked for. They are texts of one token.
+                first_last = n_token - 1 - row % n_token
+                row, n_each, begin = row // n_token, 1, start + n_token - 1
+                n_row = max(0, (n_row - first_last + n_token - 1) // n_token)
+                keep_last(x, step, first_last, n_token, n_row)
+                keep_last(h, n_qkv, first_last, n_token, n_row)
+            attention(
+                plan, texts, layer, row, n_each, begin, blank, h, n_qkv, scores, a, a_step, n_row
+            )
+            add_linear(at(here, plan[OUT]), a, a_step, x, plan[N_EMBD], step, n_row)
+            norm(plan, at(here, plan[FF_NORM]), x, step, a, a_step, n_row)
+            linear(at(here, plan[UP]), a, a_step, h, plan[N_EMBD], n_up, n_row)
+            activate(plan, h, n_up, n_row)
+            add_linear(at(here, plan[DOWN]), h, n_up, x, plan[FF_WIDTH], step, n_row)
+        norm(plan, at(w, plan[FINAL_NORM]), x, step, a, a_step, n_row)
+        to, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
+        linear(at(w, plan[HEAD]), a, a_step, to, plan[N_EMBD], n_logit, n_row)
+
+
+@compiled
+def choose(
+    plan: Ints,
+    logits: Floats,
+    slots: Ints,
+    written: Ints,
+    probabilities: Floats,
+    index: int,
+    length: int,
+    batch: int,
+) -> None:
+    """Writes the most probable token of each row, the first of equal ones, and its probability.
+
+    A logit that is not a number is the largest, as for NumPy.
+    """
+    for b in range(batch):
+        row, to, best = at(logits, b * plan[N_LOGIT]), slots[b] * length + index, 0
+        for token in range(1, plan[VOCAB_SIZE]):
+            if row[token] > row[best] or row[token] != row[token]:
+                best = token
+        zero = row[best] - row[best]  # or not a number
+        total = soften(row, plan[VOCAB_SIZE], plan[N_LOGIT], F32(1))
+        written[to] = best
+        probabilities[to] = (row[best] + zero) / total
+
+
+@compiled
+def drop_ended(slots: Ints, written: Ints, index: int, length: int, stop: int, batch: int) -> int:
+    """Keeps the slots of the rows that did not write `stop`. Returns their number."""
+    n_open = 0
+    for b in range(batch):
+        if written[slots[b] * length + index] != stop:
+            slots[n_open] = slots[b]
+            n_open += 1
+    return n_open
+
+
+def decode(
     plan: Ints,
     w: Floats,
     row_of_token: Ints,
@@ -146,66 +254,43 @@ def forward(
     slots: Ints,
     tokens: Ints,
     cache: Floats,
-    s: Floats,
+    scratch: Floats,
     logits: Floats,
+    written: Ints,
+    probabilities: Floats,
     batch: int,
     n_token: int,
     start: int,
     n_slot: int,
     capacity: int,
     last_only: int,
-) -> None:
-    """Writes the logits of all rows or of each sequence's last, and the keys and values of all.
+    n_new: int,
+    length: int,
+    stop: int,
+) -> int:
+    """Reads tokens (`forward`). Then each row writes `n_new` tokens, or up to a `stop`.
 
     `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
     its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
     cosines before sines, has a row for each position or, if the text determines them, one for the
     query and one for the key of each place of each slot, as `marks` (slots, capacity, 4) has what
-    the text says of it. `s` is scratch memory (`weights.scratch_size`), zeros at first.
+    the text says of it. `scratch` is memory (`weights.scratch_size`), zeros at first.
+
+    What a slot writes, and how probable that was, is put into its row of `written` and
+    `probabilities`, (slots, length). Returns the number of rows that did not stop. Their slots are
+    then the first of `slots`.
     """
-    step = whole_panels(plan[N_EMBD])
-    n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
-    n_up = whole_panels(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
-    room = CHUNK + TILE  # rows
-    x = plan[N_CONTEXT]  # the residual stream, behind zeros
-    a = x + room * step  # its normalised rows; what the heads found, of which the last may be long
-    a_step = step + PANEL
-    h = a + room * a_step  # queries, keys and values; the hidden layer
-    scores = h + room * max(n_qkv, n_up)
-    for first_row in range(0, batch * n_token, CHUNK):
-        row, rows = first_row, min(CHUNK, batch * n_token - first_row)
-        per_sequence, begin = n_token, start
-        for r in range(rows):
-            sequence, token = (row + r) // n_token, (row + r) % n_token
-            text, to = offset(tokens, slots[sequence] * capacity), x + r * step
-            of_token = offset(marks, MARKS * (slots[sequence] * capacity + start + token))
-            embed(plan, w, row_of_token, of_token, text, start + token, s, to, step)
-        for layer in range(plan[N_LAYER]):
-            here = plan[LAYERS] + layer * plan[LAYER_SIZE]
-            norm(plan, w, here + plan[ATTENTION_NORM], s, x, step, a, a_step, rows)
-            linear(w, here + plan[QKV], s, a, a_step, s, h, n_qkv, plan[N_EMBD], n_qkv, rows)
-            for r in range(rows):
-                slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
-                place = slot * capacity + position
-                heads(plan, w, here, rotations, place, position, s, h + r * n_qkv)
-                slot += layer * n_slot
-                remember(plan, s, h + r * n_qkv, cache, slot, capacity, position)
-            if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
-                # From here on, only rows whose logits are asked for. They are texts of one token.
-                first_last = n_token - 1 - row % n_token
-                row, per_sequence, begin = row // n_token, 1, start + n_token - 1
-                rows = max(0, (rows - first_last + n_token - 1) // n_token)
-                keep_last(s, x, step, first_last, n_token, rows)
-                keep_last(s, h, n_qkv, first_last, n_token, rows)
-            attention(
-                plan, marks, cache, slots, layer, n_slot, capacity, row, per_sequence, begin,
-                s, h, n_qkv, scores, a, a_step, rows
-            )  # fmt: skip
-            add_linear(w, here + plan[OUT], s, a, a_step, s, x, step, plan[N_EMBD], step, rows)
-            norm(plan, w, here + plan[FF_NORM], s, x, step, a, a_step, rows)
-            linear(w, here + plan[UP], s, a, a_step, s, h, n_up, plan[N_EMBD], n_up, rows)
-            activate(plan, s, h, n_up, rows)
-            add_linear(w, here + plan[DOWN], s, h, n_up, s, x, step, plan[FF_WIDTH], step, rows)
-        norm(plan, w, plan[FINAL_NORM], s, x, step, a, a_step, rows)
-        to, n_logit = row * plan[N_LOGIT], plan[N_LOGIT]
-        linear(w, plan[HEAD], s, a, a_step, logits, to, n_logit, plan[N_EMBD], n_logit, rows)
+    model = (plan, w, row_of_token, rotations)
+    texts = (marks, slots, tokens, cache, n_slot, capacity)
+    for index in range(max(1, n_new)):
+        forward(model, texts, scratch, logits, batch, n_token, start, last_only)
+        if n_new == 0:
+            return batch
+        start, n_token = start + n_token, 1
+        choose(plan, logits, slots, written, probabilities, index, length, batch)
+        batch = drop_ended(slots, written, index, length, stop, batch)
+        if batch == 0 or index == n_new - 1:
+            return batch
+        for b in range(batch):
+            tokens[slots[b] * capacity + start] = written[slots[b] * length + index]
+    return batch

@@ -1,6 +1,6 @@
 """Compiles the kernels once, and loads them from a cache afterwards.
 
-Numba turns `greedy.py` into LLVM's language, LLVM into an object file. The file is cached like the
+Numba turns `kernels.py` into LLVM's language, LLVM into an object file. The file is cached like the
 graphs for onnxruntime. With a cached file, Numba need not be imported, which takes longer than an
 answer: llvmlite, which belongs to it, loads the file.
 """
@@ -19,21 +19,19 @@ from datagen.extras import require
 
 ENTRY = "calcgpt_decode"
 SOURCES = (
-    "greedy.py",
     "kernels.py",
-    "attention.py",
-    "elementwise.py",
+    "layers.py",
     "products.py",
     "numba_types.py",
     "weights.py",
     "machine_code.py",
 )
-N_POINTER, N_INT = 12, 9  # the arguments of `greedy.decode`
+N_POINTER, N_INT = 12, 9  # the arguments of `kernels.decode`
 
 
 @functools.cache
 def decode() -> Any:
-    """Returns `greedy.decode` as a C function, which runs without Python's lock.
+    """Returns `kernels.decode` as a C function, which runs without Python's lock.
 
     Raises UserError if a library is missing.
     """
@@ -85,11 +83,11 @@ def compile_kernels() -> bytes:
     """Returns the kernels as an object file, which takes Numba some seconds."""
     import numba
 
-    from calcgpt.inference.native import greedy, numba_types
+    from calcgpt.inference.native import kernels, numba_types
 
     llvm = _llvm()
-    signature = numba_types.signature(greedy.decode)
-    entry = numba.cfunc(signature, **numba_types.OPTIONS)(greedy.decode)
+    signature = numba_types.signature(kernels.decode)
+    entry = numba.cfunc(signature, **numba_types.OPTIONS)(kernels.decode)
     module = llvm.parse_assembly(entry.inspect_llvm())
     function = module.get_function(entry._wrapper_name)
     function.name = ENTRY

@@ -52,7 +52,7 @@ def _spread(builder: Any, scalar: Any, kind: Any = LLVM_TYPE) -> Any:
     return builder.shuffle_vector(first, empty, _ints([0] * WIDTH))
 
 
-def _at(builder: Any, pointer: Any, offset: Any) -> Any:
+def _vector_at(builder: Any, pointer: Any, offset: Any) -> Any:
     return builder.bitcast(builder.gep(pointer, [offset]), LLVM_TYPE.as_pointer())
 
 
@@ -61,7 +61,7 @@ def load(typing: Any, pointer: Any, offset: Any) -> Any:
     """load(pointer, offset): the 16 numbers from `offset` on."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_at(builder, *arguments), align=UNALIGNED)
+        return builder.load(_vector_at(builder, *arguments), align=UNALIGNED)
 
     return vector(types.CPointer(types.float32), types.int64), codegen
 
@@ -72,7 +72,7 @@ def store(typing: Any, pointer: Any, offset: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer_, offset_, value_ = arguments
-        builder.store(value_, _at(builder, pointer_, offset_), align=UNALIGNED)
+        builder.store(value_, _vector_at(builder, pointer_, offset_), align=UNALIGNED)
         return context.get_dummy_value()
 
     return types.void(types.CPointer(types.float32), types.int64, vector), codegen
@@ -205,8 +205,8 @@ def sqrt(typing: Any, number: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def offset(typing: Any, pointer: Any, n: Any) -> Any:
-    """offset(pointer, n): a pointer to the number that is n further."""
+def at(typing: Any, pointer: Any, n: Any) -> Any:
+    """at(pointer, n): a pointer to the number that is n further."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.gep(arguments[0], [arguments[1]])
@@ -218,10 +218,15 @@ Floats = Any  # a pointer to the first of some float32 numbers
 Ints = Any  # the same for int64
 Float = Any  # a float32
 Vector = Any  # 16 of them
+Model = Any  # (plan, weights, row_of_token, rotations) of `kernels.decode`
+Texts = Any  # (marks, slots, tokens, cache, n_slot, capacity) of it
 
+_FLOATS, _INTS = types.CPointer(types.float32), types.CPointer(types.int64)
 TYPES = {
-    "Floats": types.CPointer(types.float32),
-    "Ints": types.CPointer(types.int64),
+    "Floats": _FLOATS,
+    "Ints": _INTS,
+    "Model": types.Tuple((_INTS, _FLOATS, _INTS, _FLOATS)),
+    "Texts": types.Tuple((_INTS, _INTS, _INTS, _FLOATS, types.int64, types.int64)),
     "Float": types.float32,
     "Vector": vector,
     "int": types.int64,

@@ -66,7 +66,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _little_room_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache has to grow in texts as short as these."""
-    monkeypatch.setattr("calcgpt.inference.native.kv_cache.FIRST_CAPACITY", 16)
+    monkeypatch.setattr("calcgpt.inference.native.decoder.FIRST_CAPACITY", 16)
 
 
 def model_of(variant: str) -> GPT:
