@@ -260,13 +260,14 @@ class CoordinatePositions(PositionalScheme):
         angles = (axes[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
         keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
         still = keys.new_zeros((*keys.shape[:2], self.n_still))
-        angles_B2TE = torch.stack(
-            [torch.cat((part, still), dim=2) for part in (queries, keys)], dim=1
-        )
-        heads = torch.tensor([self.n_head, self.n_kv_head], device=axes.device)
-        cos = angles_B2TE.cos().repeat(1, 1, 1, 2).repeat_interleave(heads, dim=1)
-        sin = torch.cat((-angles_B2TE.sin(), angles_B2TE.sin()), dim=3)
-        return Located(kinds_BT, next_kinds_BT, cos, sin.repeat_interleave(heads, dim=1), rows)
+        cos, sin = [], []
+        for angles_BTE, n_head in ((queries, self.n_head), (keys, self.n_kv_head)):
+            angles_B1TE = torch.cat((angles_BTE, still), dim=2)[:, None]
+            sin_B1TE = angles_B1TE.sin()
+            cos.append(angles_B1TE.cos().repeat(1, n_head, 1, 2))
+            sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
+        both = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
+        return Located(kinds_BT, next_kinds_BT, *both, rows)
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)

@@ -16,12 +16,14 @@ from calcgpt.data.sources import DataFolder, training_data
 from calcgpt.data.task import Task
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingError
+from calcgpt.model.gpt import compiled
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
+from datagen.notation import WORK_ALPHABET
 from datagen.splits import Split
 
 CPU = torch.device("cpu")
@@ -138,6 +140,29 @@ def test_resuming_without_files_gives_the_same_bits(
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
     assert_same_state(resumed, whole)
+
+
+def test_a_compiled_run_is_one_graph_and_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With positions from the text, which Python reads before the graph, and a mask of rows."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def count(graph: torch.fx.GraphModule, inputs: object) -> object:
+        graphs.append(graph)
+        return graph.forward  # the same bits
+
+    monkeypatch.setattr("calcgpt.training.train.compiled", lambda *of: compiled(*of, backend=count))
+    rows_of_text = ("position=coordinates", "row_window=1", "place_offset=3", "qk_norm=true")
+    sets = [*(f"model.{field}" for field in rows_of_text), f"model.characters={WORK_ALPHABET}"]
+    sets += ["train.steps=4", "train.eval_batches=1", NO_ANSWERS]
+    torch._dynamo.reset()
+    eager, same = (
+        run(None, tmp_path / value, *FRESH, *sets, f"train.compile={value}")
+        for value in ("false", "true")
+    )
+    assert len(graphs) == 2  # in training and in validation, for all widths of batches
+    assert_same(weights(same), weights(eager))
 
 
 def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: Path) -> None:
