@@ -43,7 +43,7 @@ from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, Decoder, generate
 from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
+from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 from datagen.distributions import DISTRIBUTIONS

@@ -4,7 +4,7 @@
         [--plots OUT] [--name NAME] [--context N] [--row-window N] [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.answers`). The seed is 0. With `--row-window`, a model trained without
+greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window`, a model trained without
 a window over rows is tested with one. With `--context`, longer lines are read than in training.
 """
 

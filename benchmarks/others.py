@@ -38,7 +38,7 @@ from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import CONFIG, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
-from calcgpt.evaluation.answers import answer
+from calcgpt.evaluation.evaluate import answer
 from calcgpt.evaluation.shards import check_manifest, loaded
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression import Expression, Literal, Power, parse

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint, complete_engine
 from calcgpt.cli.options import (
     PATH,
     ExpressionCommand,
     checkpoint_argument,
+    complete_checkpoint,
+    complete_engine,
     device_option,
     force_option,
     in_a_folder,
@@ -354,12 +355,10 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.errors import look_up
     from calcgpt.export import EXPORTERS, LIBRARIES
-    from calcgpt.export.web import export_page
+    from calcgpt.export.web import export_page, export_snapshots
     from datagen.extras import require
 
     if target == "snapshots":
-        from calcgpt.export.snapshots import export_snapshots
-
         click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
         return
     if target == "example":

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 import click
 
-from calcgpt.cli.completion import complete_recipe, complete_space, complete_suite
 from calcgpt.cli.options import (
     PATH,
     SEED,
     checkpoint_argument,
+    complete_recipe,
+    complete_space,
+    complete_suite,
     data_option,
     device_option,
     drawing_option,
@@ -345,7 +347,7 @@ def certify(
 
 
 @click.command()
-@click.argument("checkpoint")
+@checkpoint_argument
 @click.option(
     "--n",
     default=1_000,
@@ -360,8 +362,8 @@ def certify(
     type=click.Choice(["mean", "zero"]),
     help="What replaces the output of a head.",
 )
-@click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the problems.")
-@click.option("--out", type=PATH, help="Draw the tables and the neurons in this folder.")
+@seed_option("problems")
+@drawing_option("the tables and the neurons")
 @json_option("Write the numbers to this file.")
 @quiet_option
 def circuits(

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint, complete_recipe
 from calcgpt.cli.options import (
     PATH,
     SEED,
+    complete_checkpoint,
+    complete_recipe,
     data_option,
     device_option,
     force_option,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calcgpt.checkpoint import CARD, TOKENIZER, AnyCheckpoint, check_replaceable, model_card
 from calcgpt.export.hf import EXAMPLE_PROMPT
-from calcgpt.inference.onnx_graph import GRAPH, check, require_onnx, to_onnx
+from calcgpt.inference.onnx import GRAPH, check, require_onnx, to_onnx
 from datagen.files import new_folder, write_bytes, write_text
 
 USE = '''

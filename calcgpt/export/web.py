@@ -1,4 +1,6 @@
-"""Export to a page that calculates by itself: a folder for any static host.
+"""Exports for the page: one that calculates by itself, and the snapshots of a training run.
+
+`export_page` writes a folder for any static host:
 
 index.html, static/       the page of the service, and the engine that runs the model in the browser
 static/backend.json       says that there is no service, and lists the models
@@ -7,6 +9,11 @@ sw.js                     keeps all this in the browser, so that the page works 
 
 The page is the same file for file, but index.html also names its modules beforehand. The weights
 have 16 bits if the model then solves the same problems as with 32.
+
+`export_snapshots` writes what the page shows as *Watch it learn*:
+
+NAME-of-a-snapshot.safetensors   its weights, with numbers of 16 bits
+learning.json                    the steps, losses and hashes of these files, and the loss curve
 """
 
 from __future__ import annotations
@@ -22,12 +29,13 @@ from typing import Any
 
 import numpy as np
 
-from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, check_replaceable
+from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, StoredCheckpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
 from calcgpt.inference.limits import limits_of
+from calcgpt.metrics import read_rows
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
 from datagen.files import new_folder, read_json, sha256, write_bytes, write_json, write_text
@@ -38,8 +46,10 @@ BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
 SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # the first to run comes first
-OF_SERVICE = ("docs.html", "docs.js")
+SERVICE_ONLY = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems of each distribution
+LEARNING = "learning.json"
+MAX_BYTES = 6_000_000  # of all snapshots
 
 
 def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) -> str:
@@ -54,7 +64,7 @@ def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) ->
     models: list[dict[str, Any]] = []
     remarks = []
     with new_folder(out) as staging:
-        shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*OF_SERVICE))
+        shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*SERVICE_ONLY))
         for name in ("index.html", MARKER):
             (staging / "static" / name).replace(staging / name)
         names = {checkpoint.name for checkpoint in checkpoints}
@@ -165,3 +175,43 @@ def _name_files(folder: Path, default: str) -> None:
     for name, value in values.items():
         text = text.replace(f"scope.{name}", json.dumps(value))
     write_text(folder / MARKER, text)
+
+
+def export_snapshots(run: Path, out: Path, force: bool) -> str:
+    """Writes the checkpoints in the folder `run`, whose `metrics.jsonl` has the losses.
+
+    Raises ConfigError if there are fewer than two, if they are not of one shape, if their files
+    have more than MAX_BYTES, or if the engine in the browser cannot run them; CheckpointError if
+    one is damaged or `out` may not be replaced; DataError if the metrics cannot be read.
+    """
+    check_replaceable(out, LEARNING, force)
+    folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
+    loaded = [Checkpoint.load(folder) for folder in folders]
+    loaded.sort(key=lambda checkpoint: int(checkpoint.metrics["step"]))
+    if len(loaded) < 2:
+        raise ConfigError(f"fewer than two checkpoints in {run}")
+    if len({checkpoint.recipe.model.model_dump_json() for checkpoint in loaded}) > 1:
+        raise ConfigError(f"the checkpoints in {run} are of several shapes")
+    rows = read_rows(run / "metrics.jsonl")
+    curve = [(row.step, row.loss) for row in rows if row.loss is not None]
+    files = {f"{checkpoint.name}.safetensors": weights_file(checkpoint) for checkpoint in loaded}
+    if (size := sum(map(len, files.values()))) > MAX_BYTES:
+        raise ConfigError(f"the snapshots have {size:,} bytes; at most {MAX_BYTES:,} are allowed")
+    snapshots = []
+    for checkpoint, (file, content) in zip(loaded, files.items(), strict=True):
+        step = int(checkpoint.metrics["step"])
+        loss = min(curve, key=lambda point: abs(point[0] - step))[1]
+        digest = hashlib.sha256(content).hexdigest()
+        snapshots.append({"step": step, "loss": loss, "file": file, "sha256": digest})
+    last = loaded[-1]
+    with new_folder(out) as staging:
+        for file, content in files.items():
+            write_bytes(staging / file, content)
+        described = {
+            "description": last.recipe.description,
+            "parameters": last.metrics["parameters"],
+            "snapshots": snapshots,
+            "curve": curve,
+        }
+        write_json(staging / LEARNING, described)
+    return f"{len(loaded)} snapshots of a training run"

@@ -37,7 +37,7 @@ def native_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Dec
 def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
     """Returns a decoder for the CPU. With a cached graph it needs neither onnx nor onnxscript."""
     require("engine 'onnxruntime'", "torch", "onnxruntime")
-    from calcgpt.inference.onnx_engine import OnnxDecoder, cached_graph
+    from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 
     return OnnxDecoder(checkpoint.model, cached_graph(checkpoint.model), threads)
 

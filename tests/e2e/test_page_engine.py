@@ -20,7 +20,7 @@ from browser import answered, calculate, violations
 from calcgpt.checkpoint import Checkpoint, resolve, shipped_names
 from calcgpt.errors import ConfigError, ExpressionError
 from calcgpt.export import web
-from calcgpt.export.snapshots import MOST_BYTES, export_snapshots
+from calcgpt.export.web import MAX_BYTES, export_snapshots
 from calcgpt.inference.browser import rounded
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
@@ -404,7 +404,7 @@ def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
         run = json.loads((folder / "learning.json").read_text("utf-8"))
         files = {snapshot["file"]: snapshot["sha256"] for snapshot in run["snapshots"]}
         assert {path.name: sha256(path) for path in folder.glob("*.safetensors")} == files
-        assert sum((folder / file).stat().st_size for file in files) <= MOST_BYTES
+        assert sum((folder / file).stat().st_size for file in files) <= MAX_BYTES
     shutil.rmtree(tmp_path / "run/two")
     with pytest.raises(ConfigError, match="fewer than two checkpoints"):
         export_snapshots(tmp_path / "run", tmp_path / "other", force=False)

@@ -8,6 +8,6 @@ from calcgpt.checkpoint import Checkpoint
 @pytest.fixture(scope="session")
 def tiny_graph(tiny: Checkpoint, quick_exporter: None) -> bytes:
     """The ONNX graph of `tiny`, which takes seconds to make."""
-    from calcgpt.inference.onnx_graph import to_onnx
+    from calcgpt.inference.onnx import to_onnx
 
     return bytes(to_onnx(tiny.model).SerializeToString())

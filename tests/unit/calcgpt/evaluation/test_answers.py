@@ -11,8 +11,8 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.data.problems import Line, split_line
-from calcgpt.evaluation import answers as module
-from calcgpt.evaluation.answers import answer
+from calcgpt.evaluation import evaluate as module
+from calcgpt.evaluation.evaluate import answer
 from calcgpt.inference import drafts
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, generate

@@ -18,10 +18,10 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import Line, read_problems, split_line
 from calcgpt.errors import DataError
-from calcgpt.evaluation import answers as module
-from calcgpt.evaluation.answers import answer
+from calcgpt.evaluation import evaluate as module
 from calcgpt.evaluation.evaluate import (
     Evaluation,
+    answer,
     by_operand_length,
     evaluate,
     score,

@@ -14,7 +14,7 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, UserError
-from calcgpt.inference import onnx_engine
+from calcgpt.inference import onnx as onnx_engine
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.native import machine_code

@@ -18,10 +18,10 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference import onnx_engine
+from calcgpt.inference import onnx as onnx_engine
 from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
 from calcgpt.inference.generate import Sampling, generate
-from calcgpt.inference.onnx_engine import PACKAGE, OnnxDecoder, cached_graph, graph_key
+from calcgpt.inference.onnx import PACKAGE, OnnxDecoder, cached_graph, graph_key
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 

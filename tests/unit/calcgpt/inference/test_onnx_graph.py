@@ -14,7 +14,7 @@ import torch
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
-from calcgpt.inference.onnx_graph import input_output_names, new_session, to_onnx
+from calcgpt.inference.onnx import input_output_names, new_session, to_onnx
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, build_model
 from calcgpt.model.layers import FEEDFORWARDS, NORMS

@@ -1,7 +1,9 @@
-"""ONNX: a model as one graph with a key/value cache, for prompts and for single steps.
+"""ONNX: a model as one graph with a key/value cache, and the engine that decodes with it.
 
-The libraries onnx, onnxscript and onnxruntime belong to the extra `onnx` and are imported where
-they are used.
+One graph reads prompts and single tokens. onnxruntime runs it on the CPU: its operators cost a
+fraction of the microseconds that torch's take to call. Making a graph takes seconds, so graphs are
+cached (`calcgpt.inference.cache`). The libraries onnx, onnxscript and onnxruntime belong to the
+extra `onnx` and are imported where they are used.
 
 Shapes: B sequences, T new tokens, P past tokens, S = P + T, G key/value heads, D head width,
 V vocabulary.
@@ -9,18 +11,23 @@ V vocabulary.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
+from calcgpt import __version__
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.inference.cache import cached
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import GPT, LanguageModel
 from datagen.extras import require
@@ -33,6 +40,8 @@ if TYPE_CHECKING:
 GRAPH = "model.onnx"
 OPSET = 18  # the version of ONNX's operators that torch's exporter is written for
 TOLERANCE = 1e-4  # of logits, relative to the largest
+PACKAGE = Path(__file__).parents[1]
+SOURCES = ("config.py", "model/**/*.py", "inference/onnx.py")  # what a graph depends on
 
 
 def require_onnx(what: str, *libraries: str) -> None:
@@ -261,3 +270,76 @@ def _root_cause(error: BaseException) -> str:
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())
+
+
+class OnnxCache:
+    """The key/value cache in the form of the graph: tokens (B, P), and keys and values
+    (B, G, P, D) by layer."""
+
+    def __init__(self, past: Sequence[NDArray[np.generic]]) -> None:
+        self.past = list(past)
+
+    def select(self, rows: torch.Tensor) -> None:
+        """Keeps only these rows of the batch. rows: (B',) indices, which may repeat."""
+        index = rows.numpy()
+        self.past = [part[index] for part in self.past]
+
+
+class OnnxDecoder:
+    """A `Decoder` that onnxruntime runs on the CPU."""
+
+    def __init__(self, model: LanguageModel, graph: bytes, threads: int | None = None) -> None:
+        """Loads the model's serialized graph. `threads` of the CPU default to torch's number."""
+        self.config = model.config
+        self._model = model
+        self._inputs, self._outputs = input_output_names(model)
+        self._session = new_session(graph, threads)
+
+    def new_cache(self, batch: int, n_token: int) -> OnnxCache:
+        """Returns an empty cache for `batch` sequences."""
+        return OnnxCache([part.numpy() for part in zero_past(self._model, batch)])
+
+    def __call__(
+        self, tokens_BT: torch.Tensor, cache: OnnxCache, last_only: bool = False
+    ) -> torch.Tensor:
+        """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
+        feed = dict(zip(self._inputs, (tokens_BT.numpy(), *cache.past), strict=True))
+        logits_BTV, *cache.past = self._session.run(self._outputs, feed)
+        return torch.from_numpy(logits_BTV[:, -1:] if last_only else logits_BTV)
+
+
+def cached_graph(model: LanguageModel) -> bytes:
+    """Returns the serialized graph of a model from the cache.
+
+    A graph that is not there is made, checked against the model and added. Raises UserError if a
+    library is missing, and the errors of `to_onnx` and `check`.
+    """
+    require_onnx("engine 'onnxruntime'", "onnxruntime")
+    return cached(f"{graph_key(model)}.graph", lambda: _new_graph(model), "the graph")
+
+
+def _new_graph(model: LanguageModel) -> bytes:
+    require_onnx("a new graph for onnxruntime", "onnx", "onnxscript")
+    graph: bytes = to_onnx(model).SerializeToString()
+    check(model, graph)
+    return graph
+
+
+def graph_key(model: LanguageModel, package: Path = PACKAGE) -> str:
+    """Returns the SHA-256 of everything that a graph and its check depend on: the model, the code
+    in `package`, and the versions of torch and onnxruntime.
+
+    The versions of onnx and onnxscript are not included: a cached graph works without them, and it
+    was checked.
+    """
+    import onnxruntime
+
+    versions = (__version__, torch.__version__, onnxruntime.__version__)
+    digest = hashlib.sha256(repr(versions).encode())
+    for source in sorted(file for pattern in SOURCES for file in package.glob(pattern)):
+        digest.update(repr((source.relative_to(package), source.read_bytes())).encode())
+    digest.update(model.config.model_dump_json().encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(repr((name, tensor.dtype, tensor.shape)).encode())
+        digest.update(tensor.cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()
