@@ -64,7 +64,7 @@ Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was c
 def by_calcgpt(model: Decoder, stop: int | None, length: int, prompts_BP: torch.Tensor) -> Answers:
     """Decodes with CalcGPT. Without a `stop`, an id that no token has stands in for it."""
     never = -1
-    completions = generate(model, prompts_BP, never if stop is None else stop, length)
+    completions = generate(model, prompts_BP.numpy(), never if stop is None else stop, length)
     return [completion.ids for completion in completions]
 
 
@@ -229,13 +229,13 @@ def same(reference: str, n: int) -> dict[str, Any]:
         progress = tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None)
         for index, batch in enumerate(progress):
             prompts_BP = torch.tensor([encode(text).tolist() for text in batch])
-            by_torch = generate(checkpoint.model, prompts_BP, stop)
-            by_native = generate(native, prompts_BP, stop)
+            by_torch = generate(checkpoint.model, prompts_BP.numpy(), stop)
+            by_native = generate(native, prompts_BP.numpy(), stop)
             for expected, actual in zip(by_torch, by_native, strict=True):
                 n_other += expected.ids != actual.ids
                 largest = max(largest, difference(expected, actual))
             if index < IN_DOUBLE:
-                exact = generate(double, prompts_BP, stop)
+                exact = generate(double, prompts_BP.numpy(), stop)
                 for engine, rows in (("torch", by_torch), ("native", by_native)):
                     found = max(map(difference, exact, rows))
                     rounding[engine] = max(rounding[engine], found)

@@ -70,7 +70,7 @@ def decode_rate(model: LanguageModel, prompts_BP: torch.Tensor) -> float:
     """Returns problems per second. The weights are random, and no token ends an answer."""
     model.eval()
     start = time.perf_counter()
-    generate(model, prompts_BP, stop_token=-1, max_new_tokens=ANSWER)
+    generate(model, prompts_BP.numpy(), stop_token=-1, max_new_tokens=ANSWER)
     rate = len(prompts_BP) / (time.perf_counter() - start)
     model.train()
     return rate

@@ -14,10 +14,11 @@ import hashlib
 import json
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +48,9 @@ if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need i
     from calcgpt.model.gpt import LanguageModel
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
+METRICS, CARD = "metrics.json", "README.md"
 WEIGHT_TYPE = "F32"  # as safetensors names it
 DOMAIN = "domain"  # the key of config.json
-METRICS, CARD = "metrics.json", "README.md"
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -58,6 +59,9 @@ SPLITS = {
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 ALSO = "also"  # the key of scores on further files, which are named by the user
+# What raises where a value that nothing has validated is missing or of another type.
+MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -101,15 +105,15 @@ class Checkpoint:
         """Loads a folder. Raises CheckpointError, which names the file, if one is missing or
         damaged or does not fit the others, and UserError without torch."""
         require("a model in memory", "torch")
-        recipe, domain, hashes = _load_config(folder)
-        tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
-        tensors = load_tensors(folder, WEIGHTS, hashes)
-        _check_types(folder / WEIGHTS)
-        is_finite = {name: bool(tensor.isfinite().all()) for name, tensor in tensors.items()}
-        _check_finite(is_finite, folder / WEIGHTS)
-        model = _model_of(recipe, tokenizer, tensors, folder / WEIGHTS)
-        name, metrics = _name_of(folder), _load_metrics(folder, hashes)
-        return cls(name, recipe, tokenizer, model.to(device), metrics, domain)
+        stored = StoredCheckpoint.read(folder)
+        return cls(
+            stored.name,
+            stored.recipe,
+            stored.tokenizer,
+            stored.model.to(device),
+            stored.metrics,
+            stored.domain,
+        )
 
     @property
     def n_parameters(self) -> int:
@@ -149,16 +153,18 @@ class StoredCheckpoint:
         path = folder / WEIGHTS
         _check_hash(path, hashes)
         _check_types(path)
-        try:
-            arrays = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{path}: {_one_line(error)}") from None
-        _check_finite({name: bool(np.isfinite(a).all()) for name, a in arrays.items()}, path)
-        return cls(folder, recipe, tokenizer, arrays, load_metrics(folder), domain)
+        arrays = _read_safetensors(load_file, path)
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
+        return cls(folder, recipe, tokenizer, arrays, _load_metrics(folder, hashes), domain)
 
     @cached_property
     def name(self) -> str:
-        return _name_of(self.folder)
+        """The name of the folder; of a step of a run, after that of the run."""
+        folder = self.folder.resolve()
+        is_step = folder.name.startswith("step-") and folder.parent.name
+        return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
 
     @property
     def n_parameters(self) -> int:
@@ -173,7 +179,9 @@ class StoredCheckpoint:
         import torch
 
         tensors = {name: torch.tensor(array) for name, array in self.arrays.items()}
-        return _model_of(self.recipe, self.tokenizer, tensors, self.folder / WEIGHTS)
+        model = _new_model(self.recipe, self.tokenizer, tensors, self.folder / WEIGHTS)
+        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+        return model.eval()
 
 
 AnyCheckpoint: TypeAlias = Checkpoint | StoredCheckpoint
@@ -185,19 +193,13 @@ def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpo
     return Checkpoint.load(resolve(reference), device)
 
 
-def load_tensors(
-    folder: Path, name: str, hashes: dict[str, str] | None = None
-) -> dict[str, torch.Tensor]:
+def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
     """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
     file is missing or has another hash than `config.json` says."""
     from safetensors.torch import load_file
 
-    path = folder / name
-    _check_hash(path, _load_config(folder)[2] if hashes is None else hashes)
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+    _check_hash(folder / name, _read_config(folder)[1])
+    return _read_safetensors(load_file, folder / name)
 
 
 def save_domain(folder: Path, domain: Domain) -> None:
@@ -250,39 +252,40 @@ def resolve(reference: str, root: Path | None = None) -> Path:
 def best(root: Path) -> Path:
     """Returns the folder under `root` with the highest exact match on validation.
 
-    Scores over different data say nothing about each other: only those over the file on which most
-    of the checkpoints were scored are compared. Of equals it is the one that was measured for the
-    longest numbers, then the one with fewer parameters, then the one with the lower validation
-    loss, which orders the checkpoints of a run near its end. A folder whose config or metrics
-    cannot be read is skipped with a warning.
+    Scores over different data cannot be compared: only those over the file on which most of the
+    checkpoints were scored count. Of equals it is the one that was measured for the longest
+    numbers, then the one with fewer parameters, then the one with the lower validation loss, which
+    orders the checkpoints of a run near its end. A folder whose config or metrics cannot be read is
+    skipped with a warning.
     """
     ranked, data = [], {}
-    for config in sorted(root.glob(f"[!.]*/{CONFIG}")):
+    for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
         try:
-            metrics = load_metrics(config.parent)
-            exact_match = -1.0  # saved on a signal, before any validation: ranked last
+            metrics = load_metrics(folder)
+            ranked.append((_rank(folder, metrics), folder))
             if "validation" in metrics:
-                exact_match = float(metrics["validation"]["exact_match"])
-            loss = float(metrics.get("val_loss", math.inf))
-            if math.isnan(loss):
-                raise ValueError("validation loss is not a number")
-            domain = _read_config(config.parent)[0].get(DOMAIN) or {}
-            n_digits = int(domain.get("digits", 0))
-            rank = (-exact_match, -n_digits, int(metrics["parameters"]), loss)
-            ranked.append((rank, config.parent))
-            if "validation" in metrics:
-                data[config.parent] = metrics["validation"].get("file_sha256")
-        except (
-            *(CheckpointError, AttributeError, KeyError),
-            *(OverflowError, TypeError, ValueError),
-        ) as error:
-            log.warning("skipped %s: %s", config.parent, error)
+                data[folder] = metrics["validation"].get("file_sha256")
+        except (CheckpointError, *MALFORMED) as error:
+            log.warning("skipped %s: %s", folder, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
     # Of equals, both return the first. The folders are sorted: the choice is deterministic.
     usual = max(data.values(), key=[*data.values()].count, default=None)
     comparable = [entry for entry in ranked if data.get(entry[1], usual) == usual]
     return min(comparable, key=lambda entry: entry[0])[1]
+
+
+def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, float]:
+    """Returns what a checkpoint is ranked by, the lowest first. Raises CheckpointError or one of
+    MALFORMED if its config or metrics lack something."""
+    exact_match = -1.0  # saved on a signal, before any validation: ranked last
+    if "validation" in metrics:
+        exact_match = float(metrics["validation"]["exact_match"])
+    loss = float(metrics.get("val_loss", math.inf))
+    if math.isnan(loss):
+        raise ValueError("validation loss is not a number")
+    domain = _read_config(folder)[0].get(DOMAIN) or {}
+    return -exact_match, -int(domain.get("digits", 0)), int(metrics["parameters"]), loss
 
 
 def shipped_checkpoints() -> Path:
@@ -356,13 +359,6 @@ def operation_cells(scores: Scores) -> list[str]:
     return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
 
 
-def _name_of(folder: Path) -> str:
-    """Returns the name of a checkpoint: that of its folder, after that of the run for a step."""
-    folder = folder.resolve()
-    is_step = folder.name.startswith("step-") and folder.parent.name
-    return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
-
-
 def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
     tensors = model.state_dict()
     if model.config.tie_embeddings:
@@ -378,15 +374,6 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
         path.chmod(0o644)  # safetensors makes files that only their owner can read
     except SafetensorError as error:  # for example a full disk, which is no OSError here
         raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
-
-
-def _model_of(
-    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], path: Path
-) -> LanguageModel:
-    """Returns the model with these weights."""
-    model = _new_model(recipe, tokenizer, tensors, path)
-    model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
-    return model.eval()
 
 
 def _new_model(
@@ -443,21 +430,23 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return content
 
 
-def _check_types(path: Path) -> None:
+def _read_safetensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, T]:
+    """Returns what `read` reads. Raises CheckpointError if the file is missing or damaged."""
     try:
-        with safe_open(path, "np") as file:
-            types = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        return read(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: {_one_line(error)}") from None
-    for name, kind in types.items():
+
+
+def _check_types(path: Path) -> None:
+    for name, kind in _read_safetensors(_tensor_types, path).items():
         if kind != WEIGHT_TYPE:
             raise CheckpointError(f"{path}: tensor {name!r} has type {kind}, not {WEIGHT_TYPE}")
 
 
-def _check_finite(is_finite: dict[str, bool], path: Path) -> None:
-    for name, is_good in is_finite.items():
-        if not is_good:
-            raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
+def _tensor_types(path: Path) -> dict[str, str]:
+    with safe_open(path, "np") as file:
+        return {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
 
 
 def _check_hash(path: Path, hashes: dict[str, str]) -> None:

@@ -25,8 +25,8 @@ import numpy as np
 from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
-from calcgpt.inference.drafts import confirm, device_of, torch_model
-from calcgpt.inference.generate import Decoder, Sampling, generate, in_numpy
+from calcgpt.inference.drafts import confirm, torch_model
+from calcgpt.inference.generate import Decoder, Sampling, generate
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from datagen import work_errors
@@ -115,15 +115,13 @@ def _by_decoding(
     batch_size: int,
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
-    module = torch_model(decoder)
     stop = int(tokenizer.encode("$")[0])
     for index, batch in enumerate(_of_one_length(lines, rows, batch_size)):
         prompts = [tokenizer.encode(lines[row].prompt) for row in batch]
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
         prompts_BP = np.array(prompts, np.int64)
-        device = None if module is None else device_of(module)
-        completions = generate(in_numpy(decoder, device), prompts_BP, stop, sampling=seeded)
+        completions = generate(decoder, prompts_BP, stop, sampling=seeded)
         yield {
             row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
             for row, completion in zip(batch, completions, strict=True)

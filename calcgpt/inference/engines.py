@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from calcgpt.checkpoint import AnyCheckpoint
-from calcgpt.errors import ConfigError, UserError, did_you_mean
+from calcgpt.errors import UserError, look_up
 from calcgpt.inference.generate import Decoder
 from datagen.extras import require
 
@@ -71,10 +71,7 @@ def load_decoder(
     Raises UserError as `Engine` does, and ConfigError if there is no engine of that name.
     """
     if engine != AUTO:
-        if engine not in ENGINES:
-            names = [AUTO, *sorted(ENGINES)]
-            hint = did_you_mean(engine, names)
-            raise ConfigError(f"unknown engine {engine!r}; valid names: {', '.join(names)}{hint}")
+        look_up({AUTO: None, **ENGINES}, engine, "engine")  # raises for an unknown name
         return engine, ENGINES[engine](checkpoint, threads)
     *faster, last = among
     reasons = []

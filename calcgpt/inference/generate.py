@@ -76,18 +76,21 @@ class GreedyWriter(Protocol):
 Decoder = TensorDecoder | ArrayDecoder
 
 
-def in_numpy(decoder: Decoder, device: torch.device | None = None) -> ArrayDecoder:
-    """Returns a decoder that takes and returns arrays. Tensors are on `device`, by default the
-    CPU."""
-    return decoder if isinstance(decoder, ArrayDecoder) else _InNumPy(decoder, device)
+def in_numpy(decoder: Decoder) -> ArrayDecoder:
+    """Returns a decoder that takes and returns arrays."""
+    return decoder if isinstance(decoder, ArrayDecoder) else _InNumPy(decoder)
 
 
 class _InNumPy:
-    """A TensorDecoder as an ArrayDecoder."""
+    """A TensorDecoder as an ArrayDecoder. Its tensors are where the weights are."""
 
-    def __init__(self, decoder: TensorDecoder, device: torch.device | None) -> None:
+    def __init__(self, decoder: TensorDecoder) -> None:
+        import torch
+
         self.config = decoder.config
-        self._decoder, self._device = decoder, device
+        self._decoder, self._device = decoder, torch.device("cpu")
+        if isinstance(decoder, torch.nn.Module):  # onnxruntime's decoder is none
+            self._device = next(decoder.parameters()).device
 
     def new_array_cache(self, batch: int, n_token: int) -> _TensorCache:
         return _TensorCache(self._decoder.new_cache(batch, n_token), self._device)
@@ -102,7 +105,7 @@ class _InNumPy:
 
 
 class _TensorCache:
-    def __init__(self, tensors: Any, device: torch.device | None) -> None:
+    def __init__(self, tensors: Any, device: torch.device) -> None:
         self.tensors, self._device = tensors, device
 
     def select(self, rows: Ints) -> None:
@@ -170,7 +173,7 @@ class Generation:
     def __init__(
         self,
         model: Decoder,
-        prompts_BP: torch.Tensor | Ints,
+        prompts_BP: Ints,
         stop_token: int,
         max_new_tokens: int | None = None,
         sampling: Sampling | None = None,
@@ -181,11 +184,7 @@ class Generation:
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
         self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
-        if isinstance(prompts_BP, np.ndarray):
-            self._model, self._tokens = in_numpy(model), prompts_BP
-        else:
-            self._model = in_numpy(model, prompts_BP.device)
-            self._tokens = prompts_BP.cpu().numpy()
+        self._model, self._tokens = in_numpy(model), np.asarray(prompts_BP)
         if self.rows:
             self._n_shared = shared_prefix(self._tokens) if batch > 1 else 0
             n_row = 1 if self._n_shared else batch
@@ -240,7 +239,7 @@ class Generation:
 
 def generate(
     model: Decoder,
-    prompts_BP: torch.Tensor | Ints,
+    prompts_BP: Ints,
     stop_token: int,
     max_new_tokens: int | None = None,
     sampling: Sampling | None = None,
