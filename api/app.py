@@ -26,11 +26,11 @@ from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.requests import ClientDisconnect
 
-from api import calculate, chat, completions, health, problems
+from api import calculate, chat, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders, SlowClients
 from api.problems import API_RESPONSES, ProblemError, responses
-from api.schemas.models import ModelList
+from api.schemas.models import ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
@@ -55,7 +55,6 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
-
 # Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
 # more requests per second and a lower latency (docs/LOG.md).
 SWITCH_SECONDS = 0.001
@@ -71,8 +70,17 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     304: {"description": "They are those of `If-None-Match`"},
 }
+METRICS_EXAMPLE: dict[str, Any] = {
+    "schema": {"type": "string"},
+    "example": 'calcgpt_answers_total{model="scratchpad",verified="true"} 31.0\n',
+}
+SECURITY_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+}
 STATIC = Path(__file__).parent / "static"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
+_MAKING_DOCUMENT = threading.Lock()  # FastAPI cannot make it in two threads at once
 
 
 def prepare(settings: Settings) -> None:
@@ -83,15 +91,6 @@ def prepare(settings: Settings) -> None:
     with suppress(ValueError, OSError):  # some systems do not allow even the hard limit
         _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
-
-
-SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-}
-
-
-_MAKING_DOCUMENT = threading.Lock()  # FastAPI cannot make it in two threads at once
 
 
 class Application(FastAPI):
@@ -163,7 +162,7 @@ def create_app(
     app.include_router(chat.router(service))
     app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
-    app.include_router(health.router(lambda: service.models.find().name, metrics))
+    app.include_router(health_routes(lambda: service.models.find().name, metrics))
     _add_pages(app)
     _add_middleware(app, settings, metrics)
     return app
@@ -208,6 +207,39 @@ def _model_routes(service: Service) -> APIRouter:
 def _tagged_weights(checkpoint: AnyCheckpoint) -> tuple[bytes, str]:
     content = weights_file(checkpoint)
     return content, f'"{hashlib.sha256(content).hexdigest()}"'
+
+
+def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
+    """Returns the routes of /healthz, /readyz and /metrics.
+
+    `ready` returns the name of the default model, or raises ProblemError while no problem is
+    answered.
+    """
+    routes = APIRouter(tags=["operations"])
+
+    @routes.get("/healthz")
+    async def healthz() -> Status:
+        """Check that the process is alive."""
+        with suppress(ProblemError):
+            return Status(status="ok", model=ready())
+        return Status(status="ok", model=None)
+
+    @routes.get("/readyz", responses=responses(503))
+    async def readyz() -> Status:
+        """Check that the default model is loaded."""
+        return Status(status="ok", model=ready())
+
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": METRICS_EXAMPLE}}},
+    )
+    async def metrics() -> Response:
+        """Return the metrics in Prometheus' text format."""
+        body, media_type = registry.render()
+        return Response(body, media_type=media_type)
+
+    return routes
 
 
 def _add_pages(app: FastAPI) -> None:

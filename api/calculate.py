@@ -14,8 +14,8 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.batching import Job
-from api.json_body import JsonRoute
-from api.problems import QUESTION_RESPONSES, ProblemError, of_expression
+from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
+from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
 from api.schemas.calculator import (
     BatchItem,
     BatchRequest,
@@ -29,7 +29,7 @@ from api.schemas.calculator import (
     Start,
     Token,
 )
-from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
+from api.service import Service
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Calculator, Computation, Question
 from calcgpt.inference.results import Calculation
@@ -39,15 +39,12 @@ STREAM = (
     "and its probability; `answer`: a node is finished. The last event is `result`, with the body "
     "that /v1/calculate returns, or `error`, a problem document."
 )
-STREAM_EXAMPLE = {
-    "schema": EVENT_SCHEMA,
-    "example": (
-        'event: start\ndata: {"expression":"12.5+3","model":"scratchpad","places":8,"nodes":'
-        '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'
-        'event: node\ndata: {"node":0,"problem":"12.5+3","prompt":"$8(00000012.5+0000000003)="}\n\n'
-        'event: token\ndata: {"node":0,"text":"+","probability":0.9999}\n\n'
-    ),
-}
+STREAM_EXAMPLE = (
+    'event: start\ndata: {"expression":"12.5+3","model":"scratchpad","places":8,"nodes":'
+    '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'
+    'event: node\ndata: {"node":0,"problem":"12.5+3","prompt":"$8(00000012.5+0000000003)="}\n\n'
+    'event: token\ndata: {"node":0,"text":"+","probability":0.9999}\n\n'
+)
 EVENTS: dict[type[BaseModel], str] = {
     Start: "start",
     NodeStart: "node",
@@ -90,7 +87,7 @@ def router(service: Service) -> APIRouter:
         try:
             calculator, computation = await begin(service, query.expression, query, request, stack)
         except ExpressionError as error:
-            problem = of_expression(error)
+            problem = expression_problem(error)
             if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
                 problem.detail += "; in an address, + means a space: write it as %2B"
             raise problem from None
@@ -116,7 +113,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/stream",
         response_class=EventStream,
-        responses={200: {"description": STREAM, "content": {"text/event-stream": STREAM_EXAMPLE}}},
+        responses=stream_responses(STREAM, STREAM_EXAMPLE),
     )
     async def calculate_stream(
         body: CalculateRequest, request: Request, stack: RequestStack
@@ -234,7 +231,7 @@ async def _begin_all(
         try:
             computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
-            begun.append(of_expression(error))
+            begun.append(expression_problem(error))
             n_operations += error.position // READ_PER_OPERATION
         else:
             begun.append(computation)
@@ -254,7 +251,7 @@ async def _batch(
     try:
         _, late = await asyncio.wait(tasks, timeout=service.settings.deadline)
         if late:
-            not_answered = _of_problem(service.deadline_passed())
+            not_answered = _problem_item(service.deadline_passed())
         return BatchResponse(
             items=[not_answered if task in late else task.result() for task in tasks]
         )
@@ -270,15 +267,15 @@ async def _item(
     demands: Demands,
 ) -> BatchItem:
     if isinstance(begun, ProblemError):
-        return _of_problem(begun)
+        return _problem_item(begun)
     try:
         calculation = await answer(service, calculator, begun, demands)
     except ProblemError as error:
-        return _of_problem(error)
+        return _problem_item(error)
     return BatchItem.model_validate({"status": 200, "calculation": calculation})
 
 
-def _of_problem(error: ProblemError) -> BatchItem:
+def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 

@@ -22,9 +22,8 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.calculate import answer, begin
-from api.completions import error_event
-from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError
+from api.routing import DONE, EventStream, JsonRoute, RequestStack, error_event, stream_responses
 from api.schemas.calculator import CalculateResponse, NodeEnd, NodeStart, Token
 from api.schemas.chat import (
     Ask,
@@ -42,7 +41,7 @@ from api.schemas.chat import (
     ResponsesUsage,
     WrittenTokens,
 )
-from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
+from api.service import Service
 from calcgpt.inference.calculator import Calculator, Computation
 from calcgpt.inference.results import Calculation
 
@@ -52,27 +51,21 @@ CHAT_STREAM = (
     "`calculation`; the last is `[DONE]`. If an error occurs, the last event is an object with the "
     "member `error`, a problem document with a `message`."
 )
-CHAT_STREAM_EXAMPLE = {
-    "schema": EVENT_SCHEMA,
-    "example": (
-        'data: {"id":"chatcmpl-4c1a5a7b","object":"chat.completion.chunk","created":1760000000,'
-        '"model":"scratchpad","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
-        '"finish_reason":null}]}\n\ndata: [DONE]\n\n'
-    ),
-}
+CHAT_STREAM_EXAMPLE = (
+    'data: {"id":"chatcmpl-4c1a5a7b","object":"chat.completion.chunk","created":1760000000,'
+    '"model":"scratchpad","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
+    '"finish_reason":null}]}\n\ndata: [DONE]\n\n'
+)
 RESPONSES_STREAM = (
     "The answer. With `stream`, server-sent events of OpenAI's types, among them "
     "`response.reasoning_text.delta`, `response.output_text.delta` and, as the last, "
     "`response.completed`, or `error` with a problem document as `error`."
 )
-RESPONSES_STREAM_EXAMPLE = {
-    "schema": EVENT_SCHEMA,
-    "example": (
-        'event: response.output_text.delta\ndata: {"type":"response.output_text.delta",'
-        '"item_id":"msg_4c1a5a7b","output_index":1,"content_index":0,"delta":"15.5","logprobs":[],'
-        '"sequence_number":9}\n\n'
-    ),
-}
+RESPONSES_STREAM_EXAMPLE = (
+    'event: response.output_text.delta\ndata: {"type":"response.output_text.delta",'
+    '"item_id":"msg_4c1a5a7b","output_index":1,"content_index":0,"delta":"15.5","logprobs":[],'
+    '"sequence_number":9}\n\n'
+)
 
 
 def router(service: Service) -> APIRouter:
@@ -82,9 +75,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/v1/chat/completions",
         response_model=ChatResponse,
-        responses={
-            200: {"description": CHAT_STREAM, "content": {"text/event-stream": CHAT_STREAM_EXAMPLE}}
-        },
+        responses=stream_responses(CHAT_STREAM, CHAT_STREAM_EXAMPLE),
     )
     async def chat(
         body: ChatRequest, request: Request, stack: RequestStack
@@ -102,12 +93,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/v1/responses",
         response_model=ResponsesResponse,
-        responses={
-            200: {
-                "description": RESPONSES_STREAM,
-                "content": {"text/event-stream": RESPONSES_STREAM_EXAMPLE},
-            }
-        },
+        responses=stream_responses(RESPONSES_STREAM, RESPONSES_STREAM_EXAMPLE),
     )
     async def responses(
         body: ResponsesRequest, request: Request, stack: RequestStack
@@ -239,7 +225,7 @@ class ChatRun(_Run):
                 yield self._chunk({}, "stop", calculation=part.model_dump())
                 if self._request.stream_options.include_usage:
                     yield self._event(choices=[], usage=self._usage(part).model_dump())
-        yield format_sse_event(data_str="[DONE]")
+        yield DONE
 
     def _content(self, calculation: Calculation) -> str:
         text = content(calculation)

@@ -6,7 +6,6 @@ Shapes: T tokens, V vocabulary.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import secrets
 import sys
@@ -24,8 +23,8 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 
 from api.batching import GREEDY, Job, most_probable
-from api.json_body import JsonRoute
 from api.problems import QUESTION_RESPONSES, ProblemError
+from api.routing import DONE, EventStream, JsonRoute, RequestStack, error_event, stream_responses
 from api.schemas.completions import (
     CompletionChoice,
     CompletionRequest,
@@ -33,7 +32,7 @@ from api.schemas.completions import (
     Logprobs,
     Usage,
 )
-from api.service import EVENT_SCHEMA, EventStream, RequestStack, Service
+from api.service import Service
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy, log_softmax
@@ -46,14 +45,11 @@ STREAM = (
     "the new part of one continuation, and the last is `[DONE]`. If an error occurs, the last "
     "event is an object with the member `error`, a problem document with a `message`."
 )
-STREAM_EXAMPLE = {
-    "schema": EVENT_SCHEMA,
-    "example": (
-        'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
-        '"scratchpad","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],"usage":'
-        "null}\n\ndata: [DONE]\n\n"
-    ),
-}
+STREAM_EXAMPLE = (
+    'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
+    '"scratchpad","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],"usage":'
+    "null}\n\ndata: [DONE]\n\n"
+)
 
 Listener = Callable[[CompletionChoice], None]  # is called with the new parts of continuations
 
@@ -65,7 +61,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/v1/completions",
         response_model=CompletionResponse,
-        responses={200: {"description": STREAM, "content": {"text/event-stream": STREAM_EXAMPLE}}},
+        responses=stream_responses(STREAM, STREAM_EXAMPLE),
     )
     async def complete(
         body: CompletionRequest, request: Request, stack: RequestStack
@@ -381,13 +377,7 @@ async def _stream(service: Service, run: CompletionRun, with_usage: bool) -> Asy
                 yield _event(run.response([part]))
     if with_usage:
         yield _event(run.response([], run.usage))
-    yield format_sse_event(data_str="[DONE]")
-
-
-def error_event(error: ProblemError, name: str | None = None) -> bytes:
-    """Returns the event in which OpenAI's clients look for `error` and show its `message`."""
-    document = {"message": error.detail, **error.document()}
-    return format_sse_event(event=name, data_str=json.dumps({"error": document}))
+    yield DONE
 
 
 def _event(response: CompletionResponse) -> bytes:

@@ -58,7 +58,7 @@ class ProblemError(Exception):
         return JSONResponse(self.document(), self.status, self.headers, MEDIA_TYPE)
 
 
-def of_expression(error: ExpressionError) -> ProblemError:
+def expression_problem(error: ExpressionError) -> ProblemError:
     """Returns the problem of an invalid expression."""
     return ProblemError(
         422, str(error), kind=error.kind.value, position=error.position, end=error.end
@@ -74,7 +74,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ExpressionError)
     async def bad_expression(request: Request, error: ExpressionError) -> JSONResponse:
-        return of_expression(error).response()
+        return expression_problem(error).response()
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:

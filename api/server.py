@@ -12,15 +12,16 @@ import tempfile
 import time
 from functools import partial
 from itertools import chain
+from threading import Thread
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from api import health
-from api.app import create_app, prepare
+from api import problems
+from api.app import create_app, health_routes, prepare
 from api.problems import RETRY, ProblemError
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
+MAX_HEALTH_CONNECTIONS = 100  # of the server for health and metrics alone
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
 HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
 
@@ -160,7 +162,7 @@ class Supervisor(Multiprocess):
         gc.collect()
         gc.freeze()
         if self._health_listener:
-            health.serve(health.router(self.ready, Metrics()), self._health_listener)
+            _serve_health(health_routes(self.ready, Metrics()), self._health_listener)
 
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError if no worker serves."""
@@ -204,6 +206,25 @@ class Supervisor(Multiprocess):
         for listener in self.sockets:
             listener.close()
         super().terminate_all()
+
+
+def _serve_health(routes: APIRouter, listener: socket.socket) -> None:
+    """Answers these routes in a thread, which ends with the process."""
+    app = FastAPI(openapi_url=None, redirect_slashes=False)
+    problems.install(app)
+    app.include_router(routes)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        http=BoundedProtocol,
+        ws="none",
+        limit_concurrency=MAX_HEALTH_CONNECTIONS,
+    )
+    server = uvicorn.Server(config)
+    Thread(target=server.run, kwargs={"sockets": [listener]}, name="health", daemon=True).start()
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -1,16 +1,15 @@
-"""What the endpoints share: models, the model's thread, admission, deadlines and streams."""
+"""The state that the endpoints share: models, the model's thread, admission and deadlines."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from fastapi import Depends, Request
-from fastapi.responses import StreamingResponse
+from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api.access import charge_for
@@ -214,15 +213,6 @@ class Admission:
             self._metrics.in_flight.dec(n)
 
 
-async def _request_stack() -> AsyncIterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
-
-
-RequestStack = Annotated[ExitStack, Depends(_request_stack)]
-"""Closed once the response is sent, or its client is gone."""
-
-
 class Service:
     """The state of one application. Models can run only between `start` and `close`."""
 
@@ -340,19 +330,3 @@ class Service:
 async def _disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-EVENT_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
-    "required": ["data"],
-}
-
-
-class EventStream(StreamingResponse):
-    """A response of server-sent events."""
-
-    media_type = "text/event-stream"
-
-    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
-        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies

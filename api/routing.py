@@ -1,0 +1,101 @@
+"""What the routes share: bodies of strict JSON, a stack for each request, and streams of events.
+
+A body is JSON as RFC 8259 has it between systems, and nothing else. Python's `json` would also take
+UTF-16 and UTF-32, NaN, and the last of several members of one name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import ExitStack
+from typing import Annotated, Any, NoReturn
+
+from fastapi import Depends, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
+from fastapi.sse import format_sse_event
+
+from api.problems import ProblemError
+
+MAX_MEMBERS = 1_000  # of an object: each that is not known takes an error message to refuse
+EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+DONE = format_sse_event(data_str="[DONE]")  # the last event of OpenAI's streams
+
+
+class JsonRequest(Request):
+    """A request whose `json` raises ProblemError (400) for a body that is not JSON."""
+
+    async def json(self) -> Any:
+        try:
+            return json.loads(
+                (await self.body()).decode("utf-8"),
+                object_pairs_hook=_members,
+                parse_constant=_refuse_constant,
+            )
+        except UnicodeDecodeError as error:
+            reason = f"byte {error.start} is not UTF-8"
+        except RecursionError:
+            reason = "it is nested too deeply"
+        except ValueError as error:  # such as a JSONDecodeError
+            reason = str(error)
+        raise ProblemError(400, f"the body is not JSON: {reason:.200}", kind="invalid-json")
+
+
+class JsonRoute(APIRoute):
+    """The class of routes that take a `JsonRequest`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await handle(JsonRequest(request.scope, request.receive))
+
+        return read
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(pairs) > MAX_MEMBERS:
+        raise ValueError(f"an object has more than {MAX_MEMBERS} members")
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a member of an object is there twice")
+    return members
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+async def _request_stack() -> AsyncIterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+RequestStack = Annotated[ExitStack, Depends(_request_stack)]
+"""Closed once the response is sent, or its client is gone."""
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
+        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies
+
+
+def stream_responses(description: str, example: str) -> dict[int | str, dict[str, Any]]:
+    """Returns FastAPI's `responses` of an endpoint that can answer with a stream of events."""
+    content = {"text/event-stream": {"schema": EVENT_SCHEMA, "example": example}}
+    return {200: {"description": description, "content": content}}
+
+
+def error_event(error: ProblemError, name: str | None = None) -> bytes:
+    """Returns the event in which OpenAI's clients look for `error` and show its `message`."""
+    document = {"message": error.detail, **error.document()}
+    return format_sse_event(event=name, data_str=json.dumps({"error": document}))
