@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -122,8 +122,8 @@ def evaluate(
     from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
-    own = _task_of(data, task)
-    if (workers or shards or scored) if own else split:
+    source = _source_of(data, task)
+    if (workers or shards or scored) if task else split:
         raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
     engine = engine or ("torch" if is_installed("torch") else "native")
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
@@ -146,36 +146,37 @@ def evaluate(
         evaluate_lines = partial(
             in_shards.evaluate_in_shards, scoring, workers=workers, folder=shards
         )
-    if own:
-        _note_other_task(loaded, own)
-        source = f"{task}, {split or 'test'}"
-        record_of = partial(report.task_record, loaded, own, split or "test")
-    else:
-        assert data
-        source, record_of = str(data), partial(report.evaluation_record, loaded, data)
-    record, evaluation = record_of(sampling, limit, not quiet, evaluate_lines)
+    _note_other_task(loaded, source)
+    split = split or "test"
+    record, evaluation = report.evaluation_record(
+        loaded, source, sampling, limit, not quiet, evaluate_lines, split
+    )
     if scored:
         write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
-    _print_scores(f"{loaded.name} on {source}", sampling, record, evaluation)
+    what = f"{task}, {split}" if task else str(data)
+    _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
 
 
-def _task_of(data: Path | None, task: str | None) -> AnyTask | None:
-    """Returns the task of --task, or None with --data. Raises UsageError unless there is one of
+def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
+    """Returns the path of --data or the task of --task. Raises UsageError unless there is one of
     the two."""
     from calcgpt.data.task import load_task
 
-    if (data is None) == (task is None):
-        raise click.UsageError("give either --data or --task")
-    return load_task(task) if task else None
+    if data and not task:
+        return data
+    if task and not data:
+        return load_task(task)
+    raise click.UsageError("give either --data or --task")
 
 
-def _note_other_task(checkpoint: AnyCheckpoint, task: AnyTask | None) -> None:
-    if task and checkpoint.metrics.get("data_sha256") != task.fingerprint:
-        click.echo(f"{checkpoint.name} was trained on other data than {task.name}", err=True)
+def _note_other_task(checkpoint: AnyCheckpoint, source: Path | AnyTask) -> None:
+    if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
+        return
+    click.echo(f"{checkpoint.name} was trained on other data than {source.name}", err=True)
 
 
 def _print_scores(
@@ -321,10 +322,10 @@ def publish(
     from calcgpt.checkpoint import Checkpoint, resolve
     from calcgpt.evaluation.report import publish as write
 
-    own = _task_of(data, task)
+    source = _source_of(data, task)
     loaded = Checkpoint.load(resolve(run), _device_of("torch", device))
-    _note_other_task(loaded, own)
-    write(loaded, own or cast(Path, data), out, force, also=also, progress=not quiet)
+    _note_other_task(loaded, source)
+    write(loaded, source, out, force, also=also, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 
@@ -368,7 +369,7 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
         loaded = StoredCheckpoint.read(resolve(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
-    look_up(dict.fromkeys((*EXPORTERS, "snapshots")), target, "export target")
+    look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
     write = EXPORTERS[target]
     if also and target != "web":
         raise UserError("--also is for --to web")

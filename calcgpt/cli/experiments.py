@@ -197,17 +197,11 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     scores of the validation with the highest exact match.
     """
     from calcgpt.lab.compare import comparison, comparison_text, draw_comparison, read_runs
-    from datagen.files import write_json
 
     runs = read_runs(folders)
     files = draw_comparison(runs, out) if out else []
-    if json_file:
-        write_json(json_file, comparison(runs))
-        files.append(json_file)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    click.echo(comparison_text(runs, width))
-    for file in files:
-        click.echo(str(file))
+    _report(comparison_text(runs, width), files, json_file, comparison(runs))
 
 
 @click.command()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from calcgpt.checkpoint import (
     ALSO,
@@ -43,87 +43,40 @@ from datagen.splits import Split
 # machine, and the tables by length are long.
 NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
 
-RecordOf: TypeAlias = Callable[..., tuple[dict[str, Any], Evaluation]]
-
-
-class Evaluate(Protocol):
-    """A function that lets a model answer lines and scores the answers."""
-
-    def __call__(
-        self, lines: Sequence[Line], /, *, progress: Callable[[int], Any]
-    ) -> Evaluation: ...
+Evaluate: TypeAlias = Callable[..., Evaluation]  # takes lines and `progress`, as `evaluate` does
 
 
 def evaluation_record(
     checkpoint: AnyCheckpoint,
-    data: Path,
+    data: Path | AnyTask,
     sampling: Sampling,
     limit: int | None = None,
     progress: bool = True,
     evaluate_lines: Evaluate | None = None,
+    split: str = "test",
 ) -> tuple[dict[str, Any], Evaluation]:
-    """Scores a checkpoint on a file. Returns the record that `calcgpt eval --json` writes, and the
-    evaluation. By default `evaluate` scores; `evaluate_lines` takes its place.
+    """Scores a checkpoint on the problems of a file or of a task.
 
-    `confidence` of the record is that of `confidence_record`, `by_length` that of
-    `by_operand_length`. If the model writes worked steps, those of `first_error_record` are added.
+    `split` is that of a task: `train`, `val`, `test` or `all`. It is split as for the training, by
+    the seed of the checkpoint's recipe.
+
+    Returns the record that `calcgpt eval --json` writes, and the evaluation. By default `evaluate`
+    scores; `evaluate_lines` takes its place. `confidence` of the record is that of
+    `confidence_record`. For a file, `by_length` is that of `by_operand_length` and, if the model
+    writes worked steps, those of `first_error_record` are added.
     """
-    evaluation = _evaluation(
-        checkpoint, read_problems(data, limit), sampling, progress, evaluate_lines
-    )
-    manifest = data.parent / "manifest.json"
-    source = {
-        "by_length": by_operand_length(evaluation),
-        **(first_error_record(evaluation) if checkpoint.recipe.has_work else {}),
-        "file": data.name,
-        "file_sha256": sha256(data),
-        "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
-    }
-    return _record(checkpoint, evaluation, sampling) | source, evaluation
-
-
-def task_record(
-    checkpoint: AnyCheckpoint,
-    task: AnyTask,
-    split: str,
-    sampling: Sampling,
-    limit: int | None = None,
-    progress: bool = True,
-    evaluate_lines: Evaluate | None = None,
-) -> tuple[dict[str, Any], Evaluation]:
-    """Scores a checkpoint on a split of a task: `train`, `val`, `test` or `all`. The split is that
-    of the training, by the seed of the checkpoint's recipe. For the rest see `evaluation_record`.
-    """
-    lines = task.lines(split, checkpoint.recipe.train.seed, limit)
-    evaluation = _evaluation(checkpoint, lines, sampling, progress, evaluate_lines)
-    source = {
-        "task": task.name,
-        "task_sha256": task.fingerprint,
-        "split": split,
-        "split_seed": checkpoint.recipe.train.seed,
-    }
-    return _record(checkpoint, evaluation, sampling) | source, evaluation
-
-
-def _evaluation(
-    checkpoint: AnyCheckpoint,
-    lines: Sequence[Line],
-    sampling: Sampling,
-    progress: bool,
-    evaluate_lines: Evaluate | None,
-) -> Evaluation:
+    split_seed = checkpoint.recipe.train.seed
+    if isinstance(data, Path):
+        lines = read_problems(data, limit)
+    else:
+        lines = data.lines(split, split_seed, limit)
     if evaluate_lines is None:
         evaluate_lines = partial(
             evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling
         )
     with progress_bar(len(lines), progress, unit="problem", leave=False) as bar:
-        return evaluate_lines(lines, progress=bar.update)
-
-
-def _record(
-    checkpoint: AnyCheckpoint, evaluation: Evaluation, sampling: Sampling
-) -> dict[str, Any]:
-    return {
+        evaluation = evaluate_lines(lines, progress=bar.update)
+    record = {
         **evaluation.scores.model_dump(),
         "confidence": confidence_record(evaluation.confidences, evaluation.right),
         "temperature": sampling.temperature,
@@ -132,6 +85,18 @@ def _record(
         "parameters": checkpoint.n_parameters,
         "problems_per_second": round(evaluation.problems_per_second, 1),
     }
+    if not isinstance(data, Path):
+        source = {"task": data.name, "task_sha256": data.fingerprint}
+        return record | source | {"split": split, "split_seed": split_seed}, evaluation
+    record["by_length"] = by_operand_length(evaluation)
+    if checkpoint.recipe.has_work:
+        record |= first_error_record(evaluation)
+    manifest = data.parent / "manifest.json"
+    return record | {
+        "file": data.name,
+        "file_sha256": sha256(data),
+        "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
+    }, evaluation
 
 
 def publish(
@@ -157,27 +122,22 @@ def publish(
         raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
     also = also or {}
     splits = (str(Split.VAL), str(Split.TEST))
-    if isinstance(data, Path):
-        files = [data / f"{split}.txt" for split in splits]
-        val, test = (partial(evaluation_record, checkpoint, file) for file in files)
-    else:
-        files = []
-        val, test = (partial(task_record, checkpoint, data, split) for split in splits)
-    for file in (*files, *also.values()):
-        read_problems(file)
+    val, test = (data / f"{split}.txt" if isinstance(data, Path) else data for split in splits)
+    for source in (val, test, *also.values()):
+        if isinstance(source, Path):
+            read_problems(source)
 
-    def scores(record_of: RecordOf, temperature: float = 0.0) -> dict[str, Any]:
-        record, _ = record_of(Sampling(temperature), progress=progress)
+    def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
+        sampling = Sampling(temperature)
+        record, _ = evaluation_record(checkpoint, source, sampling, progress=progress, split=split)
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 
     metrics = {key: value for key, value in checkpoint.metrics.items() if key != ALSO}
-    metrics |= {"validation": scores(val), "test": scores(test), "test_sampled": scores(test, 1.0)}
+    metrics["validation"], metrics["test"] = scores(val, splits[0]), scores(test, splits[1])
+    metrics["test_sampled"] = scores(test, splits[1], temperature=1.0)
     assert metrics.keys() >= SPLITS.keys()
     if also:
-        metrics[ALSO] = {
-            name: scores(partial(evaluation_record, checkpoint, file))
-            for name, file in also.items()
-        }
+        metrics[ALSO] = {name: scores(file) for name, file in also.items()}
     dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 
@@ -283,15 +243,3 @@ def comparison_table(folders: Sequence[Path]) -> str:
         name = folder.resolve().name
         rows.append([name, parameters, f"{greedy.n:,}", *accuracies, *operation_cells(greedy)])
     return markdown_table(header, rows)
-
-
-def exactness_rows(record: dict[str, Any]) -> list[str]:
-    """Returns the rows of docs/RESULTS.md for what `benchmarks.exactness` wrote to a file."""
-    rows = []
-    for name, result in record["results"].items():
-        low, high = result["interval"]
-        shares = [operation["exact_match"] for operation in result["by_operation"].values()]
-        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.5f}"]
-        cells += [f"{low:.5f} to {high:.5f}", *(f"{share:.5f}" for share in shares)]
-        rows.append(f"| {' | '.join(cells)} |")
-    return rows

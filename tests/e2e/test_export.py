@@ -193,7 +193,7 @@ def test_a_model_without_a_class_in_transformers_is_refused(
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (["--to", "gguf"], "unknown export target 'gguf'; valid names: hf"),
+        (["--to", "gguf"], "unknown export target 'gguf'; valid names: example, hf"),
         ([], "Missing option '--to'"),
     ],
 )

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.evaluation.report import comparison_table, exactness_rows
+from calcgpt.evaluation.report import comparison_table
 from calcgpt.export import EXPORTERS
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, MODELS
@@ -84,6 +84,18 @@ def confidence_rows() -> Iterator[str]:
                 else:
                     cells += [f"{threshold:.4f}" if threshold else "0", f"{100 * kept:.2f}%"]
             yield f"| {' | '.join(cells)} |"
+
+
+def exactness_rows(record: dict[str, Any]) -> list[str]:
+    """Returns the rows of docs/RESULTS.md for what `benchmarks.exactness` wrote to a file."""
+    rows = []
+    for name, result in record["results"].items():
+        low, high = result["interval"]
+        shares = [operation["exact_match"] for operation in result["by_operation"].values()]
+        cells = [name, f"{result['n']:,}", f"{result['wrong']:,}", f"{result['exact_match']:.5f}"]
+        cells += [f"{low:.5f} to {high:.5f}", *(f"{share:.5f}" for share in shares)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
 
 
 @pytest.mark.parametrize("text", [README, RESULTS], ids=["README", "RESULTS"])
