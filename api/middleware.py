@@ -36,13 +36,14 @@ MAX_PATH = 200  # characters of a path in the log
 
 
 class GivenUpError(TimeoutError):
-    """The request has waited for its client for longer than all others, which are too many."""
+    """Too many requests wait for their clients, and this one has waited longest."""
 
 
 class SlowClients:
-    """The requests that wait for their clients: for the rest of a body, or until more of a response
-    is read. If they are too many, or their bodies too large together, the one that has waited
-    longest is given up. So slow clients cannot take all memory, nor the places of others.
+    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
+    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
+    together, the one that has waited longest is given up. So slow clients take neither all memory
+    nor the places of others.
     """
 
     def __init__(self, limit: int = 768, max_bytes: int = 1 << 24) -> None:

@@ -52,12 +52,12 @@ class OpenTransport:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Writes to a connection that is open."""
+        """Writes, unless the connection is closing."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def write_eof(self) -> None:
-        """Says on a connection that is open that nothing more will be written."""
+        """Closes the writing end, unless the connection is closing."""
         if not self._transport.is_closing():
             self._transport.write_eof()
 

@@ -50,13 +50,14 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
         logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
 
 
-FLOOD = 20  # records of one place in a minute, from a library
-OF_OTHERS = ("uvicorn", "asyncio", "concurrent", "py")  # the loggers that clients can make write
+MAX_RECORDS = 20  # of one place in the code of a library, in a minute
+LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers to which clients can cause writes
 
 
 class Flood:
-    """Drops most records of the libraries if one place in their code writes many. The last one that
-    passes in a minute says so. The service's own records are one for each request."""
+    """A filter against floods of log records, which clients can cause in libraries. It passes
+    MAX_RECORDS a minute from each place in their code; the last one says that more are dropped. The
+    service itself writes one record for each request."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -64,16 +65,16 @@ class Flood:
 
     def passes(self, record: logging.LogRecord) -> bool:
         """Returns whether the record is to be written."""
-        if record.name.partition(".")[0] not in OF_OTHERS:
+        if record.name.partition(".")[0] not in LIBRARIES:
             return True
         if self._minute != (minute := int(record.created // 60)):
             self._minute = minute
             self._counts.clear()
         place = record.pathname, record.lineno
         self._counts[place] += 1
-        if self._counts[place] == FLOOD:
+        if self._counts[place] == MAX_RECORDS:
             record.msg = f"{record.msg} (and no more of these in this minute)"
-        return self._counts[place] <= FLOOD
+        return self._counts[place] <= MAX_RECORDS
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:

@@ -23,7 +23,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, StoredCheckpoint, chec
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import generate
+from calcgpt.inference.generate import complete
 from calcgpt.inference.limits import limits_of
 from calcgpt.metrics import read_rows
 from datagen.arithmetic import Problem, answer
@@ -129,14 +128,9 @@ def _outputs(checkpoint: AnyCheckpoint, problems: Sequence[Problem]) -> list[str
     tokenizer = checkpoint.tokenizer
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))
     stop = int(tokenizer.encode("$")[0])
-    prompts = sorted({render_prompt(problem) for problem in problems}, key=len)
-    outputs: dict[str, str] = {}
-    for _, alike in groupby(prompts, key=len):
-        batch = list(alike)
-        tokens = np.array([tokenizer.encode(prompt).tolist() for prompt in batch])
-        for prompt, completion in zip(batch, generate(decoder, tokens, stop), strict=True):
-            outputs[prompt] = tokenizer.decode(completion.ids)
-    return [outputs[render_prompt(problem)] for problem in problems]
+    prompts = [render_prompt(problem) for problem in problems]
+    completions = complete(decoder, tokenizer, prompts, stop)
+    return [tokenizer.decode(completion.ids) for completion in completions]
 
 
 def _name_modules(folder: Path) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import groupby
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -28,7 +27,7 @@ from calcgpt.errors import (
 )
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
-from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.generate import Decoder, complete, generate
 from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
@@ -51,7 +50,7 @@ from datagen.arithmetic import (
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
-CHANCE = 1e-6  # that a model which is as good as its scores is refused
+MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
 
 class _Operand(NamedTuple):
@@ -294,18 +293,12 @@ class Calculator:
         computation = self.begin(expression, places, unproven)
         tokenizer = self.checkpoint.tokenizer
         while questions := computation.questions():
-            for _, group in groupby(sorted(questions, key=_prompt_length), key=_prompt_length):
-                batch = list(group)
-                prompts = [tokenizer.encode(question.prompt).tolist() for question in batch]
-                completions = generate(self.decoder, np.array(prompts), self.stop)
-                for question, completion in zip(batch, completions, strict=True):
-                    output = tokenizer.decode(completion.ids)
-                    computation.answer(question.node, output, completion.probabilities)
+            prompts = [question.prompt for question in questions]
+            completions = complete(self.decoder, tokenizer, prompts, self.stop)
+            for question, completion in zip(questions, completions, strict=True):
+                output = tokenizer.decode(completion.ids)
+                computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
-
-
-def _prompt_length(question: Question) -> int:
-    return len(question.prompt)
 
 
 def _shortened(number: Number) -> str:
@@ -331,7 +324,7 @@ def self_test(checkpoint: AnyCheckpoint, decoder: Decoder, calculator: Calculato
     computations = _computations(calculator)
     n_right = sum(_is_right(calculator, computations))
     expected = _exact_match(checkpoint)
-    if expected is not None and _at_most(n_right, len(computations), expected) < CHANCE:
+    if expected is not None and _at_most(n_right, len(computations), expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
             f"{checkpoint.name}: {n_right} of {len(computations)} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
@@ -353,18 +346,16 @@ def _computations(calculator: Calculator) -> list[Computation]:
 
 
 def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
-    """Returns whether each is answered right. Prompts of one length are one batch."""
+    """Returns whether each, of one operation, is answered right."""
     tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
-    asked = [(c, question) for c in computations for question in c.questions()]
+    questions = [question for computation in computations for question in computation.questions()]
+    prompts = [question.prompt for question in questions]
+    completions = complete(calculator.decoder, tokenizer, prompts, calculator.stop)
     right = []
-    for _, group in groupby(asked, key=lambda pair: len(pair[1].prompt)):
-        batch = list(group)
-        prompts = np.array([tokenizer.encode(q.prompt).tolist() for _, q in batch])
-        completions = generate(calculator.decoder, prompts, calculator.stop)
-        for (computation, question), completion in zip(batch, completions, strict=True):
-            _check_finite(checkpoint, completion.probabilities)
-            text = tokenizer.decode(completion.ids)
-            right.append(computation.answer(question.node, text, completion.probabilities).agrees)
+    for computation, question, completion in zip(computations, questions, completions, strict=True):
+        _check_finite(checkpoint, completion.probabilities)
+        output = tokenizer.decode(completion.ids)
+        right.append(computation.answer(question.node, output, completion.probabilities).agrees)
     return right
 
 

@@ -1,9 +1,10 @@
-"""Drafts: lines that a model may write, read in one forward pass instead of written by tokens.
+"""Drafts: lines that a model would probably write, checked in one forward pass instead of decoded
+token by token (speculative decoding; Leviathan et al. 2023).
 
-One pass over a line shows what greedy decoding writes at each place, as long as it has written that
-line so far. Up to the first place that differs, decoding writes exactly this line, and the pass has
-the probabilities of its characters, too (speculative decoding; Leviathan et al. 2023). Where a
-model differs it need not be wrong: work with other quotient digits may be right.
+One pass over a draft shows which token greedy decoding would write after each beginning of it. Up
+to the first token that differs, decoding writes exactly the draft, and the pass has the
+probabilities of these tokens, too. A model that departs from its draft is not always wrong: work
+with other quotient digits may be right.
 
 Shapes: B lines, T tokens, N characters that the model writes, V vocabulary.
 """
@@ -31,8 +32,8 @@ if TYPE_CHECKING:  # other engines need no torch
 
 # Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
 TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**10
-# A place agrees only if its logit is that much above all others. Decoding and one pass add numbers
-# in another order, so that logits differ by about 1e-5. From a closer place on, lines are decoded.
+# A token agrees only if its logit is that much above all others. Decoding and one pass add numbers
+# in different orders, so that logits differ by about 1e-5. From a closer one on, lines are decoded.
 MARGIN = 1e-3
 
 
@@ -121,11 +122,11 @@ class Reading(NamedTuple):
 
 
 def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
-    """Yields what a model would write at each place, some lines of like lengths at a time."""
+    """Yields what a model would write at each place, some lines of similar lengths at a time."""
     limit = TOKENS_OF_ENGINE
     if module := torch_model(decoder):
         limit = TOKENS_OF_CPU if device_of(module).type == "cpu" else TOKENS
-    for part in _alike(tokens.lengths, limit):
+    for part in _passes(tokens.lengths, limit):
         inputs, targets = tokens.arrays(part)
         written = targets != NO_LOSS
         logits_NV = _logits(decoder, inputs)[written]
@@ -134,7 +135,7 @@ def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
 
 def torch_model(decoder: Decoder) -> LanguageModel | None:
     """Returns a decoder that is a module of torch; None for that of another engine."""
-    gpt = sys.modules.get("calcgpt.model.gpt")  # such a module comes from there
+    gpt = sys.modules.get("calcgpt.model.gpt")  # not imported: no model of torch exists
     return decoder if gpt and isinstance(decoder, gpt.LanguageModel) else None
 
 
@@ -169,8 +170,8 @@ def _agreement(reading: Reading) -> tuple[NDArray[np.bool_], Floats]:
     return chosen_N > others_NV.max(axis=1) + MARGIN, probabilities_N
 
 
-def _alike(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]:
-    """Yields the rows of each pass: lines of like lengths, in total at most `limit` tokens."""
+def _passes(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]:
+    """Yields the rows of each pass: lines of similar lengths, in total at most `limit` tokens."""
     order = np.argsort(lengths, kind="stable")
     start = 0
     for end in range(1, len(order) + 1):

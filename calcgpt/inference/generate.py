@@ -6,7 +6,7 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from calcgpt.checkpoint import AnyCheckpoint
+    from calcgpt.data.tokenizer import Tokenizer
 
 NO_TOKEN = -1  # the stop token where no token ends a text
 Ints = NDArray[np.int64]
@@ -256,6 +257,20 @@ def generate(
             outputs[row].ids.append(token)
             outputs[row].probabilities.append(probability)
     return outputs
+
+
+def complete(
+    decoder: Decoder, tokenizer: Tokenizer, prompts: Sequence[str], stop_token: int
+) -> list[Completion]:
+    """Returns the greedy completion of each prompt. Prompts of one length are one batch."""
+    by_length: dict[int, list[int]] = {}
+    for row, prompt in enumerate(prompts):
+        by_length.setdefault(len(prompt), []).append(row)
+    completions: dict[int, Completion] = {}
+    for _, rows in sorted(by_length.items()):
+        tokens_BP = np.array([tokenizer.encode(prompts[row]) for row in rows], np.int64)
+        completions |= zip(rows, generate(decoder, tokens_BP, stop_token), strict=True)
+    return [completions[row] for row in range(len(prompts))]
 
 
 def _written(

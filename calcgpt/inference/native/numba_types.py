@@ -23,7 +23,7 @@ UNALIGNED = 4  # bytes: the alignment of one float
 
 
 class VectorType(types.Type):  # type: ignore[misc]
-    """The type of a vector in Numba's eyes."""
+    """The Numba type of a vector."""
 
     def __init__(self) -> None:
         super().__init__(name="Vector")

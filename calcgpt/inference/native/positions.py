@@ -121,7 +121,7 @@ class Coordinates:
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
         self._frequencies = rotary_frequencies(config.head_dim)
-        self._n_still = config.head_dim // 2 - 2 * len(self._frequencies)
+        self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int16], Floats]:
         """Returns the marks (N, 4) of the tokens of a text (`weights.MARKS`), and the rotations
@@ -132,16 +132,16 @@ class Coordinates:
         where_N6 = self._where(self._characters[np.minimum(tokens_S, MAX_ID)])
         axes = where_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
-        still = np.zeros((len(angles), self._n_still), np.float32)
-        rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), still), axis=1))
+        unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
+        rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
         marks_N4 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW]]
-        looks_for_none = marks_N4[:, CENTER] == 0
-        marks_N4[looks_for_none, CENTER] = marks_N4[looks_for_none, OWN_ROW]
+        has_no_center = marks_N4[:, CENTER] == 0
+        marks_N4[has_no_center, CENTER] = marks_N4[has_no_center, OWN_ROW]
         return marks_N4, rotations.reshape(len(where_N6), 2, -1)
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no
-        characters have coordinates 0; those after them are as if they were not there."""
+        characters have coordinates 0, and the others are those of the text without them."""
         if self._are_characters:
             return determined(codes_S.tobytes())
         where = np.zeros((len(codes_S), N_COORDINATES), np.int16)

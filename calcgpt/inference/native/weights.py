@@ -1,8 +1,8 @@
 """The weights of a model, laid out once for the kernels, and where each part is.
 
 All weights are one array. The embedding tables come first, then the layers, the final norm and the
-head. A norm is its gain followed by its bias, a matrix its bias followed by its panels. What a
-model does not have is left out of the sum by a bias of zeros.
+head. A norm is its gain followed by its bias, a matrix its bias followed by its panels. A bias that
+a model lacks is zeros.
 
 Shapes: C n_embd, V vocabulary, D head width.
 """

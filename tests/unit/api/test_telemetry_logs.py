@@ -73,13 +73,13 @@ def test_records_have_the_id_of_the_current_request(format: str) -> None:
 
 def test_what_clients_make_a_library_write_has_a_bound() -> None:
     with logging_to(io.StringIO(), "json") as stream:
-        for _ in range(3 * telemetry.FLOOD):
+        for _ in range(3 * telemetry.MAX_RECORDS):
             logging.getLogger("uvicorn.error").warning("a client is rude")
             log.info("answered")
     messages = [record["message"] for record in records(stream)]
     rude = [message for message in messages if message != "answered"]
-    assert len(messages) - len(rude) == 3 * telemetry.FLOOD
-    assert len(rude) <= 2 * telemetry.FLOOD  # a new minute may have begun
+    assert len(messages) - len(rude) == 3 * telemetry.MAX_RECORDS
+    assert len(rude) <= 2 * telemetry.MAX_RECORDS  # a new minute may have begun
     assert any("no more of these" in message for message in rude)
 
 
