@@ -331,7 +331,7 @@ class Coordinates(Qwen3):
 
     @classmethod
     def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().supported(config) | {"position": ("coordinates",), "row_window": (None,)}
+        return super().supported(config) | {"position": ("coordinates",)}
 
     @classmethod
     def settings(cls, config: ModelConfig) -> dict[str, Any]:
@@ -341,6 +341,7 @@ class Coordinates(Qwen3):
             "characters": config.characters,
             "frequencies": rotary_frequencies(config.head_dim).tolist(),
             "n_kind": len(Kind),
+            "row_window": config.row_window,
             "auto_map": {name: f"{module}.{of}" for name, of in auto.items()},
         }
 

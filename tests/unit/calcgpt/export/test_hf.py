@@ -14,6 +14,7 @@ from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders
+from torch import nn
 
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.config import ModelConfig, Recipe
@@ -31,6 +32,8 @@ from calcgpt.export.hf import EXAMPLE_PROMPT, hf_card, hf_tokenizer, stop_id
 from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
+from datagen.notation import WORK_ALPHABET
+from datagen.work import render
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 24, "n_head": 2, "block_size": 64}
 TEXT = "To be, or not to be:\nthat is the question.\n  Whether 'tis nobler,\n\n10 $ or 100 $?\n" * 3
@@ -98,6 +101,37 @@ class TestWhatAClassCanBe:
         assert len(reasons) == len(list(HF_CLASSES))
         for name, reason in zip(HF_CLASSES, reasons, strict=True):
             assert f"position is 't5', {name} has " in reason
+
+
+class TestCoordinates:
+    @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
+    def test_a_window_over_rows(self, kernel: str) -> None:
+        """Whole, with padding, and after a cache."""
+        tokenizer = scratchpad_tokenizer()
+        shape = {"position": "coordinates", "characters": WORK_ALPHABET, "qk_norm": True}
+        small = checkpoint(tokenizer, "llama", **shape, row_window=0, block_size=256)
+        name, of = hf_class_of(small.model.config)
+        assert name == "CalcGPTForCausalLM"
+        hf_model = of.build(small.model, eos_token_id=None, pad_token_id=None)
+        hf_model.set_attn_implementation(kernel)
+        lines = render([b"$(0000009876*0000000543)=", b"$(0000000076*0000000003)="])
+        texts = [torch.tensor(tokenizer.encode(line.decode()).tolist()) for line in lines]
+        tokens = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_side="left")
+        is_text = [torch.ones_like(text) for text in texts]
+        mask = nn.utils.rnn.pad_sequence(is_text, batch_first=True, padding_side="left")
+        with torch.no_grad():
+            logits = hf_model(tokens, attention_mask=mask).logits
+            first = hf_model(tokens[:, :-7], attention_mask=mask[:, :-7], use_cache=True)
+            cache = first.past_key_values
+            rest = hf_model(
+                tokens[:, -7:], attention_mask=mask, past_key_values=cache, text=tokens
+            ).logits
+            for row, text in enumerate(texts):
+                expected = small.model(text[None])[0]
+                torch.testing.assert_close(logits[row, -len(text) :], expected)
+                torch.testing.assert_close(rest[row], expected[-7:])
+            hf_model.config.row_window = None
+            assert not hf_model(tokens, attention_mask=mask).logits.allclose(logits, atol=1e-2)
 
 
 class TestTheBiasOfTheHead:
