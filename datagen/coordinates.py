@@ -26,48 +26,48 @@ def coordinates(line: bytes, start: int = 0) -> Coordinates:
     The line may be unfinished, and any text is allowed. What is not in the notation, and what
     follows it, has coordinates 0.
     """
-    return determined(line)[start : len(line)]
+    return known_coordinates(line)[start : len(line)]
 
 
-def determined(line: bytes) -> Coordinates:
+def known_coordinates(line: bytes) -> Coordinates:
     """Returns the coordinates of a line and of the characters after it that are certain already,
     whatever they will be."""
     prompt = line[: line.find(b"=") + 1]
     shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
     if shape is None:
-        return _of_question(line)
-    fixed = _of_shape(shape)
-    if len(line) < len(fixed):
-        return fixed[:-1]  # what follows the last character depends on the result
+        return _question_coordinates(line)
+    work = _work_coordinates(shape)
+    if len(line) < len(work):
+        return work[:-1]  # what follows the last character depends on the result
     plan = layout(shape)
-    slots = [slot for slot, _ in answer_slots(plan, line[: len(fixed)])]
-    rest = _of_slots([plan.slots[-1], *slots])
-    rest[0, KIND] = Kind.EQUALS
-    n_beyond = max(0, len(line) - len(fixed) + 1 - len(rest))
-    beyond = np.zeros((n_beyond, N_COORDINATES), np.int16)
-    return np.concatenate((fixed[:-1], rest, beyond))
+    slots = [slot for slot, _ in answer_slots(plan, line[: len(work)])]
+    answer = _slot_coordinates([plan.slots[-1], *slots])
+    n_after = max(0, len(line) - len(work) + 1 - len(answer))  # characters after the closing `$`
+    after = np.zeros((n_after, N_COORDINATES), np.int16)
+    return np.concatenate((work[:-1], answer, after))
 
 
 @lru_cache(maxsize=5_000)
-def _of_shape(shape: Shape) -> Coordinates:
+def _work_coordinates(shape: Shape) -> Coordinates:
     """Returns the coordinates of questions and works of a shape. Nothing before the question's last
     character is predicted, so that it has no next kind and no query."""
     plan = layout(shape)
-    result = _of_slots(plan.slots)
+    result = _slot_coordinates(plan.slots)
     result[: plan.prompt_length - 1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = 0
     return result
 
 
-def _of_slots(slots: list[Slot]) -> Coordinates:
-    own = np.array([[s.kind, s.row, s.column] for s in slots], np.int16)
-    following = np.array([[s.kind, s.query_row, s.query_column] for s in slots[1:]], np.int16)
+def _slot_coordinates(slots: list[Slot]) -> Coordinates:
+    """Returns the coordinates of slots in order, (T, 6). The last one has no next character."""
     result = np.zeros((len(slots), N_COORDINATES), np.int16)
-    result[:, [KIND, ROW, COLUMN]] = own
-    result[:-1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = following.reshape(-1, 3)
+    result[:, [KIND, ROW, COLUMN]] = [(s.kind, s.row, s.column) for s in slots]
+    result[:-1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = np.reshape(
+        [(s.kind, s.query_row, s.query_column) for s in slots[1:]], (-1, 3)
+    )
     return result
 
 
-def _of_question(line: bytes) -> Coordinates:
+def _question_coordinates(line: bytes) -> Coordinates:
     """Returns the coordinates of the beginning of a question, or of text that has none.
 
     An operand ends at the first operator after its tenth character.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from datagen import vectorised, work
+from datagen import direct, work
 from datagen.arithmetic import ProblemArray
 from datagen.errors import DataError, did_you_mean
 
@@ -11,7 +11,7 @@ from datagen.errors import DataError, did_you_mean
 RenderLines = Callable[[ProblemArray], bytes]
 
 FORMATS: dict[str, RenderLines] = {
-    "direct": vectorised.render_lines,  # the answer follows the question directly
+    "direct": direct.render_lines,  # the answer follows the question directly
     "scratchpad": work.render_lines,  # worked steps stand between them
     "loose-scratchpad": partial(work.render_lines, loose=True),
 }

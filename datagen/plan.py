@@ -16,7 +16,7 @@ from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.drawing import bit_generator
 from datagen.errors import DataError
 from datagen.formats import renderer
-from datagen.splits import Split, belongs, problem_hashes
+from datagen.splits import Split, belongs, new_rows, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
@@ -113,7 +113,8 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     block, last_new = 0, 0
     while block - last_new < _MAX_FAILURES:
         for problems in draw(_bits(plan, split, block), _DRAWN):
-            rows = _new_rows(problem_hashes(problems), split, seen)[:missing]
+            hashes = problem_hashes(problems)
+            rows = new_rows(hashes, belongs(hashes, split), seen)[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:
@@ -125,17 +126,6 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
         f"the distribution {plan.distribution!r} has too few different problems "
         f"for {split}={plan.counts[split]:,}: only {plan.counts[split] - missing:,}"
     )
-
-
-def _new_rows(hashes: NDArray[np.uint64], split: Split, seen: set[int]) -> NDArray[np.intp]:
-    """Returns the rows of a split whose hashes are not in `seen`, and adds them to it."""
-    new = []
-    rows = np.flatnonzero(belongs(hashes, split))
-    for row, value in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
-        if value not in seen:
-            seen.add(value)
-            new.append(row)
-    return np.array(new, np.intp)
 
 
 def _bits(plan: DatasetPlan, split: Split, block: int) -> BitGenerator:

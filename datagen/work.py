@@ -22,7 +22,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen import vectorised
+from datagen import direct
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.rules import RULES, second_quotient_digit
@@ -44,8 +44,8 @@ def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
     With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
     second nearest where they can be. From them a model learns to continue after any digit.
     """
-    direct = vectorised.render_lines(problems).splitlines()
-    prompts = [line[: line.index(b"=") + 1] for line in direct]
+    direct_lines = direct.render_lines(problems).splitlines()
+    prompts = [line[: line.index(b"=") + 1] for line in direct_lines]
     lines = render(prompts, problem_hashes(problems) if loose else None)
     return b"".join(line + b"\n" for line in lines)
 
@@ -200,11 +200,6 @@ def _write_works(
             is_second = second[lines, ordinals[group]]
             written = np.where(is_second, second_quotient_digit(*read), written)
         text[positions[group[0]], lines] = written
-
-
-def n_quotient_digits(plan: Layout) -> int:
-    """Returns how many quotient digits a layout has."""
-    return sum(slot.kind is Kind.QUOTIENT_DIGIT for slot in plan.slots)
 
 
 def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import datagen
 from datagen.errors import DataError, did_you_mean
@@ -49,32 +49,25 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
         raise DataError(f"unknown engine {name!r}: choose one of {names}{hint}")
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
-    return ENGINES[name](workers, address)
-
-
-def _local(workers: int | None, address: str | None) -> Compute:
-    if address is not None:
+    if address is not None and name == "local":
         raise DataError("the engine 'local' has no address: that is for 'ray'")
-    return partial(_compute_locally, workers=workers or 1)
-
-
-def _ray(workers: int | None, address: str | None) -> Compute:
-    if workers is not None and address is not None:
+    if address is not None and workers is not None:
         raise DataError("no workers with an address: a running Ray cluster has its own")
-    return partial(_compute_on_ray, workers=workers, address=address)
+    return partial(ENGINES[name], workers=workers, address=address)
 
 
-ENGINES: dict[str, Callable[[int | None, str | None], Compute]] = {"local": _local, "ray": _ray}
-
-
-def _compute_locally(
-    function: Callable[[Item], Result], items: Sequence[Item], *, workers: int
+def compute_locally(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    workers: int | None,
+    address: None = None,
 ) -> Generator[Result, None, None]:
-    """Computes in `workers` processes, or in a thread if that is 1: NumPy releases the GIL.
+    """Computes in `workers` processes, or in a thread if there is one: NumPy releases the GIL.
 
     Raises BrokenProcessPool if a process dies.
     """
-    workers = min(workers, len(items))
+    workers = min(workers or 1, len(items))
     with _executor(workers) as executor:
         try:
             yield from _prefetch(lambda x: executor.submit(function, x).result, items, workers)
@@ -111,7 +104,7 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _compute_on_ray(
+def compute_on_ray(
     function: Callable[[Item], Result],
     items: Sequence[Item],
     *,
@@ -152,3 +145,9 @@ def _prefetch(
             yield pending.popleft()()
     while pending:
         yield pending.popleft()()
+
+
+ENGINES: dict[str, Callable[..., Generator[Any, None, None]]] = {
+    "local": compute_locally,
+    "ray": compute_on_ray,
+}

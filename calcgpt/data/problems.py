@@ -24,7 +24,7 @@ from datagen.errors import NotationError
 from datagen.files import read_text
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
-from datagen.splits import Split, belongs, problem_hashes
+from datagen.splits import Split, belongs, new_rows, problem_hashes
 
 DRAWING = 1  # to be raised by every change of the problems that a config stands for
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
@@ -149,21 +149,17 @@ class FreshProblems:
         stream = list(Split).index(Split.VAL)
         seen: set[int] = set()  # hashes
         parts: list[ProblemArray] = []
-        number, last_new = 0, 0
-        while len(seen) < count and number - last_new < _MAX_IDLE_ROUNDS:
+        missing, number, last_new = count, 0, 0
+        while missing and number - last_new < _MAX_IDLE_ROUNDS:
             for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
                 hashes = problem_hashes(problems)
-                rows = []
                 usable = belongs(hashes, Split.VAL) & (self._operations[problems.op] > 0)
-                for row in np.flatnonzero(usable).tolist():
-                    value = int(hashes[row])
-                    if value not in seen and len(seen) < count:
-                        seen.add(value)
-                        rows.append(row)
-                parts.append(problems.take(np.array(rows, np.intp)))
-                last_new = number if rows else last_new
+                rows = new_rows(hashes, usable, seen)[:missing]
+                parts.append(problems.take(rows))
+                missing -= len(rows)
+                last_new = number if len(rows) else last_new
             number += 1
-        if not seen:
+        if missing == count:
             raise DataError(f"the distribution {self.validation!r} has no validation problems")
         return concatenate(parts)
 

@@ -37,7 +37,7 @@ from datagen.coordinates import (
     QUERY_ROW,
     ROW,
     coordinates,
-    determined,
+    known_coordinates,
     rotary_frequencies,
 )
 from datagen.slots import Kind
@@ -143,7 +143,7 @@ class Coordinates:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no
         characters have coordinates 0, and the others are those of the text without them."""
         if self._are_characters:
-            return determined(codes_S.tobytes())
+            return known_coordinates(codes_S.tobytes())
         where = np.zeros((len(codes_S), N_COORDINATES), np.int16)
         is_character = codes_S != 0
         where[is_character] = coordinates(codes_S[is_character].tobytes())

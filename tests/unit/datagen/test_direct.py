@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray
+from datagen.direct import render_lines
 from datagen.errors import NotationError
 from datagen.notation import render
-from datagen.vectorised import render_lines
 
 # A NumPy warning, such as an overflow, means other bytes on another machine.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")

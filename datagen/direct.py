@@ -1,4 +1,4 @@
-"""Lines of problems by the hundred thousand: the bytes that `notation.render` writes, from arrays.
+"""Lines in the format `direct`, from arrays: what `notation.render` writes, a million at a time.
 
 The lines are the rows of a matrix of characters. A number becomes one integer, with a 0 in place of
 the decimal point. Its digits are looked up four at a time, in tables that have the point in its
