@@ -437,8 +437,7 @@ def confidence(
     average (conformal), and one that holds with 95% confidence. Both are for problems like those of
     the file. The tables compare the confidence with the wrong answers, by class and by decade.
     """
-    from calcgpt.lab.confidence import class_table, guarantee_table, read_trust
-    from calcgpt.lab.confidence_plots import draw_confidence
+    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_trust
     from calcgpt.plots import check_matplotlib
 
     if out:

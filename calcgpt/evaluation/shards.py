@@ -27,9 +27,11 @@ from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import Confidence
 from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
-from datagen.arithmetic import ProblemArray
+from datagen.arithmetic import Problem, ProblemArray
+from datagen.errors import NotationError
 from datagen.files import locked, parse_json, read_json, read_text, sha256, write_json, write_text
 from datagen.formats import renderer
+from datagen.notation import parse_prompt
 from datagen.workers import make_engine
 
 SIZE = 500  # problems of a shard: some seconds of work
@@ -237,6 +239,16 @@ def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         source = f"{path}, line {number}"
         yield build(kind, parse_json(line, source), f"{source} is no scored problem")
+
+
+def scored_problems(path: Path, kind: type[S]) -> Iterator[tuple[Problem, S]]:
+    """Yields what `read_scored` yields, each with the problem of its prompt."""
+    for number, row in enumerate(read_scored(path, kind), start=1):
+        try:
+            problem = parse_prompt(row.prompt)
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+        yield problem, row
 
 
 def _read_shard(path: Path, n: int) -> list[ScoredAnswer]:

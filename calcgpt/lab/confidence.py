@@ -9,26 +9,30 @@
   al. 2024, theorem 1). `high_probability` bounds it for all but 5% of the draws of the scored
   problems (risk-controlling prediction sets; Bates et al. 2021, theorem 1; bound of Clopper &
   Pearson 1934). Both assume that new problems are drawn as the scored ones were, independently.
+
+Matplotlib comes with the extra `lab` and is imported where it is used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.errors import DataError
-from calcgpt.evaluation.shards import ScoredAnswer, read_scored
+from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
 from calcgpt.metrics import OPERATIONS
+from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.tables import text_table
-from datagen.errors import NotationError
-from datagen.notation import parse_prompt
-from datagen.problem_classes import digits
+from datagen.problem_classes import most_digits
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LEVEL = 0.95  # of intervals and bounds
 DECADES = 6  # of the doubt: the last is all below 10**-DECADES
@@ -84,33 +88,33 @@ class Guarantee(NamedTuple):
     needs: int  # problems that have to be scored at least, none wrong
 
 
-def conformal(sure: Floats, right: Flags, target: float) -> Guarantee:
+def conformal(confidence: Floats, right: Flags, target: float) -> Guarantee:
     """Returns the lowest threshold whose risk is on average at most `target`.
 
     With k wrong answers above it among n, (k + 1) / (n + 1) is at most the target.
     """
     needs = math.ceil(1 / target - 1 - 1e-9)
-    allowed = math.floor(target * (len(sure) + 1) + 1e-9) - 1
-    return _threshold(sure, right, allowed, needs)
+    allowed = math.floor(target * (len(confidence) + 1) + 1e-9) - 1
+    return _threshold(confidence, right, allowed, needs)
 
 
-def high_probability(sure: Floats, right: Flags, target: float) -> Guarantee:
+def high_probability(confidence: Floats, right: Flags, target: float) -> Guarantee:
     """Returns the lowest threshold whose risk is at most `target`, which fails for at most 5% of
     the sets of scored problems."""
     needs = math.ceil(math.log(1 - LEVEL) / math.log1p(-target))
-    allowed, n = -1, len(sure)
+    allowed, n = -1, len(confidence)
     while allowed < n and binomial_tail(allowed + 1, n, target) <= 1 - LEVEL:
         allowed += 1
-    return _threshold(sure, right, allowed, needs)
+    return _threshold(confidence, right, allowed, needs)
 
 
-def _threshold(sure: Floats, right: Flags, allowed: int, needs: int) -> Guarantee:
+def _threshold(confidence: Floats, right: Flags, allowed: int, needs: int) -> Guarantee:
     """Returns the lowest threshold with at most so many wrong answers above it."""
     if allowed < 0:
         return Guarantee(None, 0.0, 0, needs)
-    wrong = np.sort(sure[~right])[::-1]
+    wrong = np.sort(confidence[~right])[::-1]
     threshold = float(wrong[allowed]) if allowed < len(wrong) else 0.0
-    kept = sure > threshold
+    kept = confidence > threshold
     return Guarantee(threshold, float(kept.mean()), int((~right & kept).sum()), needs)
 
 
@@ -129,7 +133,7 @@ class Trust:
     """What one file of scored problems says about a model's confidence."""
 
     name: str
-    sure: Floats  # (n,)
+    confidence: Floats  # (n,)
     right: Flags
     classes: list[Class]
 
@@ -140,29 +144,29 @@ class Trust:
         for target in targets:
             row: dict[str, Any] = {"target": target}
             for choose in (conformal, high_probability):
-                guarantee = choose(self.sure, self.right, target)
+                guarantee = choose(self.confidence, self.right, target)
                 row[choose.__name__] = guarantee._asdict()
             row["held_out"] = self._held_out(target)
             rows.append(row)
         return rows
 
     def _held_out(self, target: float) -> dict[str, Any] | None:
-        chosen = conformal(self.sure[::2], self.right[::2], target)
+        chosen = conformal(self.confidence[::2], self.right[::2], target)
         if chosen.threshold is None:
             return None
-        sure, right = self.sure[1::2], self.right[1::2]
-        kept = sure > chosen.threshold
+        confidence, right = self.confidence[1::2], self.right[1::2]
+        kept = confidence > chosen.threshold
         wrong = int((~right & kept).sum())
-        return {"n": len(sure), "wrong": wrong, "bound": upper_bound(wrong, len(sure))}
+        return {"n": len(confidence), "wrong": wrong, "bound": upper_bound(wrong, len(confidence))}
 
     def decades(self) -> list[Class]:
         """Returns the problems by the decade of their doubt, the largest first."""
-        doubt = np.maximum(1 - self.sure, 10.0 ** -(DECADES + 1))
+        doubt = np.maximum(1 - self.confidence, 10.0 ** -(DECADES + 1))
         decade = np.clip(np.ceil(-np.log10(doubt)).astype(int) - 1, 0, DECADES)
         names = [f"{10.0**-i:g} to {10.0 ** -(i + 1):g}" for i in range(DECADES)]
         names.append(f"below {10.0**-DECADES:g}")
         return [
-            _class(name, self.sure[rows], self.right[rows])
+            _class(name, self.confidence[rows], self.right[rows])
             for index, name in enumerate(names)
             if (rows := decade == index).any()
         ]
@@ -170,7 +174,7 @@ class Trust:
     def curve(self) -> list[tuple[float, float, float]]:
         """Returns points of the selective risk: the share of problems kept, the share of them that
         is wrong, and its upper bound."""
-        order = np.argsort(-self.sure, kind="stable")
+        order = np.argsort(-self.confidence, kind="stable")
         wrong = np.cumsum(~self.right[order])
         n = len(wrong)
         sizes = np.unique(np.linspace(max(1, n // POINTS), n, min(POINTS, n)).astype(int))
@@ -182,7 +186,7 @@ class Trust:
     def record(self, targets: Sequence[float]) -> dict[str, Any]:
         """Returns the part of this file in what `calcgpt confidence --json` writes."""
         return {
-            "n": len(self.sure),
+            "n": len(self.confidence),
             "wrong": int((~self.right).sum()),
             "guarantees": self.guarantees(targets),
             "classes": [row._asdict() for row in self.classes],
@@ -191,9 +195,9 @@ class Trust:
         }
 
 
-def _class(name: str, sure: Floats, right: Flags) -> Class:
+def _class(name: str, confidence: Floats, right: Flags) -> Class:
     n, wrong = len(right), int((~right).sum())
-    return Class(name, n, wrong, float((1 - sure).sum()), clopper_pearson(wrong, n))
+    return Class(name, n, wrong, float((1 - confidence).sum()), clopper_pearson(wrong, n))
 
 
 def read_trust(path: Path, measure: str) -> Trust:
@@ -201,19 +205,15 @@ def read_trust(path: Path, measure: str) -> Trust:
 
     Raises DataError or ConfigError, which names the first bad line.
     """
-    sure, right, keys = [], [], []
-    for number, row in enumerate(read_scored(path, ScoredAnswer), start=1):
-        try:
-            problem = parse_prompt(row.prompt)
-        except NotationError as error:
-            raise DataError(f"{path}, line {number}: {error}") from None
-        sure.append(getattr(row.confidence, measure))
+    confidence, right, keys = [], [], []
+    for problem, row in scored_problems(path, ScoredAnswer):
+        confidence.append(getattr(row.confidence, measure))
         right.append(row.right)
-        length = max(len(digits(problem.a)), len(digits(problem.b)))
+        length = most_digits(problem)
         keys.append((str(problem.op), next(i for i, (_, b) in enumerate(LENGTHS) if length <= b)))
-    if not sure:
+    if not confidence:
         raise DataError(f"{path} has no scored problems")
-    columns = np.array(sure), np.array(right, bool)
+    columns = np.array(confidence), np.array(right, bool)
     index = {
         (str(operation), i): f"{operation} {low}{f' to {high}' if high < 100 else '+'} digits"
         for operation in OPERATIONS
@@ -234,7 +234,7 @@ def guarantee_table(trusts: Sequence[Trust], targets: Sequence[float]) -> str:
     rows = []
     for trust in trusts:
         for row in trust.guarantees(targets):
-            cells = [trust.name, f"{len(trust.sure):,}", f"{int((~trust.right).sum()):,}"]
+            cells = [trust.name, f"{len(trust.confidence):,}", f"{int((~trust.right).sum()):,}"]
             cells.append(f"1 in {1 / row['target']:,.0f}")
             for name in ("conformal", "high_probability"):
                 threshold = row[name]["threshold"]
@@ -260,3 +260,61 @@ def class_table(trust: Trust) -> str:
         for row in (*trust.classes, *trust.decades())
     ]
     return text_table(header, rows)
+
+
+def draw_confidence(out: Path, trusts: Sequence[Trust]) -> list[Path]:
+    """Draws confidence.png into the folder `out`; returns the path. Errors as `save_figures`.
+
+    Left: the share of wrong answers against what the confidence says, with 95% intervals. Right:
+    the share of wrong answers among those kept, as the threshold rises; pale: its upper bound.
+    """
+
+    def figures() -> Iterator[tuple[str, Figure]]:
+        yield "confidence", _draw(trusts)
+
+    return save_figures(out, figures())
+
+
+def _draw(trusts: Sequence[Trust]) -> Figure:
+    figure = new_figure(12, 5)
+    calibration, risk = figure.subplots(1, 2)
+    ends = [10.0 ** -(DECADES + 1), 1.0]
+    calibration.plot(ends, ends, color="grey", linewidth=1)
+    for index, trust in enumerate(trusts):
+        style = series_style(index)
+        rows = [row for row in trust.decades() if row.expected > 0]
+        shares = [max(row.wrong / row.n, ends[0]) for row in rows]
+        expected = [row.expected / row.n for row in rows]
+        low = [share - min(row.interval[0], share) for share, row in zip(shares, rows, strict=True)]
+        high = [max(row.interval[1] - s, 0) for s, row in zip(shares, rows, strict=True)]
+        calibration.errorbar(
+            expected,
+            shares,
+            [low, high],
+            color=style["color"],
+            marker=style["marker"],
+            linestyle="",
+            capsize=2,
+            label=f"{trust.name}, {len(trust.confidence):,} problems",
+        )
+        kept, wrong, bound = zip(*trust.curve(), strict=True)
+        risk.plot(kept, [share or float("nan") for share in wrong], color=style["color"])
+        risk.plot(kept, bound, color=style["color"], alpha=0.4, linestyle=":")
+    calibration.set(
+        xscale="log",
+        yscale="log",
+        xlim=ends,
+        ylim=ends,
+        xlabel="1 - confidence, mean of a decade",
+        ylabel="share of wrong answers",
+    )
+    calibration.legend(fontsize=8)
+    calibration.grid()
+    risk.set(
+        yscale="log",
+        xlim=(0, 1),
+        xlabel="share of problems kept, the most confident first",
+        ylabel="share of wrong answers among them",
+    )
+    risk.grid()
+    return figure

@@ -23,14 +23,12 @@ from numpy.typing import NDArray
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import DataError
-from calcgpt.evaluation.shards import ScoredProblem, read_scored
+from calcgpt.evaluation.shards import ScoredProblem, scored_problems
 from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import HEAT_MAP, PALETTE, new_figure, save_figures, short_count, wilson_interval
 from calcgpt.plots import OPERATIONS as TITLES
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
-from datagen.errors import NotationError
-from datagen.notation import parse_prompt
 from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits
 
 if TYPE_CHECKING:
@@ -180,13 +178,9 @@ def count_scored(path: Path, most_digits: int | None = None) -> Scored:
     """Returns the counts of a file of scored problems. Raises DataError or ConfigError, which names
     the first bad line."""
     problems, right = [], []
-    for number, row in enumerate(read_scored(path, ScoredProblem), start=1):
+    for number, (problem, row) in enumerate(scored_problems(path, ScoredProblem), start=1):
         if number > MAX_SCORED:
             raise DataError(f"{path}: more than {MAX_SCORED:,} lines")
-        try:
-            problem = parse_prompt(row.prompt)
-        except NotationError as error:
-            raise DataError(f"{path}, line {number}: {error}") from None
         if _is_counted(problem, most_digits):
             problems.append(problem)
             right.append(row.right)

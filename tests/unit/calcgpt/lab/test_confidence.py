@@ -53,10 +53,10 @@ def test_the_guarantees_hold() -> None:
     rng = np.random.Generator(np.random.PCG64(7))
     risks: dict[str, list[float]] = {"conformal": [], "high_probability": []}
     for _ in range(800):
-        sure = rng.random(n)
-        right = rng.random(n) < sure
+        confidence = rng.random(n)
+        right = rng.random(n) < confidence
         for choose in (conformal, high_probability):
-            threshold = choose(sure, right, target).threshold
+            threshold = choose(confidence, right, target).threshold
             assert threshold is not None
             risks[choose.__name__].append((1 - threshold) ** 2 / 2)
     # The mean of the first is at most the target; the error of this mean of 800 is 2% of it.
@@ -66,8 +66,8 @@ def test_the_guarantees_hold() -> None:
 
 
 def test_a_curve_and_its_decades() -> None:
-    sure = np.array([0.9999, 0.95, 0.5, 0.3])
-    trust = Trust("mine", sure, np.array([True, True, False, True]), [])
+    confidence = np.array([0.9999, 0.95, 0.5, 0.3])
+    trust = Trust("mine", confidence, np.array([True, True, False, True]), [])
     assert [point[:2] for point in trust.curve()] == [
         (0.25, 0.0),
         (0.5, 0.0),
