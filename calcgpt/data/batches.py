@@ -30,8 +30,8 @@ Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # inputs and targets, ea
 NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
-class Team(Protocol):
-    """The processes that train together."""
+class Group(Protocol):
+    """The processes that train together, seen from one of them."""
 
     rank: int
     world_size: int
@@ -49,12 +49,12 @@ class BatchSource(ABC):
         """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed
         and the two arguments."""
 
-    def ahead(
-        self, steps: int, size: int, n_worker: int, team: Team
+    def prefetching(
+        self, steps: int, size: int, n_worker: int, group: Group
     ) -> AbstractContextManager[None]:
-        """Within the block, batches of `size` for steps below `steps` may be made ahead, by
-        `n_worker` processes at most, and shared among the processes of a team. All of these must
-        ask for the same batches in the same order."""
+        """Within the block, batches of `size` for steps below `steps` may be made in advance, by at
+        most `n_worker` other processes, and shared among the processes of a group. These must all
+        request the same batches in the same order."""
         return nullcontext()
 
 
@@ -194,11 +194,11 @@ def part_sizes(widths: Sequence[int], count: int) -> list[int]:
     def sizes(largest: int) -> list[int]:
         """Returns parts of at most `largest` tokens, from the widest rows on, each with as many
         rows as fit; the last one has what is left."""
-        found, left = [], len(widths)
+        parts, left = [], len(widths)
         for n_more in range(count - 1, 0, -1):
-            found.append(max(1, min(largest // max(1, widths[left - 1]), left - n_more)))
-            left -= found[-1]
-        return [left, *reversed(found)]
+            parts.append(max(1, min(largest // max(1, widths[left - 1]), left - n_more)))
+            left -= parts[-1]
+        return [left, *reversed(parts)]
 
     def fits(largest: int) -> bool:
         ends = accumulate(sizes(largest))

@@ -1,11 +1,11 @@
 """The data of a run: a folder of text, a task of a user's own, or problems that are drawn as they
 are needed.
 
-Fresh problems are drawn in blocks, each of which serves some hundred steps. To write a block out
-takes from 50 ms to half a minute, by its format. So it is made in chunks, and once that has cost as
-much as it takes to start a process, worker processes make the next chunks during training
-(`calcgpt.data.workers`). If several processes train together, they take turns at the chunks. The
-batches are the same, whoever makes them.
+Fresh problems are drawn in blocks, each of which serves some hundred steps. Rendering a block as
+text takes from 50 ms to half a minute, by its format. So a block is rendered in chunks. Once the
+chunks have taken as long as a process takes to start, worker processes render the next ones during
+training (`calcgpt.data.workers`). If several processes train together, they take turns at the
+chunks. The batches do not depend on which process renders them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.data.batches import BATCHES, Batch, BatchSource, ProblemBatches, ProblemLines, Team
+from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
 from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
-from calcgpt.data.workers import Chunk, Workers, make
+from calcgpt.data.workers import Chunk, Workers, render_chunk
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_text
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 
-BLOCK = 16_384  # problems, about: some hundred batches
-CHUNK = 512  # problems that are written at a time: at most about a second of work
+BLOCK_SIZE = 16_384  # problems, about: some hundred batches
+CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 PROBE = 1_024  # problems that are drawn and checked before a run begins
-START = 1.0  # seconds that a worker takes to start, about
+WORKER_START = 1.0  # seconds that a worker takes to start, about
 VALIDATION_POOL = 2_000  # fresh problems of which the validation loss is the mean
 
 
@@ -157,12 +157,8 @@ class DrawnBatches(BatchSource):
     def __init__(
         self, task: Task, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
-        self.task, self.seed, self.tokenizer, self.longest = (
-            task,
-            config.seed,
-            tokenizer,
-            block_size + 1,
-        )
+        self.task, self.seed, self.tokenizer = task, config.seed, tokenizer
+        self.longest = block_size + 1  # the last character is a target only
         ProblemLines(_joined(task.first_lines), tokenizer, block_size)
 
     def batch(self, step: int, size: int) -> Batch:
@@ -224,86 +220,88 @@ class FreshBatches(BatchSource):
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
         self._block: _Block | None = None  # the one in memory, as far as it was needed
-        self._source: _Ahead | None = None
+        self._prefetcher: _Prefetcher | None = None
 
     def batch(self, step: int, size: int) -> Batch:
-        n_steps = max(1, BLOCK // size)  # steps that share a block
+        n_steps = max(1, BLOCK_SIZE // size)  # steps that share a block
         block = _Block(step // n_steps, n_steps * size)
         if block != self._block:
-            self._lines = self._lines_of(block, 0)
+            self._lines = self._chunk_lines(block, 0)
             self._block, self._n_chunk = block, 1
         first = step % n_steps * size
         while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunks(block):
-            self._lines.extend(self._lines_of(block, self._n_chunk))
+            self._lines.extend(self._chunk_lines(block, self._n_chunk))
             self._n_chunk += 1
         if rows.size < first + size:  # the first ones replace those that do not fit
             rows = np.resize(rows, block.size)
         return self._lines.batch(rows[first : first + size])
 
     @contextmanager
-    def ahead(self, steps: int, size: int, n_worker: int, team: Team) -> Iterator[None]:
-        n_steps = max(1, BLOCK // size)
+    def prefetching(self, steps: int, size: int, n_worker: int, group: Group) -> Iterator[None]:
+        n_steps = max(1, BLOCK_SIZE // size)
         stop = -(-steps // n_steps) * n_chunks(_Block(0, n_steps * size))
-        with _Ahead(self.problems, n_worker, team, stop) as self._source:
+        with _Prefetcher(self.problems, n_worker, group, stop) as self._prefetcher:
             try:
                 yield
             finally:
-                self._source = None
+                self._prefetcher = None
 
     def _fitting(self) -> NDArray[np.intp]:
         """Returns the lines in memory that fit in the context, (n,)."""
         return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
 
-    def _lines_of(self, block: _Block, number: int) -> ProblemLines:
-        """Returns the lines of a chunk."""
-        if self._source is None:
-            text = make(self.problems, chunk_of(block, number))
+    def _chunk_lines(self, block: _Block, number: int) -> ProblemLines:
+        """Returns the lines of a chunk of a block."""
+        if self._prefetcher is None:
+            text = render_chunk(self.problems, chunk_of(block, number))
         else:
-            text = self._source.text(block, number)
+            text = self._prefetcher.text(block, number)
         return ProblemLines(text, self.tokenizer)
 
 
 def n_chunks(block: _Block) -> int:
     """Returns the number of chunks of a block."""
-    return -(-block.size // CHUNK)
+    return -(-block.size // CHUNK_SIZE)
 
 
 def chunk_of(block: _Block, number: int) -> Chunk:
     """Returns the chunk of that number, from 0. The last one of a block may be shorter."""
-    return Chunk(*block, number * CHUNK, min(block.size, (number + 1) * CHUNK))
+    return Chunk(*block, number * CHUNK_SIZE, min(block.size, (number + 1) * CHUNK_SIZE))
 
 
-class _Ahead:
-    """The chunks of a run up to number `stop`, counted over all blocks. Workers make the next ones
-    of this process."""
+class _Prefetcher:
+    """The text of the chunks of a run. Workers render the next ones of this process in advance.
 
-    def __init__(self, problems: FreshProblems, n_worker: int, team: Team, stop: int) -> None:
-        self.problems, self.team, self.stop = problems, team, stop
+    An index counts the chunks of all blocks; `stop` is their number.
+    """
+
+    def __init__(self, problems: FreshProblems, n_worker: int, group: Group, stop: int) -> None:
+        self.problems, self.group, self.stop = problems, group, stop
         self.workers = Workers(problems, n_worker)
-        self.seconds = 0.0  # spent on chunks in this process
+        self.seconds = 0.0  # that this process itself has spent on chunks
 
-    def __enter__(self) -> _Ahead:
+    def __enter__(self) -> _Prefetcher:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.workers.close()
 
     def text(self, block: _Block, number: int) -> bytes:
-        """Returns the text of a chunk."""
-        counted = block.number * n_chunks(block) + number
-        return self.team.in_turn(counted, lambda: self._own(block, counted))
+        """Returns the text of a chunk, which one process of the group renders."""
+        index = block.number * n_chunks(block) + number
+        return self.group.in_turn(index, lambda: self._render(block, index))
 
-    def _own(self, block: _Block, counted: int) -> bytes:
-        """Returns the text of a chunk that this process makes. Asks workers for its next ones."""
-        per_block, world = n_chunks(block), self.team.world_size
-        if self.seconds > START:
-            ahead = range(counted + world, self.stop, world)[: self.workers.capacity]
-            for number in ahead:
-                of, at = divmod(number, per_block)
-                self.workers.ask(chunk_of(_Block(of, block.size), at))
-        chunk = chunk_of(block, counted % per_block)
-        if (text := self.workers.answer(chunk)) is None:
-            began = time.perf_counter()
-            text = make(self.problems, chunk)
-            self.seconds += time.perf_counter() - began
+    def _render(self, block: _Block, index: int) -> bytes:
+        """Returns the text of a chunk of this process. Requests its next ones from the workers."""
+        per_block, world_size = n_chunks(block), self.group.world_size
+        if self.seconds > WORKER_START:
+            next_ones = range(index + world_size, self.stop, world_size)[: self.workers.capacity]
+            for next_index in next_ones:
+                next_block = _Block(next_index // per_block, block.size)
+                self.workers.request(chunk_of(next_block, next_index % per_block))
+        chunk = chunk_of(block, index % per_block)
+        if (text := self.workers.receive(chunk)) is None:
+            start = time.perf_counter()
+            text = render_chunk(self.problems, chunk)
+            self.seconds += time.perf_counter() - start
         return text

@@ -1,4 +1,4 @@
-"""Processes that draw problems and write them out, while this one trains.
+"""Processes that draw problems and render them as text, while this one trains.
 
 A worker is this module, run as a program. It reads the chunks that are wanted from its standard
 input, as lines of JSON, and writes each as its length and its bytes. It ends with its input, and so
@@ -26,7 +26,7 @@ from calcgpt.data.problems import FreshProblems
 from datagen.arithmetic import ProblemArray
 
 log = logging.getLogger(__name__)
-_AHEAD = 2  # chunks that wait for each worker or are made by it
+_PER_WORKER = 2  # chunks that wait for each worker or are made by it
 _LENGTH = 8  # bytes of the length of a chunk
 
 
@@ -39,7 +39,7 @@ class Chunk(NamedTuple):
     stop: int
 
 
-def make(problems: FreshProblems, chunk: Chunk) -> bytes:
+def render_chunk(problems: FreshProblems, chunk: Chunk) -> bytes:
     """Returns the lines of a chunk. Raises what drawing it raises."""
     block = _block(problems, chunk.block, chunk.size)
     return problems.render(block.take(np.arange(chunk.start, chunk.stop)))
@@ -56,34 +56,34 @@ class Workers:
 
     def __init__(self, problems: FreshProblems, count: int) -> None:
         self.first_line = {"data": problems.config.model_dump(), "seed": problems.seed}
-        self.capacity = count * _AHEAD  # chunks ahead
+        self.capacity = count * _PER_WORKER  # chunks ahead
         self._idle = count  # workers that are not started
         self._workers: deque[_Worker] = deque()  # the next one to be asked first
-        self._asked: dict[Chunk, _Worker] = {}
+        self._requested: dict[Chunk, _Worker] = {}
 
-    def ask(self, chunk: Chunk) -> None:
+    def request(self, chunk: Chunk) -> None:
         """Lets a worker make the chunk, unless one does already."""
-        if chunk in self._asked or len(self._asked) >= self.capacity:
+        if chunk in self._requested or len(self._requested) >= self.capacity:
             return
         if self._idle:
             self._idle -= 1
             self._workers.appendleft(_Worker(self.first_line))
         if self._workers:
-            self._asked[chunk] = self._workers[0]
-            self._workers[0].ask(chunk)
+            self._requested[chunk] = self._workers[0]
+            self._workers[0].request(chunk)
             self._workers.rotate(-1)
 
-    def answer(self, chunk: Chunk) -> bytes | None:
+    def receive(self, chunk: Chunk) -> bytes | None:
         """Returns the text of a chunk once its worker has made it; None if none was asked or the
         worker has ended."""
-        worker = self._asked.pop(chunk, None)
+        worker = self._requested.pop(chunk, None)
         if worker is None:
             return None
         try:
-            text = worker.answer(chunk)
+            text = worker.receive(chunk)
         except (OSError, EOFError):
             log.warning("a process that draws problems has ended: training goes on without it")
-            self._asked = {c: w for c, w in self._asked.items() if w is not worker}
+            self._requested = {c: w for c, w in self._requested.items() if w is not worker}
             self._workers.remove(worker)
             worker.close()
             return None
@@ -93,7 +93,7 @@ class Workers:
         """Ends the workers."""
         while self._workers:
             self._workers.pop().close()
-        self._asked.clear()
+        self._requested.clear()
 
 
 class _Worker:
@@ -112,20 +112,20 @@ class _Worker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.input, self.output = self.process.stdin, self.process.stdout
-        self.asked: deque[Chunk] = deque()
+        self.requested: deque[Chunk] = deque()
         self.ready: dict[Chunk, bytes] = {}
         self._write(first_line)
 
-    def ask(self, chunk: Chunk) -> None:
-        self.asked.append(chunk)
+    def request(self, chunk: Chunk) -> None:
+        self.requested.append(chunk)
         self._write(chunk)
 
-    def answer(self, chunk: Chunk) -> bytes:
+    def receive(self, chunk: Chunk) -> bytes:
         """Returns the text of a chunk that was asked for, once. Raises EOFError if the worker has
         ended."""
         while chunk not in self.ready:
             length = int.from_bytes(_read(self.output, _LENGTH))
-            self.ready[self.asked.popleft()] = _read(self.output, length)
+            self.ready[self.requested.popleft()] = _read(self.output, length)
         return self.ready.pop(chunk)
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ def main() -> None:
     first = json.loads(requests.readline())
     problems = FreshProblems(DataConfig.model_validate(first["data"]), first["seed"])
     for line in requests:
-        text = make(problems, Chunk(*json.loads(line)))
+        text = render_chunk(problems, Chunk(*json.loads(line)))
         answers.write(len(text).to_bytes(_LENGTH) + text)
         answers.flush()
 

@@ -40,7 +40,7 @@ class SingleProcessModel:
 
     def __init__(self, model: LanguageModel, device: torch.device) -> None:
         self.model = model
-        self.forward: nn.Module = model  # the module to call in training
+        self.module: nn.Module = model  # what training calls
 
     def no_sync(self) -> AbstractContextManager[None]:
         """Within the block, each process accumulates gradients without communication."""
@@ -63,7 +63,7 @@ class DDPModel(SingleProcessModel):
             device_ids=[device.index] if device.type == "cuda" else None,
             **options,
         )
-        self.forward = self._ddp
+        self.module = self._ddp
 
     def no_sync(self) -> AbstractContextManager[None]:
         return self._ddp.no_sync()
@@ -182,7 +182,7 @@ class SingleProcess:
         places = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
         return parts, [part[places[number % 2]] for number, part in enumerate(rounds)]
 
-    def share_of(self, cores: int) -> int:
+    def cores_per_process(self, cores: int) -> int:
         """Returns how many of the machine's cores each of its processes may use, at least 1."""
         return max(1, cores // _environment_int("LOCAL_WORLD_SIZE", 1))
 

@@ -38,7 +38,7 @@ from calcgpt.training.distributed import (
     stop_requests,
 )
 from calcgpt.training.environment import provenance, record_start, usable_cores
-from calcgpt.training.feed import Feed
+from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
     OPTIMIZERS,
     WeightAverage,
@@ -155,9 +155,9 @@ class Trainer:
                 for split in (Split.TRAIN, Split.VAL)
             )
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
-        self.forward: Callable[..., torch.Tensor] = self.wrapped.forward
+        self.forward: Callable[..., torch.Tensor] = self.wrapped.module
         if self.config.compile:
-            self.forward = compiled(self.wrapped.forward, self.model)
+            self.forward = compiled(self.wrapped.module, self.model)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
@@ -171,7 +171,7 @@ class Trainer:
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
         if bf16 and device.type == "cuda":  # what is left in float32 need not be exact either
             torch.set_float32_matmul_precision("high")
-        self.feed = Feed(self.train_batches, self.config, self.model, self.group, device)
+        self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
@@ -181,9 +181,11 @@ class Trainer:
         with ExitStack() as stack:
             with self.group.share_errors():  # a tracker may fail to open
                 log = stack.enter_context(self._trackers(trackers))
-            n_worker = 1 if self.device.type == "cpu" else self.group.share_of(usable_cores())
+            n_worker = (
+                1 if self.device.type == "cpu" else self.group.cores_per_process(usable_cores())
+            )
             stack.enter_context(
-                self.train_batches.ahead(steps, self.config.batch_size, n_worker, self.group)
+                self.train_batches.prefetching(steps, self.config.batch_size, n_worker, self.group)
             )
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             bar = stack.enter_context(
@@ -247,14 +249,14 @@ class Trainer:
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
-        share = self.feed.take(step)
+        batch = self.loader.load(step)
         total = torch.zeros((), device=self.device)
-        for number, part in enumerate(share.parts, start=1):
-            with nullcontext() if number == len(share.parts) else self.wrapped.no_sync():
+        for number, (inputs, targets, read) in enumerate(batch.micro_batches, start=1):
+            is_last = number == len(batch.micro_batches)
+            with nullcontext() if is_last else self.wrapped.no_sync():
                 with self.autocast:
-                    forward = partial(self.forward, read=part.read)
-                    batch = part.inputs, part.targets
-                    loss = loss_sum(forward, batch, self.device) / share.n_target
+                    forward = partial(self.forward, read=read)
+                    loss = loss_sum(forward, (inputs, targets), self.device) / batch.n_target
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -265,10 +267,10 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         if self.average:
             self.average.update(step)
-        self.clock.add(total, share.shapes)
+        self.clock.add(total, batch.shapes)
         self.counters.step += 1
-        self.counters.tokens += sum(rows * width for rows, width in share.shapes)
-        self.feed.prepare(step + 1)
+        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
+        self.loader.prefetch(step + 1)
         return total
 
     @contextmanager

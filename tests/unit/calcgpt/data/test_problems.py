@@ -94,7 +94,7 @@ def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int,
         return problems(mixture={"blog": 1.0, "edge": 1.0})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", 1_000)
+        patch.setattr(module, "BLOCK_SIZE", 1_000)
         used = FreshBatches(drawn(), TOKENIZER, 200, probe=100)
         for step, size in calls:
             actual = used.batch(step, size)
@@ -104,7 +104,7 @@ def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int,
 
 
 def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", 100)
+    monkeypatch.setattr(module, "BLOCK_SIZE", 100)
     drawn = problems()
     source = FreshBatches(drawn, TOKENIZER, 200)
     expected = [line for index in range(3) for line in lines(drawn, index, 96)]
@@ -119,7 +119,7 @@ def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.Mo
 
 
 class Member:
-    """A process of a team of two, without the other."""
+    """A process of a group of two, without the other."""
 
     world_size = 2
 
@@ -130,31 +130,31 @@ class Member:
         if number % 2 == self.rank:
             self.own.append(number)
             return make()
-        block, at = divmod(number, 4)
-        return workers.make(self.other, module.chunk_of(module._Block(block, 96), at))
+        block, index = divmod(number, 4)
+        return workers.render_chunk(self.other, module.chunk_of(module._Block(block, 96), index))
 
 
 def test_workers_make_the_same_batches_and_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Blocks of 96 problems in chunks of 30, by workers, one of which is killed."""
-    for name, value in {"BLOCK": 100, "CHUNK": 30, "START": -1.0}.items():
+    for name, value in {"BLOCK_SIZE": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
         monkeypatch.setattr(module, name, value)
     alone, used = (
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
     )
-    team = Member(0, alone.problems)
+    group = Member(0, alone.problems)
     seen: list[workers._Worker] = []
-    with used.ahead(48, 8, 2, team):
+    with used.prefetching(48, 8, 2, group):
         for step in range(48):
             for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):
                 assert torch.equal(actual, expected)
-            running = [*used._source.workers._workers] if used._source else []
+            running = [*used._prefetcher.workers._workers] if used._prefetcher else []
             seen += [worker for worker in running if worker not in seen]
             if step == 7:
                 running[-1].process.kill()
                 running[-1].process.wait()
-    assert team.own == [*range(0, 16, 2)]  # of four blocks
+    assert group.own == [*range(0, 16, 2)]  # of four blocks
     assert len(seen) == 2
     assert all(worker.process.returncode is not None for worker in seen)
     assert "has ended" in caplog.text
@@ -163,12 +163,12 @@ def test_workers_make_the_same_batches_and_end(
 def test_an_error_in_a_worker_is_raised_as_it_is(
     monkeypatch: pytest.MonkeyPatch, add_distribution: Callable[[str, range, list[int]], None]
 ) -> None:
-    for name, value in {"BLOCK": 100, "CHUNK": 30, "START": -1.0}.items():
+    for name, value in {"BLOCK_SIZE": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
         monkeypatch.setattr(module, name, value)
     add_distribution("sums", range(1, 100), [0])
     drawn = problems(mixture={"sums": 1.0}, operations=dict.fromkeys("-*/", 0.0))
     source = FreshBatches(drawn, TOKENIZER, 200, probe=1)
-    with source.ahead(20, 8, 1, SingleProcess()):
+    with source.prefetching(20, 8, 1, SingleProcess()):
         source.batch(0, 8)
         drawn._operations = np.ones(4)
         with pytest.raises(DataError, match="'sums' has too few training problems"):

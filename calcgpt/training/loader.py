@@ -15,24 +15,24 @@ from calcgpt.model.gpt import LanguageModel
 from calcgpt.training.distributed import SingleProcess
 
 
-class Part(NamedTuple):
-    """One micro-batch: inputs and targets, each (B, T), and what the model reads from the text."""
+class MicroBatch(NamedTuple):
+    """Inputs and targets, each (B, T), and what the model reads from the text."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
     read: torch.Tensor | None
 
 
-class Share(NamedTuple):
-    """What a process does in a step, and the counts of all processes."""
+class StepBatch(NamedTuple):
+    """The micro-batches of this process in one step, and counts over all processes."""
 
-    parts: list[Part]
+    micro_batches: list[MicroBatch]
     n_target: int
     shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
-class Feed:
-    """The shares of one process, in the order of the steps."""
+class BatchLoader:
+    """Loads the batches of one process, in the order of the steps."""
 
     def __init__(
         self,
@@ -44,45 +44,43 @@ class Feed:
     ) -> None:
         self.batches, self.config, self.model = batches, config, model
         self.group, self.device = group, device
-        self._next: tuple[int, Share] | None = None
-        self._copies: torch.cuda.Stream | None = None
+        self._prefetched: dict[int, StepBatch] = {}  # by step: one at most
+        self._copy_stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
-            self._copies = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+            self._copy_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def take(self, step: int) -> Share:
-        """Returns the share of a step."""
-        number, share = self._next or (None, None)
-        self._next = None
-        if number != step or share is None:
-            share = self._load(step)
-        if self._copies is not None:
+    def load(self, step: int) -> StepBatch:
+        """Returns the batch of a step."""
+        batch = self._prefetched.pop(step, None) or self._load(step)
+        if self._copy_stream is not None:
             stream = torch.cuda.current_stream(self.device)
-            stream.wait_stream(self._copies)
-            for tensor in (tensor for part in share.parts for tensor in part if tensor is not None):
-                tensor.record_stream(stream)
-        return share
+            stream.wait_stream(self._copy_stream)
+            for tensor in (tensor for part in batch.micro_batches for tensor in part):
+                if tensor is not None:
+                    tensor.record_stream(stream)
+        return batch
 
-    def prepare(self, step: int) -> None:
-        """Begins to copy the share of the next step to a GPU. On a CPU there is nothing to copy."""
-        if self._copies is not None and step < self.config.steps:
-            self._next = step, self._load(step)
+    def prefetch(self, step: int) -> None:
+        """Begins to copy the batch of the next step to a GPU. On a CPU there is nothing to copy."""
+        if self._copy_stream is not None and step < self.config.steps:
+            self._prefetched = {step: self._load(step)}
 
-    def _load(self, step: int) -> Share:
+    def _load(self, step: int) -> StepBatch:
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int((batch[1] != NO_LOSS).sum())
         parts, own = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
-        return Share([self._moved(part) for part in own], n_target, shapes)
+        return StepBatch([self._to_device(part) for part in own], n_target, shapes)
 
-    def _moved(self, batch: Batch) -> Part:
+    def _to_device(self, batch: Batch) -> MicroBatch:
         inputs, targets = batch
         read = self.model.read(inputs)
-        if self._copies is None:
-            return Part(inputs, targets, read)
-        with torch.cuda.stream(self._copies):
+        if self._copy_stream is None:
+            return MicroBatch(inputs, targets, read)
+        with torch.cuda.stream(self._copy_stream):
             copied = None if read is None else self._copy(read)
-            return Part(self._copy(inputs), self._copy(targets), copied)
+            return MicroBatch(self._copy(inputs), self._copy(targets), copied)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Begins a copy to the GPU. Only one from pinned memory does not wait."""
