@@ -102,7 +102,7 @@ def blocks_of(
 
 def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
     """Returns different problems of a split of which each class has n, or all that are drawn."""
-    short = Distribution(wide_words(CLASS_DIGITS), partial(wide, longest=CLASS_DIGITS))
+    short = Distribution(wide_words(CLASS_DIGITS), partial(wide, max_digits=CLASS_DIGITS))
     named = [DISTRIBUTIONS[name] for name in CLASS_SOURCES]
     sources = enumerate([*named, short], start=STREAM + 1)
     turns = zip(

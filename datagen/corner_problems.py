@@ -28,7 +28,7 @@ from datagen.drawing import (
     select,
 )
 
-LONGEST = 12  # digits of an operand
+MAX_DIGITS = 12  # digits of an operand
 KIND_WORDS = 4 + edge_problems.KIND_WORDS  # for signs, places and points, and a kind
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
@@ -104,15 +104,15 @@ def _beside_powers(sampler: Sampler, places: Integers) -> Drawn:
 
 
 def _beside_power(sampler: Sampler) -> Decimals:
-    power = POWERS_OF_TEN.take(sampler.below(LONGEST))
+    power = POWERS_OF_TEN.take(sampler.below(MAX_DIGITS))
     difference = sampler.choice((-1, 1)) * sampler.choice((0, 1, 1, 1, 2, 2, 3, 5, 8, 10, 0, 1))
     return Decimals(np.abs(power + difference), _places(sampler))
 
 
 def _run_sums(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference that is made of runs of nines and zeros: 41700.3 + 58299.6."""
-    answer = _runs(sampler, LONGEST - 1)
-    a = sampler.of_length(_length(sampler, LONGEST - 1), LONGEST)
+    answer = _runs(sampler, MAX_DIGITS - 1)
+    a = sampler.of_length(_length(sampler, MAX_DIGITS - 1), MAX_DIGITS)
     # Either a is the smaller term of a sum, or the answer is a difference.
     is_sum = (a < answer) & sampler.one_in(2)
     op = np.where(is_sum, ADD, SUB)
@@ -133,9 +133,9 @@ def _run_products(sampler: Sampler, places: Integers) -> Drawn:
     return Decimals(first, _places(sampler)), op, Decimals(second, _places(sampler))
 
 
-def _runs(sampler: Sampler, longest: int) -> Integers:
+def _runs(sampler: Sampler, max_digits: int) -> Integers:
     """Returns numbers such as 899, 4999000 or 10009990: a digit and zeros, plus or minus powers."""
-    lengths = _length(sampler, longest)
+    lengths = _length(sampler, max_digits)
     digits = sampler.choice((1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9))
     numbers: Integers = POWERS_OF_TEN.take(lengths - 1) * digits
     for _ in range(2):
@@ -147,7 +147,7 @@ def _runs(sampler: Sampler, longest: int) -> Integers:
 def sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference exactly halfway between two answers, or beside it: 1.0625 + 3.0525."""
     more = np.minimum(places + 1, MAX_PLACES)
-    a, b = (sampler.of_length(_length(sampler, LONGEST), LONGEST) for _ in range(2))
+    a, b = (sampler.of_length(_length(sampler, MAX_DIGITS), MAX_DIGITS) for _ in range(2))
     op = sampler.choice((ADD, SUB))
     last = np.where(sampler.one_in(2), 5, sampler.choice((4, 5, 6)))
     b = 10 * (b // 10) + np.where(op == ADD, last - a, a - last) % 10
@@ -172,8 +172,8 @@ def _one_digit_number(sampler: Sampler) -> Decimals:
 
 def _long_quotients(sampler: Sampler, places: Integers) -> Drawn:
     """A large number by a small one: 70000 / 0.01, 99999999.9 / 0.07, 123456789 / 3."""
-    digits = 6 + sampler.below(LONGEST - 5)
-    a = sampler.of_length(digits, LONGEST)
+    digits = 6 + sampler.below(MAX_DIGITS - 5)
+    a = sampler.of_length(digits, MAX_DIGITS)
     power = POWERS_OF_TEN.take(digits - 1)
     a = np.where(sampler.one_in(4), a // power * power, a)
     a_places = sampler.below(4) * sampler.one_in(4)
@@ -183,14 +183,14 @@ def _long_quotients(sampler: Sampler, places: Integers) -> Drawn:
 
 def _negative(sampler: Sampler, places: Integers) -> Drawn:
     """A difference below zero, of every length: 12.5 - 80012.5."""
-    answer, a = (sampler.of_length(_length(sampler, LONGEST - 1), LONGEST) for _ in range(2))
+    answer, a = (sampler.of_length(_length(sampler, MAX_DIGITS - 1), MAX_DIGITS) for _ in range(2))
     shared = _places(sampler)
     return Decimals(a, shared), np.full(len(a), SUB), Decimals(a + answer, shared)
 
 
 def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
     """Equal operands, and such that differ in their last digits: 48190.3 - 48190.1."""
-    a = sampler.of_length(_length(sampler, LONGEST - 1), LONGEST)
+    a = sampler.of_length(_length(sampler, MAX_DIGITS - 1), MAX_DIGITS)
     b = np.abs(a + sampler.below(10) * sampler.choice((0, 1, -1, 10)))
     shared = _places(sampler)
     op = sampler.choice((ADD, SUB, SUB, SUB, MUL, DIV, DIV, DIV))
@@ -215,11 +215,11 @@ def _unlike_places(sampler: Sampler, places: Integers) -> Drawn:
 
 
 def _number(sampler: Sampler) -> Decimals:
-    return Decimals(sampler.of_length(_length(sampler, LONGEST), LONGEST), _places(sampler))
+    return Decimals(sampler.of_length(_length(sampler, MAX_DIGITS), MAX_DIGITS), _places(sampler))
 
 
-def _length(sampler: Sampler, longest: int) -> Integers:
-    return 1 + sampler.below(longest)
+def _length(sampler: Sampler, max_digits: int) -> Integers:
+    return 1 + sampler.below(max_digits)
 
 
 def _places(sampler: Sampler) -> Integers:

@@ -111,27 +111,27 @@ def _operand(sampler: Sampler) -> tuple[Integers, Flags]:
     return magnitude * (1 - 2 * sampler.one_in(4)), (_PLACES > 0).take(shape)
 
 
-def wide_words(longest: int) -> int:
+def wide_words(max_digits: int) -> int:
     """Returns how many words `wide` needs for operands of so many digits."""
-    return 6 + -(-longest // 9)  # two numbers a word
+    return 6 + -(-max_digits // 9)  # two numbers a word
 
 
-def wide(words: Words, longest: int) -> ProblemArray:
-    """Returns n problems from words of shape (wide_words(longest), n).
+def wide(words: Words, max_digits: int) -> ProblemArray:
+    """Returns n problems from words of shape (wide_words(max_digits), n).
 
-    The length of an operand, its digits without leading zeros, is uniform from 1 to `longest`. Half
-    of the operands are whole; the others have 1 to 9 places, all equally likely, and may begin with
-    zeros: 0.00012 has two digits and five places. A quarter is negative. The operation and the
+    The length of an operand, its digits without leading zeros, is uniform from 1 to `max_digits`.
+    Half of the operands are whole; the others have 1 to 9 places, all equally likely, and may begin
+    with zeros: 0.00012 has two digits and five places. A quarter is negative. The operation and the
     places of the answer (1 to 9) are uniform.
     """
     sampler = Sampler(words)
-    a, b = _wide_operand(sampler, longest), _wide_operand(sampler, longest)
+    a, b = _wide_operand(sampler, max_digits), _wide_operand(sampler, max_digits)
     return problem_array(a, sampler.below(4), b, any_places(sampler))
 
 
-def _wide_operand(sampler: Sampler, longest: int) -> Decimals:
+def _wide_operand(sampler: Sampler, max_digits: int) -> Decimals:
     places = (1 + sampler.below(MAX_PLACES)) * sampler.one_in(2)
-    units = sampler.of_length(1 + sampler.below(longest), longest).astype(object)
+    units = sampler.of_length(1 + sampler.below(max_digits), max_digits).astype(object)
     # A zero at the end of several places is not written: the length would be another.
     units += (units % 10 == 0) * (places > 1) * (1 + sampler.below(9))
     return Decimals(units, places).negated(sampler.one_in(4))
@@ -140,22 +140,22 @@ def _wide_operand(sampler: Sampler, longest: int) -> Decimals:
 WHOLE_WORDS = 4
 
 
-def whole(words: Words, longest: int) -> ProblemArray:
+def whole(words: Words, max_digits: int) -> ProblemArray:
     """Returns n problems of whole numbers from words of shape (4, n), with answers of two places.
 
-    The length of an operand is uniform from 1 to `longest`, which is at most 9, and its first digit
-    is not 0. A quarter is negative. The operation is uniform. No operand is longer, so that such
-    problems show what a model does beyond the lengths that it was trained on.
+    The length of an operand is uniform from 1 to `max_digits`, which is at most 9, and its first
+    digit is not 0. A quarter is negative. The operation is uniform. No operand is longer, so that
+    such problems show what a model does beyond the lengths that it was trained on.
     """
     sampler = Sampler(words)
-    a, b = _whole_operand(sampler, longest), _whole_operand(sampler, longest)
+    a, b = _whole_operand(sampler, max_digits), _whole_operand(sampler, max_digits)
     no_point = np.zeros(len(a), np.bool_)
     return ProblemArray(a, no_point, sampler.below(4).astype(np.uint8), b, no_point.copy())
 
 
-def _whole_operand(sampler: Sampler, longest: int) -> Integers:
+def _whole_operand(sampler: Sampler, max_digits: int) -> Integers:
     """Returns operands in hundredths, (n,)."""
-    numbers = sampler.of_length(1 + sampler.below(longest), longest)
+    numbers = sampler.of_length(1 + sampler.below(max_digits), max_digits)
     hundredths: Integers = 100 * numbers * (1 - 2 * sampler.one_in(4))
     return hundredths
 
@@ -186,11 +186,11 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "hard": Distribution(hard_problems.WORDS, hard_problems.hard),
-    "wide": Distribution(wide_words(20), partial(wide, longest=20)),
-    "wide-12": Distribution(wide_words(12), partial(wide, longest=12)),
-    "wide-16": Distribution(wide_words(16), partial(wide, longest=16)),
-    "whole-5": Distribution(WHOLE_WORDS, partial(whole, longest=5)),
-    "whole-7": Distribution(WHOLE_WORDS, partial(whole, longest=7)),
+    "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
+    "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
+    "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),
+    "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
+    "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
 }
 
 

@@ -58,14 +58,14 @@ class Sampler:
         low = POWERS_OF_TEN.take(self.below(lengths))
         return low + self.below(np.minimum(9 * low, top - low + 1))
 
-    def of_length(self, digits: Integers, longest: int) -> NDArray[Any]:
+    def of_length(self, digits: Integers, max_digits: int) -> NDArray[Any]:
         """Returns numbers without leading zeros, all of one length equally likely.
 
-        `digits` gives the length of each, from 1 to `longest`. The numbers have the type int64, or
-        object (Python integers) if `longest` exceeds 18.
+        `digits` gives the length of each, from 1 to `max_digits`. The numbers have the type int64,
+        or object (Python integers) if `max_digits` exceeds 18.
         """
-        numbers: NDArray[Any] = np.zeros(len(digits), np.int64 if longest <= 18 else object)
-        for below in range((longest - 1) // 9 * 9, -1, -9):  # nine digits at a time
+        numbers: NDArray[Any] = np.zeros(len(digits), np.int64 if max_digits <= 18 else object)
+        for below in range((max_digits - 1) // 9 * 9, -1, -9):  # nine digits at a time
             here = POWERS_OF_TEN.take(np.clip(digits - below, 0, 9))
             is_first = (digits > below) & (digits <= below + 9)
             low = here // 10 * is_first

@@ -129,10 +129,10 @@ def _results(sampler: Sampler) -> Drawn:
     return a, sampler.below(4), b
 
 
-def _number(sampler: Sampler, longest: int = 9, most_places: int = 6) -> Decimals:
-    """Returns numbers of 1 to `longest` digits, half of them whole, all lengths equally likely."""
-    places = (1 + sampler.below(most_places)) * sampler.one_in(2)
-    return Decimals(sampler.of_length(1 + sampler.below(longest), longest), places)
+def _number(sampler: Sampler, max_digits: int = 9, max_places: int = 6) -> Decimals:
+    """Returns numbers of up to `max_digits` digits, all lengths alike, half of them whole."""
+    places = (1 + sampler.below(max_places)) * sampler.one_in(2)
+    return Decimals(sampler.of_length(1 + sampler.below(max_digits), max_digits), places)
 
 
 def _price(sampler: Sampler) -> Decimals:

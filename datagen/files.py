@@ -57,16 +57,16 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def check_file(path: Path, most: int | None = None) -> None:
-    """Raises OSError unless this is a file, and of at most `most` bytes: to read a pipe or a device
+def check_file(path: Path, max_bytes: int | None = None) -> None:
+    """Raises OSError unless this is a file of at most `max_bytes` bytes: reading a pipe or a device
     might never end."""
-    found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    if most is not None and found.st_size > most:
-        raise OSError(errno.EFBIG, f"more than {most:,} bytes")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise OSError(errno.EFBIG, f"more than {max_bytes:,} bytes")
 
 
 @contextmanager
@@ -134,14 +134,14 @@ def locked(
         lock.release()
 
 
-def read_text(path: Path, most: int | None = None) -> str:
+def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Returns the text of a file, line endings as they are. Raises DataError if the file is empty,
-    has more than `most` bytes, or cannot be read."""
+    has more than `max_bytes` bytes, or cannot be read."""
     try:
         with path.open("rb") as file:
-            content = file.read(-1 if most is None else most + 1)
-        if most is not None and len(content) > most:
-            raise DataError(f"{path} has more than {most:,} bytes")
+            content = file.read(-1 if max_bytes is None else max_bytes + 1)
+        if max_bytes is not None and len(content) > max_bytes:
+            raise DataError(f"{path} has more than {max_bytes:,} bytes")
         text = content.decode("utf-8")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None

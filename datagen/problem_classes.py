@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from datagen.arithmetic import MAX_PLACES, OPERATIONS, Number, Operation, Problem, answer
 
-MOST_DIGITS = 20  # longer numbers count as one length
-MOST_CARRIES = 12
-MOST_RUN = 5  # zeros or nines in a row
+MAX_DIGITS = 20  # longer numbers count as one length
+MAX_CARRIES = 12
+MAX_RUN = 5  # zeros or nines in a row
 
 Counts: TypeAlias = dict[str, NDArray[np.int64]]  # by table, (4, R, C)
 Class: TypeAlias = tuple[str, int, int, int]  # table, operation, row, column
@@ -156,7 +156,7 @@ def longest_run(number: Number, digit: str) -> int:
 
 
 def _lengths(problem: Problem, value: Number | None) -> Cells:
-    a, b = (min(len(digits(number)), MOST_DIGITS) - 1 for number in (problem.a, problem.b))
+    a, b = (min(len(digits(number)), MAX_DIGITS) - 1 for number in (problem.a, problem.b))
     return [(a, b)]
 
 
@@ -174,15 +174,15 @@ def _answer_places(problem: Problem, value: Number | None) -> Cells:
 
 
 def _carries(problem: Problem, value: Number | None) -> Cells:
-    return [(min(longest_carry_chain(problem, value), MOST_CARRIES), 0)]
+    return [(min(longest_carry_chain(problem, value), MAX_CARRIES), 0)]
 
 
-def _of_each(measure: Callable[[Number], int], most: int) -> Callable[..., Cells]:
+def _of_each(measure: Callable[[Number], int], limit: int) -> Callable[..., Cells]:
     """Returns the cells of a measure of A, of B and of the answer; nan has none."""
 
     def cells(problem: Problem, value: Number | None) -> Cells:
         numbers = (problem.a, problem.b, value)
-        return [(min(measure(n), most), column) for column, n in enumerate(numbers) if n]
+        return [(min(measure(n), limit), column) for column, n in enumerate(numbers) if n]
 
     return cells
 
@@ -190,7 +190,7 @@ def _of_each(measure: Callable[[Number], int], most: int) -> Callable[..., Cells
 def _answers(problem: Problem, value: Number | None) -> Cells:
     if value is None:
         return [(0, 0)]
-    length = min(len(digits(value)), MOST_DIGITS) if value.units else 0
+    length = min(len(digits(value)), MAX_DIGITS) if value.units else 0
     return [(1 + length, int(value.units < 0))]
 
 
@@ -206,8 +206,8 @@ _SIGNS = ("-", "0", "+")
 TABLES: dict[str, Table] = {
     "lengths": Table(
         "lengths of the operands",
-        _numbers("digits of A", 1, MOST_DIGITS, more=True),
-        _numbers("digits of B", 1, MOST_DIGITS, more=True),
+        _numbers("digits of A", 1, MAX_DIGITS, more=True),
+        _numbers("digits of B", 1, MAX_DIGITS, more=True),
         _lengths,
     ),
     "places": Table(
@@ -224,7 +224,7 @@ TABLES: dict[str, Table] = {
     ),
     "carries": Table(
         "longest chain of carries",
-        _numbers("columns", 0, MOST_CARRIES, more=True),
+        _numbers("columns", 0, MAX_CARRIES, more=True),
         _NONE,
         _carries,
     ),
@@ -236,19 +236,19 @@ TABLES: dict[str, Table] = {
     ),
     "zeros": Table(
         "zeros in a row inside a number",
-        _numbers("zeros", 0, MOST_RUN, more=True),
+        _numbers("zeros", 0, MAX_RUN, more=True),
         _NUMBERS,
-        _of_each(partial(longest_run, digit="0"), MOST_RUN),
+        _of_each(partial(longest_run, digit="0"), MAX_RUN),
     ),
     "nines": Table(
         "nines in a row",
-        _numbers("nines", 0, MOST_RUN, more=True),
+        _numbers("nines", 0, MAX_RUN, more=True),
         _NUMBERS,
-        _of_each(partial(longest_run, digit="9"), MOST_RUN),
+        _of_each(partial(longest_run, digit="9"), MAX_RUN),
     ),
     "answers": Table(
         "length and sign of the answer",
-        Axis("digits", ("nan", "0", *_numbers("", 1, MOST_DIGITS, more=True).labels)),
+        Axis("digits", ("nan", "0", *_numbers("", 1, MAX_DIGITS, more=True).labels)),
         Axis("sign", ("+", "-")),
         _answers,
     ),

@@ -48,10 +48,9 @@ def _suites() -> list[str]:
 
 
 def _spaces() -> list[str]:
-    from calcgpt.lab.space import SPACES
-    from calcgpt.recipe import names_in
+    from calcgpt.lab.space import space_names
 
-    return names_in(SPACES)
+    return space_names()
 
 
 def _checkpoints() -> list[str]:

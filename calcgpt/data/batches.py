@@ -206,8 +206,8 @@ def part_sizes(widths: Sequence[int], count: int) -> list[int]:
             n * widths[end - 1] <= largest for n, end in zip(sizes(largest), ends, strict=True)
         )
 
-    most = len(widths) * widths[-1]
-    return sizes(bisect_left(range(most), True, key=fits))
+    total = len(widths) * widths[-1]
+    return sizes(bisect_left(range(total), True, key=fits))
 
 
 def _as_tensors(inputs: Ints, targets: Ints) -> Batch:

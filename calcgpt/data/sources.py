@@ -158,11 +158,11 @@ class DrawnBatches(BatchSource):
         self, task: Task, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
         self.task, self.seed, self.tokenizer = task, config.seed, tokenizer
-        self.longest = block_size + 1  # the last character is a target only
+        self.max_length = block_size + 1  # the last character is a target only
         ProblemLines(_joined(task.first_lines), tokenizer, block_size)
 
     def batch(self, step: int, size: int) -> Batch:
-        lines = self.task.training_lines(self.seed, step, size, self.longest)
+        lines = self.task.training_lines(self.seed, step, size, self.max_length)
         return ProblemLines(_joined(lines), self.tokenizer).batch(np.arange(size))
 
 

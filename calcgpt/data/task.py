@@ -112,14 +112,14 @@ class Task:
             raise DataError(f"{self._source}: too few different questions for {split}")
         return list(found.values())
 
-    def training_lines(self, seed: int, step: int, count: int, longest: int) -> list[Line]:
-        """Returns the lines of one step of training, none held out or longer than `longest`
+    def training_lines(self, seed: int, step: int, count: int, max_length: int) -> list[Line]:
+        """Returns the lines of one step of training, none held out or longer than `max_length`
         characters with its `$`. They depend on the arguments only."""
         random, lines, n_idle = Random(f"{seed} train {step}"), list[Line](), 0
         while len(lines) < count:
             line = self._known_line(random)
             n_idle += 1
-            fits = len(line.prompt) + len(line.completion) <= longest
+            fits = len(line.prompt) + len(line.completion) <= max_length
             if fits and split_of_text(line.prompt) is Split.TRAIN:
                 lines.append(line)
                 n_idle = 0

@@ -54,7 +54,7 @@ STREAM = 20_000  # of the seed: no data set, no training and no test set uses it
 BLOCK = 500  # problems that are drawn together
 VARIANTS = 10  # of a distribution's problem: the same shape with other digits
 SHARD = 200  # lines that are read together
-MOST_SHOWN = 20  # wrong places of a rule in the record
+MAX_SHOWN = 20  # wrong places of a rule in the record
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -102,14 +102,14 @@ def _variant(prompt: str, rng: Generator) -> str:
 
 
 @dataclass
-class Wanted:
+class CaseCounter:
     """How many contexts each case has, and which cases need more."""
 
     contexts: int
     counts: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
 
-    def take(self, lines: Sequence[bytes]) -> list[bytes]:
-        """Returns the lines that have a wanted case, and counts their cases."""
+    def select(self, lines: Sequence[bytes]) -> list[bytes]:
+        """Returns the lines that have a case that needs more contexts, and counts their cases."""
         chosen = []
         for line, cases in zip(lines, line_cases(lines), strict=True):
             unique = np.unique(cases[~_IS_SAMPLED[cases]])
@@ -140,20 +140,20 @@ for _step, _part in _parts(_IS_SAMPLED):
 
 def choose_lines(
     contexts: int,
-    most: int,
-    longest: int,
+    max_problems: int,
+    max_length: int,
     seed: int,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> tuple[list[bytes], int]:
-    """Draws at most `most` problems until all possible cases are seen in `contexts` of them.
+    """Draws up to `max_problems` problems until `contexts` of them have each possible case.
 
-    Returns the lines that are worth reading, and how many were drawn. Longer ones than `longest`
+    Returns the lines that are worth reading, and how many were drawn. Longer ones than `max_length`
     are left out. `progress` is called with numbers of problems.
     """
-    wanted, chosen, drawn, block = Wanted(contexts), list[bytes](), 0, 0
-    while drawn < most and (block % len(SOURCES) or not block or wanted.missing()):
-        lines = draw_lines(seed, block)[: most - drawn]
-        chosen += wanted.take([line for line in lines if len(line) <= longest])
+    counter, chosen, drawn, block = CaseCounter(contexts), list[bytes](), 0, 0
+    while drawn < max_problems and (block % len(SOURCES) or not block or counter.missing()):
+        lines = draw_lines(seed, block)[: max_problems - drawn]
+        chosen += counter.select([line for line in lines if len(line) <= max_length])
         drawn, block = drawn + len(lines), block + 1
         progress(len(lines))
     return chosen, drawn
@@ -219,15 +219,15 @@ def check_reading(
     probability_NV = np.exp(log_softmax(reading.logits_NV))
     chosen_N = reading.logits_NV.argmax(axis=1)
     right_N = chosen_N == reading.targets_N
-    sure_N = probability_NV[np.arange(len(chosen_N)), reading.targets_N]
+    probability_N = probability_NV[np.arange(len(chosen_N)), reading.targets_N]
     start = 0
     for line, count in zip(lines, reading.counts, strict=True):
         for position, valid in quotient_choices(line):
             index, ids = start + position, digits[valid]
             right_N[index] = chosen_N[index] in ids
-            sure_N[index] = probability_NV[index, ids].sum()
+            probability_N[index] = probability_NV[index, ids].sum()
         start += count
-    return right_N, sure_N
+    return right_N, probability_N
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ class Certificate:
                     "position": place.position,
                     "written": place.written,
                 }
-                for place in places[:MOST_SHOWN]
+                for place in places[:MAX_SHOWN]
             ]
             summary["not_tried"] = [step.describe(case) for case in self._not_tried(step)]
         return {
@@ -312,7 +312,7 @@ class Certificate:
             return []
         start = OFFSETS[step.name]
         tried = self.tried[start : start + step.size] > 0
-        return [int(case) for case in np.flatnonzero(step.possible(tried) & ~tried)[:MOST_SHOWN]]
+        return [int(case) for case in np.flatnonzero(step.possible(tried) & ~tried)[:MAX_SHOWN]]
 
 
 def certify(

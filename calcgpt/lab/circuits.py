@@ -34,8 +34,8 @@ from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
 from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.certify import check_certifiable, check_reading, draw_lines
-from calcgpt.lab.inspection import hooked
-from calcgpt.model.gpt import GPT, Block
+from calcgpt.lab.inspection import blocks_of, hooked
+from calcgpt.model.gpt import GPT
 from calcgpt.plots import wilson_interval
 from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of
@@ -208,12 +208,12 @@ def n_passes(config: ModelConfig) -> int:
     return 3 + len(parts(config))
 
 
-def drawn_lines(n: int, seed: int, longest: int) -> list[bytes]:
+def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
     """Returns n problems with their works, of all kinds in turns; see `certify.draw_lines`."""
     lines: list[bytes] = []
     block = 0
     while len(lines) < n:
-        drawn = [line for line in draw_lines(seed, block) if len(line) <= longest]
+        drawn = [line for line in draw_lines(seed, block) if len(line) <= max_length]
         lines += drawn[: max(1, n // 20)]  # of each kind
         block += 1
     return lines[:n]
@@ -262,7 +262,7 @@ def ablated_heads(
         heads_BTC[..., part] = 0 if mean_C is None else mean_C[part]
         return (heads_BTC,)
 
-    handle = _blocks(model)[layer].attn.out.register_forward_pre_hook(replace)
+    handle = blocks_of(model)[layer].attn.out.register_forward_pre_hook(replace)
     try:
         yield
     finally:
@@ -285,7 +285,7 @@ class _Column:
 def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
     """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
     the neurons of their sums and differences."""
-    blocks = _blocks(model)
+    blocks = blocks_of(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
     totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
@@ -306,10 +306,7 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
     merged = _Column(
         np.concatenate([column.carried for column in columns]),
         np.concatenate([column.is_sum for column in columns]),
-        [
-            np.concatenate([column.neurons[layer] for column in columns])
-            for layer in range(len(blocks))
-        ],
+        [np.concatenate(layer) for layer in zip(*(c.neurons for c in columns), strict=True)],
     )
     return [(total / n_place).float() for total in totals], merged
 
@@ -330,12 +327,9 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
 def _best_neuron(chosen_on: _Column, measured_on: _Column, op: str) -> Neuron:
     """Returns the neuron that best tells a carry in an operation from none."""
     rows = chosen_on.of(op)
-    scores = [auc(layer[rows], chosen_on.carried[rows]) for layer in chosen_on.neurons]
-    layer, index = max(
-        ((layer, int(np.abs(score - 0.5).argmax())) for layer, score in enumerate(scores)),
-        key=lambda at: abs(scores[at[0]][at[1]] - 0.5),
-    )
-    higher = scores[layer][index] > 0.5
+    auc_LF = np.stack([auc(layer[rows], chosen_on.carried[rows]) for layer in chosen_on.neurons])
+    layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))
+    higher = auc_LF[layer, index] > 0.5
     areas: dict[str, float] = {}
     values: dict[str, tuple[Floats, Floats]] = {}
     for other in _CARRY:
@@ -374,7 +368,7 @@ def attention_to_sources(
     totals: dict[str, Floats] = {}
     counts: dict[str, int] = {}
     weights: list[torch.Tensor] = []
-    modules = [block.attn.weights_dropout for block in _blocks(plain)]
+    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
     with hooked(modules, lambda _, weights_BHTS, __: weights.append(weights_BHTS[0])):
         for line in lines:
             weights.clear()
@@ -407,7 +401,3 @@ def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
 
 
 _RULE_OF = {kind: step for step in LOCAL_STEPS if step.name in LOOKING for kind in step.kinds}
-
-
-def _blocks(model: GPT) -> list[Block]:
-    return [block for block in model.blocks if isinstance(block, Block)]

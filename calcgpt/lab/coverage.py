@@ -40,7 +40,7 @@ BLOCK = 16_384  # problems drawn at a time
 RARE = 20_000  # a class is rare if it is drawn less than once in so many problems
 MAX_SCORED = 10**7
 CELL = 0.42  # side of a cell
-LEAST, MOST = 0.1, 1_000.0  # problems of a class in RARE: the ends of the colours
+MIN_RATE, MAX_RATE = 0.1, 1_000.0  # problems of a class in RARE: the ends of the colours
 LOWEST = 0.9  # share of right answers: the low end of the colours
 TEXT: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "in_layout": False}
 RARE_BOX = {"facecolor": PALETTE["vermilion"], "edgecolor": "none", "pad": 1.5}
@@ -170,8 +170,8 @@ def measure(
     return Coverage(recipe, data, seed, n, most_digits, drawn, scores)
 
 
-def _is_counted(problem: Problem, most: int | None) -> bool:
-    return most is None or most_digits(problem) <= most
+def _is_counted(problem: Problem, max_digits: int | None) -> bool:
+    return max_digits is None or most_digits(problem) <= max_digits
 
 
 def count_scored(path: Path, most_digits: int | None = None) -> Scored:
@@ -258,7 +258,7 @@ def _draw_drawn(axes: Axes, rates: NDArray[np.float64]) -> None:
     from matplotlib.colors import LogNorm
 
     shown = np.ma.masked_where(rates == 0, rates)
-    image = axes.imshow(shown, norm=LogNorm(LEAST, MOST), cmap=HEAT_MAP, origin="lower")
+    image = axes.imshow(shown, norm=LogNorm(MIN_RATE, MAX_RATE), cmap=HEAT_MAP, origin="lower")
     for (row, column), rate in np.ndenumerate(rates):
         if rate:
             text = f"{rate:.1f}" if rate < 9.95 else f"{rate:,.0f}"

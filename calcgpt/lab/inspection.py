@@ -186,7 +186,7 @@ def attention_weights(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
     """Returns the attention weights of every head in one forward pass, (L,H,S,S)."""
     plain = model.with_plain_attention()
     weights: list[torch.Tensor] = []
-    modules = [block.attn.weights_dropout for block in _blocks(plain)]
+    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
     with hooked(modules, lambda _, weights_BHSS, __: weights.append(weights_BHSS[0])):
         plain(tokens_T[None])
     return torch.stack(weights)
@@ -201,7 +201,7 @@ def layer_logits(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
     def keep(layer: int, before_BTC: torch.Tensor, after_BTC: torch.Tensor) -> None:
         streams.extend([after_BTC[0]] if layer else [before_BTC[0], after_BTC[0]])
 
-    with hooked(_blocks(model), keep):
+    with hooked(blocks_of(model), keep):
         model(tokens_T[None])
     logits: torch.Tensor = model.head(model.norm(torch.stack(streams)))
     return logits
@@ -294,7 +294,7 @@ def _read(
         for stream, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
             take(stream, values_BSF[real_BS])
 
-    with hooked([block.ff.activation for block in _blocks(model)], hook):
+    with hooked([block.ff.activation for block in blocks_of(model)], hook):
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             n_positions_B = _n_positions(model, lines.lengths[rows])
@@ -325,7 +325,8 @@ def hooked(modules: Sequence[nn.Module], hook: Hook) -> Iterator[None]:
             handle.remove()
 
 
-def _blocks(model: GPT) -> list[Block]:
+def blocks_of(model: GPT) -> list[Block]:
+    """Returns the blocks of a model, in order."""
     return [block for block in model.blocks if isinstance(block, Block)]
 
 

@@ -15,7 +15,7 @@ from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
 from datagen.corner_problems import (
     KIND_WORDS,
     KINDS,
-    LONGEST,
+    MAX_DIGITS,
     WORDS,
     _moved,
     corner,
@@ -116,7 +116,7 @@ def test_any_words_give_a_problem_of_the_kind(name: str, data: st.DataObject) ->
     halves = data.draw(st.lists(half, min_size=2 * KIND_WORDS, max_size=2 * KIND_WORDS))
     high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
     (problem,) = of_kind(KINDS[name], high << np.uint64(32) | low).to_problems()
-    assert max(abs(problem.a.units), abs(problem.b.units)) < 10 ** (LONGEST + 1)
+    assert max(abs(problem.a.units), abs(problem.b.units)) < 10 ** (MAX_DIGITS + 1)
     if name in OWN:
         assert PROPERTIES[name](without_signs(problem)), problem
 
@@ -188,7 +188,7 @@ def test_lengths_of_quotients_and_of_negative_answers(
     differences = Counter(
         len(str(int(-exact(p) * 10 ** last_places(p)))) for p in samples["negative"]
     )
-    assert all(differences[digits] > N / 30 for digits in range(1, LONGEST))
+    assert all(differences[digits] > N / 30 for digits in range(1, MAX_DIGITS))
 
 
 def test_unlike_places_are_uniform(samples: dict[str, list[Problem]]) -> None:

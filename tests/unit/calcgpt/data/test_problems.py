@@ -277,11 +277,11 @@ def test_a_context_too_short_is_refused_before_the_first_step() -> None:
 def test_a_long_problem_that_comes_up_after_the_probe_is_left_out() -> None:
     drawn = problems(format="scratchpad", mixture={"blog": 1.0})
     # A few in a hundred are longer than 133 characters.
-    expected = [line for line in lines(drawn, 0, module.BLOCK) if len(line) <= 133]
-    assert 0.9 * module.BLOCK < len(expected) < module.BLOCK
+    expected = [line for line in lines(drawn, 0, module.BLOCK_SIZE) if len(line) <= 133]
+    assert 0.9 * module.BLOCK_SIZE < len(expected) < module.BLOCK_SIZE
     source = FreshBatches(drawn, TOKENIZER, 132, probe=1)
     seen = []
-    for step in range(module.BLOCK // 1024):
+    for step in range(module.BLOCK_SIZE // 1024):
         inputs, targets = source.batch(step, 1024)
         assert len(inputs) == 1024
         ends = (targets != NO_LOSS).cumsum(dim=1).argmax(dim=1)

@@ -103,10 +103,10 @@ def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyP
 
 
 def test_lines_without_a_wanted_case_are_not_read() -> None:
-    wanted = certify.Wanted(1)
+    counter = certify.CaseCounter(1)
     lines = certify.draw_lines(0, 0)[:50]
-    assert wanted.take(lines)
-    assert wanted.take(lines) == []
+    assert counter.select(lines)
+    assert counter.select(lines) == []
 
 
 def test_variants_have_the_shape_of_their_original() -> None:

@@ -135,7 +135,8 @@ NO_ANSWERS = "train.eval_problems=0"  # they take long: what has learned nothing
 def test_resuming_without_files_gives_the_same_bits(
     tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "BLOCK", 100)  # twelve steps: the tenth is in the middle of one
+    # A block serves twelve steps: the tenth is in the middle of one.
+    monkeypatch.setattr(sources, "BLOCK_SIZE", 100)
     whole = run(None, tmp_path / "whole", *FRESH, *overrides)
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
