@@ -23,8 +23,8 @@ MAX_JSON_BYTES = 1 << 28
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes to a temporary file beside `path`, then renames it.
 
-    Each call has a temporary name of its own, so that two processes never share a file. What is no
-    file, such as /dev/stdout or a pipe, is written to and not replaced.
+    Each call has a temporary name of its own, so that two processes never share a file. A path that
+    is no regular file, such as /dev/stdout or a pipe, is written to, not replaced.
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         with path.open("ab") as opened:

@@ -1,4 +1,4 @@
-"""The plan of a data set, on which all its bytes depend, and the lines that it stands for.
+"""The plan of a data set, which determines all its bytes, and the shards that it consists of.
 
 The training file consists of blocks. A block has a fixed number of problems and a bit generator of
 its own, so that blocks can be computed anywhere and in any order. This module imports only NumPy:

@@ -31,7 +31,7 @@ class _Lines(tqdm):  # type: ignore[type-arg]
 
 
 def progress_bar(total: int, show: bool = True, **options: Any) -> Any:
-    """Returns a bar of tqdm, with its `options`, or what writes lines instead of it. Without `show`
-    there is nothing."""
+    """Returns a tqdm bar with these `options`. Without a terminal on stderr it writes whole lines,
+    and without `show` nothing."""
     kind = tqdm if sys.stderr.isatty() else _Lines
     return kind(total=total, disable=not show, **options)

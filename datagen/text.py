@@ -56,7 +56,7 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The largest text, and how long a server may be silent and may take in all, in seconds."""
+    """Limits of a download: its bytes, the seconds without any data, and the seconds in all."""
 
     max_bytes: int = 1 << 30
     silence: float = 30.0

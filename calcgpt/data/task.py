@@ -13,7 +13,7 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -102,22 +102,22 @@ class Task:
         `val`, `test` or `all`. They are fewer if there are no more. Raises DataError if there are
         none."""
         _check_split(split)
-        random, found, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0
-        while len(found) < (count or N_DRAWN) and n_idle < MAX_IDLE:
-            line = self._known_line(random)
+        random, lines, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0  # by prompt
+        while len(lines) < (count or N_DRAWN) and n_idle < MAX_IDLE:
+            line = self._checked_line(random)
             n_idle += 1
-            if line.prompt not in found and split in (ALL, split_of_text(line.prompt)):
-                found[line.prompt], n_idle = line, 0
-        if not found:
+            if line.prompt not in lines and split in (ALL, split_of_text(line.prompt)):
+                lines[line.prompt], n_idle = line, 0
+        if not lines:
             raise DataError(f"{self._source}: too few different questions for {split}")
-        return list(found.values())
+        return list(lines.values())
 
     def training_lines(self, seed: int, step: int, count: int, max_length: int) -> list[Line]:
         """Returns the lines of one step of training, none held out or longer than `max_length`
         characters with its `$`. They depend on the arguments only."""
         random, lines, n_idle = Random(f"{seed} train {step}"), list[Line](), 0
         while len(lines) < count:
-            line = self._known_line(random)
+            line = self._checked_line(random)
             n_idle += 1
             fits = len(line.prompt) + len(line.completion) <= max_length
             if fits and split_of_text(line.prompt) is Split.TRAIN:
@@ -127,7 +127,8 @@ class Task:
                 raise DataError(f"{self._source}: too few questions to train on")
         return lines
 
-    def _known_line(self, random: Random) -> Line:
+    def _checked_line(self, random: Random) -> Line:
+        """Returns the next line. Raises DataError if it has a character beyond the vocabulary."""
         line = self._line(random)
         if unknown := set(line.text).difference(self.vocabulary):
             raise DataError(
@@ -137,7 +138,7 @@ class Task:
         return line
 
     def _line(self, random: Random) -> Line:
-        text = self._called("draw", self.draw, random)
+        text = self._call("draw", self.draw, random)
         if not isinstance(text, str):
             raise DataError(f"{self._source}: draws {type(text).__name__}, not a line as '2+2=4'")
         if fault := _fault(text):
@@ -149,9 +150,9 @@ class Task:
 
     def _is_right(self, question: str, answer: str) -> bool:
         assert self.check
-        return bool(self._called("check", self.check, question, answer))
+        return bool(self._call("check", self.check, question, answer))
 
-    def _called(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _call(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
         except Exception as error:
@@ -249,12 +250,12 @@ def _task_of_python(path: Path, name: str) -> Task:
         raise ConfigError(f"cannot read {path}: no such file") from None
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{path} failed with {type(error).__name__}: {error}") from error
-    found = getattr(module, name, None)
+    task = getattr(module, name, None)
     reference = f"{path}:{name}"
-    if isinstance(found, Task):
-        return Task(found.draw, found.check, found.alphabet, reference)
-    if callable(found):
-        return Task(found, name=reference)
+    if isinstance(task, Task):
+        return replace(task, name=reference)
+    if callable(task):
+        return Task(task, name=reference)
     names = [
         key for key, value in vars(module).items() if isinstance(value, Task) or callable(value)
     ]

@@ -4,8 +4,7 @@ A worker is this module, run as a program. It reads the chunks that are wanted f
 input, as lines of JSON, and writes each as its length and its bytes. It ends with its input, and so
 with its parent. It does not import the parent's main module, as multiprocessing would, nor torch.
 
-A worker that fails writes nothing: the parent then makes the chunk itself, so that an error is
-raised there, as it is.
+A worker that fails writes nothing. The parent then renders the chunk itself, and raises the error.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def render_chunk(problems: FreshProblems, chunk: Chunk) -> bytes:
 
 @lru_cache(maxsize=2)
 def _block(problems: FreshProblems, index: int, size: int) -> ProblemArray:
-    """To draw a block takes little, but not nothing: its chunks share it."""
+    """Draws a block once for all its chunks."""
     return problems.block(index, size)
 
 
@@ -62,7 +61,7 @@ class Workers:
         self._requested: dict[Chunk, _Worker] = {}
 
     def request(self, chunk: Chunk) -> None:
-        """Lets a worker make the chunk, unless one does already."""
+        """Has a worker render the chunk, unless one does already."""
         if chunk in self._requested or len(self._requested) >= self.capacity:
             return
         if self._idle:

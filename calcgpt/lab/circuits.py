@@ -48,11 +48,11 @@ Floats = NDArray[np.float64]
 
 RULES = [step.name for step in LOCAL_STEPS]
 # Rules that read one character for each of their names.
-LOOKING = (
+DIGIT_RULES = (
     *("copied digit", "digit of a sum", "magnitude of a sum", "digit of a product"),
     *("carry of a product", "digit of a remainder", "carry of a remainder", "digit of a quotient"),
 )
-N_LOOKED_AT = 150  # lines of which all attention weights are computed
+N_ATTENTION_LINES = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])
 _SUM = LOCAL_STEPS[RULES.index("digit of a sum")]
 _CARRY = {"+": "carry", "-": "borrow"}
@@ -191,7 +191,7 @@ def find_circuits(
         places=np.bincount(halves[1].all_rules, minlength=len(RULES)),
         intact=intact,
         ablated=ablated,
-        attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_LOOKED_AT]),
+        attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_ATTENTION_LINES]),
         neurons=neurons,
     )
 
@@ -382,12 +382,12 @@ def attention_to_sources(
 
 
 def _order(name: str) -> int:
-    return LOOKING.index(name.partition(": ")[0])
+    return DIGIT_RULES.index(name.partition(": ")[0])
 
 
 def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
     """Yields "rule: source", the position of a character and that of its source, for all characters
-    that the rules of LOOKING write."""
+    that the rules of DIGIT_RULES write."""
     shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
     assert shape is not None
     plan = layout(shape)
@@ -400,4 +400,4 @@ def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
                     yield f"{rule.name}: {axis.name}", position, source
 
 
-_RULE_OF = {kind: step for step in LOCAL_STEPS if step.name in LOOKING for kind in step.kinds}
+_RULE_OF = {kind: step for step in LOCAL_STEPS if step.name in DIGIT_RULES for kind in step.kinds}

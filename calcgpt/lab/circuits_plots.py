@@ -35,16 +35,16 @@ def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
 def _draw_heads(circuits: Circuits) -> Figure:
     """Left: the share of wrong places without each head. Right: the mean weight of each source."""
     figure = new_figure(17, 9)
-    broken, looking = figure.subplots(1, 2)
+    left, right = figure.subplots(1, 2)
     seen = np.flatnonzero(circuits.places)
     shares = np.stack([wrong[seen] / circuits.places[seen] for wrong in circuits.ablated.values()])
     columns = list(circuits.ablated)
-    _draw_table(broken, 100 * shares.T, [RULES[rule] for rule in seen], columns, "{:.0f}")
-    broken.set_title(f"% of places wrong without a head (its output is its {circuits.ablation})")
+    _draw_table(left, 100 * shares.T, [RULES[rule] for rule in seen], columns, "{:.0f}")
+    left.set_title(f"% of places wrong without a head (its output is its {circuits.ablation})")
     names = list(circuits.attention)
     weights = np.stack([circuits.attention[name].ravel() for name in names])
-    _draw_table(looking, weights, names, columns[: weights.shape[1]], "{:.2f}")
-    looking.set_title("mean attention to what a rule reads")
+    _draw_table(right, weights, names, columns[: weights.shape[1]], "{:.2f}")
+    right.set_title("mean attention to what a rule reads")
     figure.suptitle(
         f"{circuits.checkpoint}: the heads, layer.head; * is all heads of a layer", parse_math=False
     )
@@ -70,8 +70,9 @@ def _draw_neurons(circuits: Circuits) -> Figure:
     figure = new_figure(11, 7)
     panels = figure.subplots(2, 2)
     for row, neuron in zip(panels, circuits.neurons.values(), strict=True):
-        every = np.concatenate([part for parts in neuron.values.values() for part in parts])
-        edges = np.linspace(every.min(initial=0), every.max(initial=1), BINS + 1).tolist()
+        all_values = np.concatenate([part for parts in neuron.values.values() for part in parts])
+        low, high = all_values.min(initial=0), all_values.max(initial=1)
+        edges = np.linspace(low, high, BINS + 1).tolist()
         for axes, (op, parts) in zip(row, neuron.values.items(), strict=True):
             name = {"+": "carry", "-": "borrow"}[op]
             labels = {f"with a {name}": "vermilion", f"without a {name}": "blue"}

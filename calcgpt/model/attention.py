@@ -228,15 +228,15 @@ class Context:
         n_key = self.start + n_query
         visible_TS = scheme.visible(n_query, n_key, device)
         bias_HTS = positions.bias(n_query, self.start)
-        if visible_TS is None and (bias_HTS is not None or n_query not in (1, n_key)):
+        near_B1TS = positions.visible(located)  # no scheme has both this and a bias
+        needs_mask = bias_HTS is not None or near_B1TS is not None or n_query not in (1, n_key)
+        if visible_TS is None and needs_mask:
             visible_TS = causal_mask(n_query, n_key, device)
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
             self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)
-        if (seen_BHTS := positions.visible(located)) is not None:  # never with a bias
-            if visible_TS is None:
-                visible_TS = causal_mask(n_query, n_key, device)
-            self.mask = seen_BHTS & visible_TS
+        elif visible_TS is not None and near_B1TS is not None:
+            self.mask = near_B1TS & visible_TS
         self.is_causal = False  # one query sees all keys
         if n_query > 1:  # a branch, so that a compiled pass has a bool here and no symbol
             self.is_causal = True

@@ -211,8 +211,8 @@ class SingleProcess:
         """Waits for all processes."""
 
     def share_errors(self) -> AbstractContextManager[None]:
-        """A block without communication. If it raises a UserError in one process, it raises in all
-        of them."""
+        """Returns a context for work without communication. If it raises a UserError in one
+        process, it raises in all of them."""
         return nullcontext()
 
 

@@ -123,10 +123,10 @@ def _groups(parameters: list[Named], config: TrainConfig) -> list[dict[str, Any]
 
 @cache
 def _without_dynamo(optimizer: type[torch.optim.Optimizer]) -> Any:
-    """Returns a class that differs only in what its methods import.
+    """Returns the optimizer without the wrappers that torch puts around its methods.
 
-    torch wraps them for steps that are compiled, which ours never are. The first call of each
-    wrapper imports torch._dynamo, which takes seconds.
+    They are for compiled steps, which ours never are. The first call of one imports torch._dynamo,
+    which takes seconds.
     """
     names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
     methods = {name: unwrap(getattr(optimizer, name)) for name in names}

@@ -1,8 +1,8 @@
 """How fast a run is: tokens per second, and the share of the device's arithmetic that it uses.
 
 Model FLOPs utilisation is the rate of the model's own operations, three times those of a forward
-pass, over the peak rate of the device (PaLM; Chowdhery et al. 2022, appendix B). What is computed
-twice or for padding alone does not make it better: padding counts as tokens, though.
+pass, over the peak rate of the device (PaLM; Chowdhery et al. 2022, appendix B). Recomputation does
+not raise it. Padding does, because padded positions count as tokens.
 """
 
 from __future__ import annotations

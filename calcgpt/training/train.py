@@ -110,7 +110,7 @@ def train(
         return trainer.run(progress, trackers)
 
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # torch has more that nothing here was tried on
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # nothing here was tried on the others of torch
 
 
 def pick_device(name: str) -> torch.device:
