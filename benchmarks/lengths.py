@@ -156,7 +156,7 @@ def main() -> None:
     write(arguments.json, record)
     if arguments.plots:
         name = arguments.name or f"{checkpoint.name}-lengths"
-        save_figures(arguments.plots, [(name, draw(columns["exact_match"], digits))])
+        save_figures(arguments.plots, {name: lambda: draw(columns["exact_match"], digits)})
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def main() -> None:
     header = (*keys, "set", "all", *(op.value for op in OPERATIONS))
     print(text_table(header, cells))
     if arguments.plots:
-        save_figures(arguments.plots, [("sizes", draw(rows, tuple(sets)))])
+        save_figures(arguments.plots, {"sizes": lambda: draw(rows, tuple(sets))})
 
 
 if __name__ == "__main__":

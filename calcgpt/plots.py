@@ -10,7 +10,8 @@ from __future__ import annotations
 import io
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,18 +84,17 @@ def is_wide(values: Sequence[float]) -> bool:
     return bool(values) and 0 < 10 * min(values) < max(values)
 
 
-def save_figures(out: Path, figures: Iterable[tuple[str, Figure]]) -> list[Path]:
-    """Writes each (NAME, figure) as NAME.png into the folder `out`; returns the paths.
+def save_figures(out: Path, figures: Mapping[str, Callable[[], Figure]]) -> list[Path]:
+    """Draws each figure and writes it as NAME.png into the folder `out`; returns the paths.
 
-    The iterable is consumed inside the project's style, so pass a generator that creates the
-    figures. Nothing is written unless all figures can be drawn. Raises UserError if matplotlib is
-    not installed.
+    `figures` maps names to functions, which are called in the project's style. Nothing is written
+    unless all figures can be drawn. Raises UserError if matplotlib is not installed.
     """
     check_matplotlib()
     import matplotlib
 
     with matplotlib.rc_context(RC_PARAMS):
-        images = {out / f"{name}.png": _png(figure) for name, figure in figures}
+        images = {out / f"{name}.png": _png(draw()) for name, draw in figures.items()}
     out.mkdir(parents=True, exist_ok=True)
     for path, content in images.items():
         write_bytes(path, content)
@@ -119,35 +119,31 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-faults.png.
     Nothing is written unless every file can be drawn. Raises UserError otherwise.
     """
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        names = set()
-        for file in files:
-            for name, figure in draw(file).items():
-                if name in names:
-                    raise DataError(f"{file}: another file gives {name}.png as well")
-                names.add(name)
-                yield name, figure
-
-    return save_figures(out, figures())
+    figures: dict[str, Callable[[], Figure]] = {}
+    for file in files:
+        own = file_figures(file)
+        if both := [name for name in own if name in figures]:
+            raise DataError(f"{file}: another file gives {both[0]}.png as well")
+        figures.update(own)
+    return save_figures(out, figures)
 
 
-def draw(file: Path) -> dict[str, Figure]:
-    """Returns the figures of one file by name. `metrics.jsonl` is named after its folder, which
-    stands for it."""
+def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
+    """Returns functions that draw the figures of one file, by name. `metrics.jsonl` is named after
+    its folder, which stands for it."""
     if file.is_dir():
         file /= "metrics.jsonl"
     if file.suffix == ".jsonl":
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
-        return {f"{name}-curves": draw_curves(read_curves(file), name)}
+        return {f"{name}-curves": partial(draw_curves, read_curves(file), name)}
     if file.suffix != ".json":
         raise DataError(f"{file}: neither a metrics.jsonl nor a .json that `eval` wrote")
     record, name = read_record(file), file.stem
-    figures = {f"{name}-reliability": draw_reliability(record)}
+    figures = {f"{name}-reliability": partial(draw_reliability, record)}
     if record.by_length:
-        figures[f"{name}-lengths"] = draw_operand_lengths(record)
+        figures[f"{name}-lengths"] = partial(draw_operand_lengths, record)
     if record.first_faults is not None:
-        figures[f"{name}-faults"] = draw_first_errors(record)
+        figures[f"{name}-faults"] = partial(draw_first_errors, record)
     return figures
 
 

@@ -45,7 +45,7 @@ def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]
     write_json(out / "report.json", report_record(suite, tasks))
     figures = {name: draw for task in tasks for name, draw in task_figures(task, out).items()}
     write_text(out / "report.md", report_text(suite, tasks, list(figures)))
-    plots = save_figures(out / "plots", ((name, draw()) for name, draw in figures.items()))
+    plots = save_figures(out / "plots", figures)
     return [out / "report.md", out / "report.json", *plots]
 
 

@@ -5,7 +5,6 @@ Matplotlib comes with the extra `lab` and is imported where it is used. Sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,11 +50,7 @@ class Map:
 def draw_certificate(out: Path, certificate: Certificate) -> list[Path]:
     """Draws the heat maps into the folder `out` as NAME-certified.png; returns the path. Errors as
     `save_figures`."""
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        yield f"{certificate.checkpoint}-certified", _draw(certificate)
-
-    return save_figures(out, figures())
+    return save_figures(out, {f"{certificate.checkpoint}-certified": lambda: _draw(certificate)})
 
 
 def maps(certificate: Certificate) -> list[Map]:

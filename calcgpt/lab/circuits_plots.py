@@ -5,7 +5,7 @@ Matplotlib comes with the extra `lab` and is imported where it is used. Sizes ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,13 @@ BINS = 60
 def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
     """Draws NAME-heads.png and NAME-carry.png into the folder `out`; returns the paths. Errors as
     `save_figures`."""
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        yield f"{circuits.checkpoint}-heads", _draw_heads(circuits)
-        yield f"{circuits.checkpoint}-carry", _draw_neurons(circuits)
-
-    return save_figures(out, figures())
+    return save_figures(
+        out,
+        {
+            f"{circuits.checkpoint}-heads": lambda: _draw_heads(circuits),
+            f"{circuits.checkpoint}-carry": lambda: _draw_neurons(circuits),
+        },
+    )
 
 
 def _draw_heads(circuits: Circuits) -> Figure:

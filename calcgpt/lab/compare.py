@@ -201,7 +201,7 @@ def _read_recipe(run: RunFolder) -> Recipe | None:
 def draw_comparison(runs: Sequence[Run], out: Path) -> list[Path]:
     """Writes compare.png into the folder `out`; returns its path. Raises UserError if matplotlib is
     not installed."""
-    return save_figures(out, ((name, figure(runs)) for name in ["compare"]))
+    return save_figures(out, {"compare": lambda: figure(runs)})
 
 
 def figure(runs: Sequence[Run]) -> Figure:

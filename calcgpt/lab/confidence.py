@@ -16,7 +16,7 @@ Matplotlib comes with the extra `lab` and is imported where it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -268,11 +268,7 @@ def draw_confidence(out: Path, trusts: Sequence[Trust]) -> list[Path]:
     Left: the share of wrong answers against what the confidence says, with 95% intervals. Right:
     the share of wrong answers among those kept, as the threshold rises; pale: its upper bound.
     """
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        yield "confidence", _draw(trusts)
-
-    return save_figures(out, figures())
+    return save_figures(out, {"confidence": lambda: _draw(trusts)})
 
 
 def _draw(trusts: Sequence[Trust]) -> Figure:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,14 +196,12 @@ def draw_coverage(out: Path, coverage: Coverage) -> list[Path]:
     drawn-TABLE.png shows how often each class is drawn, right-TABLE.png, if problems were scored,
     how many answers are right.
     """
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        for name in TABLES:
-            yield f"drawn-{name}", _draw(coverage, name, right=False)
-            if coverage.scored:
-                yield f"right-{name}", _draw(coverage, name, right=True)
-
-    return save_figures(out, figures())
+    figures: dict[str, Callable[[], Figure]] = {}
+    for name in TABLES:
+        figures[f"drawn-{name}"] = partial(_draw, coverage, name, right=False)
+        if coverage.scored:
+            figures[f"right-{name}"] = partial(_draw, coverage, name, right=True)
+    return save_figures(out, figures)
 
 
 def _draw(coverage: Coverage, name: str, right: bool) -> Figure:

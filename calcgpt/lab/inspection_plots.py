@@ -6,7 +6,8 @@ Matplotlib comes with the extra `lab` and is imported where it is used. Sizes ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,16 +34,19 @@ def draw_inspection(
     attention.png shows all maps. attention-layer-N.png shows `heads` of each of `layers`; its name
     ends in -head-N if these are not all heads. activations.png shows the feed-forward networks.
     """
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        yield "attention", draw_overview(inspection)
-        n_head = inspection.maps.weights_LHSS.shape[1]
-        suffix = f"-head-{heads[0]}" if len(heads) < n_head else ""
-        for layer in layers:
-            yield f"attention-layer-{layer}{suffix}", draw_layer(inspection, layer, heads)
-        yield "activations", draw_activations(inspection)
-
-    return save_figures(out, figures())
+    n_head = inspection.maps.weights_LHSS.shape[1]
+    suffix = f"-head-{heads[0]}" if len(heads) < n_head else ""
+    return save_figures(
+        out,
+        {
+            "attention": partial(draw_overview, inspection),
+            **{
+                f"attention-layer-{layer}{suffix}": partial(draw_layer, inspection, layer, heads)
+                for layer in layers
+            },
+            "activations": partial(draw_activations, inspection),
+        },
+    )
 
 
 def draw_overview(inspection: Inspection) -> Figure:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,28 +116,38 @@ def draw_sweep(space: Space, trials: Sequence[Ranked], out: Path) -> list[Path]:
     """Draws the results into the folder `out`; returns the paths of the plots."""
     if all(trial.best is None for trial in trials):
         return []
+    study, metric = make_study(space, trials), space.search.metric
+    with _optuna_style():
+        return save_figures(
+            out, {name: partial(_drawn, draw, study, metric) for name, draw in PLOTS.items()}
+        )
 
-    def figures() -> Iterator[tuple[str, Figure]]:
-        from matplotlib import RcParams, rc_context
-        from matplotlib import pyplot as plt
 
-        plt.switch_backend("agg")  # needs no display
-        # Optuna's plots choose the style ggplot. Here that name stands for the project's style.
-        ggplot = plt.style.library["ggplot"]
-        plt.style.library["ggplot"] = RcParams(RC_PARAMS)
-        study, metric = make_study(space, trials), space.search.metric
-        try:
-            with warnings.catch_warnings(), rc_context({"savefig.bbox": "tight"}):
-                # Optuna's plots are experimental, and matplotlib widens the axis of a single value.
-                warnings.simplefilter("ignore")
-                for name, draw in PLOTS.items():
-                    figure = draw(study, metric)
-                    yield name, figure
-                    plt.close(figure)
-        finally:
-            plt.style.library["ggplot"] = ggplot
+@contextmanager
+def _optuna_style() -> Iterator[None]:
+    """Gives Optuna's plots, which choose the style ggplot, the project's style."""
+    from matplotlib import RcParams, rc_context
+    from matplotlib import pyplot as plt
 
-    return save_figures(out, figures())
+    plt.switch_backend("agg")  # needs no display
+    ggplot = plt.style.library["ggplot"]
+    plt.style.library["ggplot"] = RcParams(RC_PARAMS)
+    try:
+        with warnings.catch_warnings(), rc_context({"savefig.bbox": "tight"}):
+            # Optuna's plots are experimental, and matplotlib widens the axis of a single value.
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        plt.style.library["ggplot"] = ggplot
+
+
+def _drawn(draw: Callable[[Study, str], Figure], study: Study, metric: str) -> Figure:
+    """Returns a figure that pyplot has drawn, and no longer holds."""
+    from matplotlib import pyplot as plt
+
+    figure = draw(study, metric)
+    plt.close(figure)
+    return figure
 
 
 def make_study(space: Space, trials: Sequence[Ranked]) -> Study:

@@ -14,11 +14,11 @@ import pytest
 
 from calcgpt.metrics import read_curves, read_record
 from calcgpt.plots import (
-    draw,
     draw_curves,
     draw_first_errors,
     draw_operand_lengths,
     draw_reliability,
+    file_figures,
     plot,
     wilson_interval,
 )
@@ -183,7 +183,7 @@ def test_the_command_writes_every_plot(
 
 def test_a_model_without_steps_has_no_plot_of_first_errors(record_file: Path) -> None:
     record_file.write_text(json.dumps({k: v for k, v in RECORD.items() if k != "first_faults"}))
-    assert draw(record_file).keys() == {"scores-reliability", "scores-lengths"}
+    assert file_figures(record_file).keys() == {"scores-reliability", "scores-lengths"}
 
 
 def test_a_real_record_can_be_drawn(
@@ -191,7 +191,7 @@ def test_a_real_record_can_be_drawn(
 ) -> None:
     test = data_folder / "test.txt"
     assert run_cli("eval", tiny_folder, "--data", test, "--json", tmp_path / "a.json").code == 0
-    assert draw(tmp_path / "a.json").keys() == {"a-reliability", "a-lengths"}
+    assert file_figures(tmp_path / "a.json").keys() == {"a-reliability", "a-lengths"}
 
 
 def changed(path: str, value: Any) -> str:
