@@ -18,7 +18,15 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from datagen.coordinates import N_COORDINATES, QUERY_ROW, ROW, coordinates, rotary_frequencies
+from datagen.coordinates import (
+    KIND,
+    N_COORDINATES,
+    NEXT_KIND,
+    QUERY_ROW,
+    ROW,
+    coordinates,
+    rotary_frequencies,
+)
 from datagen.slots import Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -237,23 +245,23 @@ class CoordinatePositions(PositionalScheme):
         self.register_buffer("frequency_F", frequencies, persistent=False)
 
     def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
-        """Returns the coordinates of the new tokens, (B, T, 6) int64."""
+        """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
-        where = torch.from_numpy(np.stack([_coordinates(codes_S, start) for codes_S in codes_BS]))
-        return where.to(tokens_BS.device, torch.int64)
+        read_BT6 = np.stack([_coordinates(codes_S, start) for codes_S in codes_BS])
+        return torch.from_numpy(read_BT6).to(tokens_BS.device, torch.int64)
 
     def locate(
         self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None
     ) -> Located:
         rows = None
         if self.row_window is None:
-            where = self.read(tokens_BS, start) if read is None else read
-        else:
-            every = self.read(tokens_BS, 0) if read is None else read
-            where = every[:, start:]
-            own_BT, query_BT = where[..., ROW], where[..., QUERY_ROW]
-            rows = every[..., ROW], torch.where(query_BT > 0, query_BT, own_BT)
-        kinds_BT, next_kinds_BT, axes = where[..., 0], where[..., 1], where[..., 2:]
+            new_BT6 = self.read(tokens_BS, start) if read is None else read
+        else:  # which needs the rows of all keys
+            all_BS6 = self.read(tokens_BS, 0) if read is None else read
+            new_BT6 = all_BS6[:, start:]
+            row_BT, query_row_BT = new_BT6[..., ROW], new_BT6[..., QUERY_ROW]
+            rows = all_BS6[..., ROW], torch.where(query_row_BT > 0, query_row_BT, row_BT)
+        axes = new_BT6[..., ROW:]  # (B, T, 4): row and column of the token, and of its query
         if self.training and self.offset:
             offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
             axes = torch.where(axes > 0, axes + offset.repeat(1, 1, 2), 0)
@@ -267,15 +275,14 @@ class CoordinatePositions(PositionalScheme):
             cos.append(angles_B1TE.cos().repeat(1, n_head, 1, 2))
             sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
         both = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
-        return Located(kinds_BT, next_kinds_BT, *both, rows)
+        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *both, rows)
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
         return x_BTC
 
     def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
-        cos_BXTD, sin_BXTD = located.cos_BXTD, located.sin_BXTD
-        return rotate(x_BXTD, cos_BXTD, sin_BXTD)
+        return rotate(x_BXTD, located.cos_BXTD, located.sin_BXTD)
 
     def visible(self, located: Any) -> torch.Tensor | None:
         if located.rows is None:
@@ -293,9 +300,9 @@ def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
     is_character = codes_S != 0
     if is_character.all():
         return coordinates(codes_S.tobytes(), start)
-    where = np.zeros((len(codes_S), N_COORDINATES), np.int16)
-    where[is_character] = coordinates(codes_S[is_character].tobytes())
-    return where[start:]
+    result_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+    result_S6[is_character] = coordinates(codes_S[is_character].tobytes())
+    return result_S6[start:]
 
 
 class Located(NamedTuple):
