@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from datagen.layout import answer_slots, layout, shape_of
 from datagen.rules import MINUS, RULES, value
 from datagen.slots import MIN_DIVISOR, Kind, Shape
-from datagen.work_errors import slot_groups
+from datagen.work_errors import divisions, slot_groups
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -421,34 +421,9 @@ def _shape(line: bytes) -> Shape:
 def quotient_choices(line: bytes) -> list[tuple[int, Flags]]:
     """Returns the position of each quotient digit of a line, counted from the prompt's end, and
     which digits leave less than the divisor there, (10,)."""
-    plan = layout(_shape(line))
+    shape = _shape(line)
+    start = layout(shape).prompt_length
     return [
-        (digit - plan.prompt_length, _valid(line, divisor, dividend))
-        for digit, divisor, dividend in _divisions(_shape(line))
+        (position - start, division.valid_digits(line))
+        for position, division in divisions(shape).items()
     ]
-
-
-@lru_cache(maxsize=1_000)
-def _divisions(shape: Shape) -> list[tuple[int, list[int], list[int]]]:
-    """Returns the positions of each quotient digit, of the divisor's digits and of those of what is
-    divided, the lowest first."""
-    rows: list[tuple[int, list[int], list[int]]] = []
-    slots = layout(shape).slots
-    for position, slot in enumerate(slots):
-        if slot.kind is Kind.QUOTIENT_DIGIT:
-            rows.append((position, [], []))
-        elif slot.kind is Kind.REMAINDER_DIGIT:
-            rows[-1][1].append(slot.sources[2])
-            rows[-1][2].append(slot.sources[3])
-    for position, _, dividend in rows:
-        dividend += slots[position - 1].sources  # its sign is read from the top digit
-    return rows
-
-
-def _valid(line: bytes, divisor: Sequence[int], dividend: Sequence[int]) -> Flags:
-    """Returns which digits leave less than the divisor, (10,), given positions, lowest first."""
-    by = int(bytes(line[position] for position in reversed(divisor)))
-    number = int(bytes(line[position] for position in reversed(dividend)))
-    if line[dividend[-1]] == ord("9"):  # a ten's complement
-        number = 10 ** len(dividend) - number
-    return np.array([abs(number - digit * by) < by for digit in range(10)])

@@ -5,6 +5,7 @@ far. A quotient digit is right if it leaves less than the divisor, because later
 A work without an error always ends in the exact answer.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from datagen.errors import NotationError
 from datagen.layout import answer_slots, layout, shape_of
-from datagen.rules import MINUS, NINE, RULES, ZERO
-from datagen.slots import Kind, Layout, Shape
+from datagen.rules import NINE, RULES, ZERO
+from datagen.slots import Kind, Shape
 
 
 class StepKind(StrEnum):
@@ -142,8 +143,8 @@ def quotient_digits(prompt: str, work: str) -> set[int]:
     shape = shape_of(prompt)
     if shape is None or shape.op != "/":
         return set()
-    positions = _quotient_positions(shape)
-    return {position for position in positions if position < len(work)}
+    start = layout(shape).prompt_length
+    return {position - start for position in divisions(shape) if position - start < len(work)}
 
 
 def _shape(prompt: str) -> Shape:
@@ -153,11 +154,40 @@ def _shape(prompt: str) -> Shape:
     return shape
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The positions of what a quotient digit divides, lowest digit first: the divisor, and the last
+    remainder with the next digit brought down."""
+
+    divisor: list[int]
+    dividend: list[int]
+
+    def valid_digits(self, text: Sequence[int]) -> NDArray[np.bool_]:
+        """Returns which digits leave less than the divisor, (10,). What is divided must be right in
+        the text, which has an ASCII code for each position."""
+        divisor, dividend = (
+            int(bytes(text[position] for position in reversed(positions)))
+            for positions in (self.divisor, self.dividend)
+        )
+        if text[self.dividend[-1]] == NINE:  # a ten's complement
+            dividend = 10 ** len(self.dividend) - dividend
+        return np.array([abs(dividend - digit * divisor) < divisor for digit in range(10)])
+
+
 @lru_cache(maxsize=1_000)
-def _quotient_positions(shape: Shape) -> list[int]:
-    plan = layout(shape)
-    slots = enumerate(plan.slots[plan.prompt_length :])
-    return [i for i, slot in slots if slot.kind is Kind.QUOTIENT_DIGIT]
+def divisions(shape: Shape) -> dict[int, Division]:
+    """Returns what each quotient digit divides, by its position in a line."""
+    result: dict[int, Division] = {}
+    slots = layout(shape).slots
+    for position, slot in enumerate(slots):
+        if slot.kind is Kind.QUOTIENT_DIGIT:
+            division = result[position] = Division([], [])
+        elif slot.kind is Kind.REMAINDER_DIGIT:
+            division.divisor.append(slot.sources[2])
+            division.dividend.append(slot.sources[3])
+    for position, division in result.items():
+        division.dividend.extend(slots[position - 1].sources)  # the sign: the top digit
+    return result
 
 
 @dataclass(frozen=True)
@@ -198,38 +228,12 @@ def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
     for group in slot_groups(shape):
         expected[group.positions] = RULES[group.kind](*actual[group.sources])
     for position in np.flatnonzero(expected[: len(plan.slots) - 1] != actual[:-2]).tolist():
-        slot = plan.slots[position]
-        if slot.kind is not Kind.QUOTIENT_DIGIT or not _leaves_less(plan, actual, position):
-            character = chr(actual[position]) if position < len(text) else ""
-            work_position = position - plan.prompt_length
-            kind = STEP_KIND[slot.kind]
-            return WrongCharacter(kind, work_position, chr(expected[position]), character)
+        digit = int(actual[position]) - ZERO
+        division = divisions(shape).get(position)
+        if division and 0 <= digit <= 9 and division.valid_digits(actual.tolist())[digit]:
+            continue  # a quotient digit that later ones correct
+        character = chr(actual[position]) if position < len(text) else ""
+        kind = STEP_KIND[plan.slots[position].kind]
+        work_position = position - plan.prompt_length
+        return WrongCharacter(kind, work_position, chr(expected[position]), character)
     return None
-
-
-def _leaves_less(plan: Layout, text: NDArray[np.uint8], position: int) -> bool:
-    """Whether the quotient digit at a position leaves a remainder below the divisor.
-
-    All before it must be right.
-    """
-    if not ZERO <= text[position] <= NINE:
-        return False
-    [top] = plan.slots[position - 1].sources  # what its sign is read from: the old remainder's sign
-    rows = [
-        slot.sources
-        for slot in plan.slots[position + 1 :]
-        if slot.kind is Kind.REMAINDER_DIGIT and slot.sources[1] == position
-    ]
-    divisor = _value([text[sources[2]] for sources in rows])
-    dividend = _value([*(text[sources[3]] for sources in rows), text[top]])
-    if text[top] == NINE:  # a ten's complement
-        dividend -= 10 ** (len(rows) + 1)
-    digit = int(text[position]) - ZERO
-    if text[position - 1] == MINUS:
-        digit = -digit
-    return abs(dividend - digit * divisor) < divisor
-
-
-def _value(digits: list[np.uint8]) -> int:
-    """Returns the value of digits, the lowest first."""
-    return int(bytes(map(int, digits))[::-1])
