@@ -47,8 +47,8 @@ from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 from datagen.distributions import DISTRIBUTIONS
-from datagen.drawing import bit_generator
 from datagen.formats import renderer
+from datagen.sampling import bit_generator
 
 ANSWER = 11  # characters of an answer and its `$`
 WORK = 75  # characters, about as many as `scratchpad` writes on average

@@ -56,9 +56,9 @@ from calcgpt.plots import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
-from datagen.drawing import bit_generator
 from datagen.errors import UserError
 from datagen.problem_classes import Class, classes_of, most_digits
+from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, problem_hashes
 
 PAIRS = {"pairs-999": 1_000}

@@ -45,8 +45,8 @@ from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.tables import text_table
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.notation import number_text
+from datagen.sampling import bit_generator
 
 ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
 PROBLEMS = 4_096

@@ -14,7 +14,7 @@ import numpy as np
 
 from datagen import edge_problems
 from datagen.arithmetic import ADD, DIV, MAX_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
-from datagen.drawing import (
+from datagen.sampling import (
     Decimals,
     Drawn,
     Flags,

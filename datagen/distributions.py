@@ -25,7 +25,8 @@ from numpy.random import BitGenerator
 
 from datagen import corner_problems, edge_problems, everyday_problems, hard_problems
 from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
-from datagen.drawing import (
+from datagen.errors import DataError, did_you_mean
+from datagen.sampling import (
     Decimals,
     Flags,
     Integers,
@@ -36,7 +37,6 @@ from datagen.drawing import (
     mixture,
     problem_array,
 )
-from datagen.errors import DataError, did_you_mean
 
 BLOG_WORDS = 3
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MUL, SUB, ProblemArray
-from datagen.drawing import Integers, Sampler, Words, mixture
+from datagen.sampling import Integers, Sampler, Words, mixture
 
 KIND_WORDS = 10  # what the kind that needs most words needs: two numbers with inner zeros
 WORDS = 1 + KIND_WORDS  # one selects the kind

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
-from datagen.drawing import (
+from datagen.sampling import (
     Decimals,
     Drawn,
     Integers,

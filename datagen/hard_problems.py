@@ -13,7 +13,7 @@ import numpy as np
 
 from datagen.arithmetic import DIV, MAX_PLACES, MUL, POWERS_OF_TEN, ProblemArray
 from datagen.corner_problems import KIND_WORDS, Kind, of_kind, sum_ties
-from datagen.drawing import Decimals, Drawn, Integers, Sampler, Words, mixture
+from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture
 
 WORDS = 1 + KIND_WORDS  # one selects the kind
 

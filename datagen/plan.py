@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from datagen import distributions
 from datagen.arithmetic import OPERATIONS, ProblemArray
-from datagen.drawing import bit_generator
 from datagen.errors import DataError
 from datagen.formats import renderer
+from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, new_rows, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB

@@ -19,11 +19,11 @@ from calcgpt.config import DataConfig
 from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.errors import NotationError
 from datagen.files import read_text
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
+from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, new_rows, problem_hashes
 
 DRAWING = 1  # to be raised by every change of the problems that a config stands for

@@ -27,7 +27,6 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
 from calcgpt.tables import text_table
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.local_steps import (
     LOCAL_STEPS,
     N_CASES,
@@ -38,6 +37,7 @@ from datagen.local_steps import (
     quotient_choices,
 )
 from datagen.notation import WIDTH, render_prompt
+from datagen.sampling import bit_generator
 from datagen.work import render
 from datagen.workers import make_engine
 

@@ -23,8 +23,8 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder, Sampling
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.notation import render_prompt
+from datagen.sampling import bit_generator
 
 T = TypeVar("T")
 CHECKPOINT = notation_checkpoint()

@@ -21,9 +21,9 @@ from datagen.corner_problems import (
     corner,
     of_kind,
 )
-from datagen.drawing import Integers, Sampler, Words, bit_generator, problem_array
 from datagen.edge_problems import KINDS as EDGE_KINDS
 from datagen.edge_problems import Unsigned
+from datagen.sampling import Integers, Sampler, Words, bit_generator, problem_array
 
 N = 3_000
 ADD, SUB, MUL, DIV = Operation

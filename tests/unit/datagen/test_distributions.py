@@ -6,8 +6,8 @@ import pytest
 from datagen.arithmetic import ProblemArray
 from datagen.distributions import CALCULATOR_WORDS as WORDS
 from datagen.distributions import balanced, blog, calculator
-from datagen.drawing import bit_generator
 from datagen.notation import number_text
+from datagen.sampling import bit_generator
 
 N = 90_000
 

@@ -13,10 +13,10 @@ from datagen import distributions, work
 from datagen.arithmetic import ProblemArray
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS, blog, wide, wide_words
-from datagen.drawing import Words, bit_generator
 from datagen.errors import DataError
 from datagen.notation import parse, render, render_prompt
 from datagen.plan import DatasetPlan, held_out_shard
+from datagen.sampling import Words, bit_generator
 from datagen.splits import Split
 from datagen.work_errors import first_error_of_completion
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray, answer, answers
-from datagen.drawing import Words, bit_generator
 from datagen.edge_problems import KIND_WORDS, KINDS, WORDS, edge, of_kind
 from datagen.notation import number_text
+from datagen.sampling import Words, bit_generator
 
 N = 20_000
 ADD, SUB, MUL, DIV = Operation

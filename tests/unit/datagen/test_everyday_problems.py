@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem
-from datagen.drawing import Words, bit_generator
 from datagen.everyday_problems import CONSTANTS, KIND_WORDS, KINDS, WORDS, Kind, everyday, of_kind
 from datagen.notation import number_text
+from datagen.sampling import Words, bit_generator
 
 N = 40_000
 ADD, SUB, MUL, DIV = Operation

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from datagen.arithmetic import Operation, Problem
 from datagen.corner_problems import KIND_WORDS, of_kind
-from datagen.drawing import bit_generator
 from datagen.hard_problems import KINDS, WORDS, hard
+from datagen.sampling import bit_generator
 
 N = 3_000
 

@@ -9,7 +9,7 @@ import pytest
 from datagen import notation
 from datagen.arithmetic import answer
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
+from datagen.sampling import bit_generator
 from datagen.work import render, render_lines
 from datagen.work_errors import StepKind
 

@@ -5,7 +5,7 @@ import pytest
 
 from datagen.arithmetic import Number, Problem
 from datagen.distributions import DISTRIBUTIONS
-from datagen.drawing import bit_generator
+from datagen.sampling import bit_generator
 
 N = 20_000
 LONGEST = {"wide": 20, "wide-12": 12, "wide-16": 16}

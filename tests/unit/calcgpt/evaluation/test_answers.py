@@ -17,8 +17,8 @@ from calcgpt.inference import drafts
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, generate
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.formats import renderer
+from datagen.sampling import bit_generator
 
 
 def problem_lines(name: str, format_: str, n: int) -> list[Line]:

@@ -27,8 +27,8 @@ from calcgpt.evaluation.shards import (
     shards_of,
 )
 from datagen.distributions import distribution
-from datagen.drawing import bit_generator
 from datagen.formats import renderer
+from datagen.sampling import bit_generator
 
 
 @pytest.fixture(autouse=True)

@@ -65,11 +65,11 @@ class Sampler:
         or object (Python integers) if `max_digits` exceeds 18.
         """
         numbers: NDArray[Any] = np.zeros(len(digits), np.int64 if max_digits <= 18 else object)
-        for below in range((max_digits - 1) // 9 * 9, -1, -9):  # nine digits at a time
-            here = POWERS_OF_TEN.take(np.clip(digits - below, 0, 9))
-            is_first = (digits > below) & (digits <= below + 9)
-            low = here // 10 * is_first
-            numbers = numbers * 10**9 + (low + self.below(here - low))
+        for exponent in range((max_digits - 1) // 9 * 9, -1, -9):  # nine digits at a time
+            power = POWERS_OF_TEN.take(np.clip(digits - exponent, 0, 9))
+            is_first = (digits > exponent) & (digits <= exponent + 9)
+            low = power // 10 * is_first
+            numbers = numbers * 10**9 + (low + self.below(power - low))
         return numbers
 
     def power_of_ten(self, low: int, top: Integers | int) -> Integers:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen.arithmetic import ProblemArray
-from datagen.drawing import Sampler, Words, bit_generator, mixture
+from datagen.sampling import Sampler, Words, bit_generator, mixture
 
 N = 200_000
 WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])
