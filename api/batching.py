@@ -39,6 +39,9 @@ from calcgpt.inference.generate import (
     log_softmax,
 )
 
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
 GREEDY = Sampling()
 TURN = 8  # tokens that a group writes in a turn, if it may write several
 
@@ -215,10 +218,6 @@ class Group:
         """Returns the jobs of those of these rows that are open no more."""
         remaining = set(self.generation.rows)
         return [self.jobs[row] for row in rows if row not in remaining]
-
-
-log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class Batcher:

@@ -81,16 +81,7 @@ def router(service: Service) -> APIRouter:
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression that stands in the address, where `+` is written as `%2B`."""
-        names = [name for name, _ in request.query_params.multi_items()]
-        if len(set(names)) < len(names):  # the last one would count, or for a proxy the first
-            raise ProblemError(422, "a parameter is there twice", kind="invalid-request")
-        try:
-            calculator, computation = await begin(service, query.expression, query, request, stack)
-        except ExpressionError as error:
-            problem = expression_problem(error)
-            if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
-                problem.detail += "; in an address, + means a space: write it as %2B"
-            raise problem from None
+        calculator, computation = await _begin_query(service, query, request, stack)
         work = answer(service, calculator, computation, query)
         return await service.while_connected(request, work)
 
@@ -134,6 +125,22 @@ async def begin(
     computation = await _parsed(calculator, expression, demands)
     await service.admit(request, stack, max(1, len(computation.outline)))
     return calculator, computation
+
+
+async def _begin_query(
+    service: Service, query: CalculateQuery, request: Request, stack: ExitStack
+) -> tuple[Calculator, Computation]:
+    """Does what `begin` does for an expression in an address."""
+    names = [name for name, _ in request.query_params.multi_items()]
+    if len(set(names)) < len(names):  # the last one would count, or for a proxy the first
+        raise ProblemError(422, "a parameter is there twice", kind="invalid-request")
+    try:
+        return await begin(service, query.expression, query, request, stack)
+    except ExpressionError as error:
+        problem = expression_problem(error)
+        if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
+            problem.detail += "; in an address, + means a space: write it as %2B"
+        raise problem from None
 
 
 async def _parsed(calculator: Calculator, text: str, demands: Demands) -> Computation:

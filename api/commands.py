@@ -77,13 +77,9 @@ def mcp(checkpoint: str, engine: str, port: int | None) -> None:
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, tools
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
     from calcgpt.inference.calculator import Calculator
-    from calcgpt.inference.engines import load_decoder
 
-    stored = StoredCheckpoint.read(resolve(checkpoint))
-    _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
-    calculator = Calculator(stored, decoder)
+    calculator = Calculator.load(checkpoint, engine)
     if port is None:
         tools(calculator).run("stdio")
     else:

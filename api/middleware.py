@@ -33,6 +33,22 @@ METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", 
 QUIET = {"/healthz", "/readyz", "/metrics"}  # requested by machines every few seconds
 CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the response
 MAX_PATH = 200  # characters of a path in the log
+PIECE = 16_384  # bytes of a response that are sent at a time
+MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
+# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
+POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 class GivenUpError(TimeoutError):
@@ -213,9 +229,6 @@ class Exchange:
                 raise StalledError from None
 
 
-PIECE = 16_384  # bytes of a response that are sent at a time
-
-
 def _pieces(message: Message) -> Iterator[Message]:
     """Yields the parts of a long message. The server waits before each until the client has read
     nearly all of those before, so that nobody who reads nothing keeps all of it in memory. The last
@@ -228,9 +241,6 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield {**message, "body": body[start : start + PIECE], "more_body": True}
     if not message.get("more_body", False):
         yield {**message, "body": b"", "more_body": False}
-
-
-MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
 
 
 class BodyLimit:
@@ -353,22 +363,6 @@ class HeadAsGet:
 
         scope["method"] = "GET"
         await self._app(scope, receive, send_without_body)
-
-
-# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
-POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
 
 
 class SecurityHeaders:

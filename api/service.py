@@ -26,6 +26,7 @@ from calcgpt.checkpoint import (
     shipped_checkpoints,
 )
 from calcgpt.errors import UserError
+from calcgpt.inference.browser import test_scores
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
@@ -54,8 +55,6 @@ class LoadedModel:
 
     def describe(self, default: bool) -> Model:
         """Returns its entry in /v1/models."""
-        scores = self.checkpoint.metrics.get("test")
-        names = ("n", "char_accuracy", "exact_match", "by_operation")
         return Model(
             id=self.name,
             default=default,
@@ -65,17 +64,15 @@ class LoadedModel:
             domain=Domain.model_validate(self.calculator.limits.describe())
             if self.calculator
             else None,
-            metrics={name: scores[name] for name in names if name in scores}
-            if isinstance(scores, dict)
-            else None,
-            calibration=_calibration(scores),
+            metrics=test_scores(self.checkpoint),
+            calibration=_calibration(self.checkpoint.metrics.get("test")),
         )
 
 
-def _calibration(scores: Any) -> Calibration | None:
+def _calibration(scores: dict[str, Any] | None) -> Calibration | None:
     """Returns what the scores of a test say of confidence; None if it was not measured."""
-    measured = scores.get("confidence") if isinstance(scores, dict) else None
-    if not measured:
+    measured = scores and scores.get("confidence")
+    if not scores or not measured:
         return None
     threshold = measured["no_error_above"]["whole"]
     return Calibration(

@@ -22,6 +22,54 @@ CHAT_REQUEST: dict[str, Any] = {
 RESPONSES_REQUEST: dict[str, Any] = {"model": "scratchpad", "input": "12.5+3"}
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
 READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
+HEX = "4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a"
+MESSAGE = {"role": "assistant", "content": "15.5", "refusal": None, "reasoning_content": REASONING}
+CHAT_RESPONSE: dict[str, Any] = {
+    "id": f"chatcmpl-{HEX}",
+    "object": "chat.completion",
+    "created": 1_760_000_000,
+    "model": "scratchpad",
+    "choices": [{"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}],
+    "usage": {
+        "prompt_tokens": READ,
+        "completion_tokens": WRITTEN,
+        "total_tokens": READ + WRITTEN,
+        "completion_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
+    },
+    "calculation": EXAMPLE,
+}
+OUTPUT: list[dict[str, Any]] = [
+    {
+        "type": "reasoning",
+        "id": f"rs_{HEX}",
+        "summary": [],
+        "content": [{"type": "reasoning_text", "text": REASONING}],
+        "status": "completed",
+    },
+    {
+        "type": "message",
+        "id": f"msg_{HEX}",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": "15.5", "annotations": [], "logprobs": []}],
+        "status": "completed",
+    },
+]
+RESPONSES_RESPONSE: dict[str, Any] = {
+    "id": f"resp_{HEX}",
+    "object": "response",
+    "created_at": 1_760_000_000,
+    "status": "completed",
+    "model": "scratchpad",
+    "output": OUTPUT,
+    "usage": {
+        "input_tokens": READ,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": WRITTEN,
+        "output_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
+        "total_tokens": READ + WRITTEN,
+    },
+    "calculation": EXAMPLE,
+}
 
 IGNORED: Any = Field(None, description="has no effect")
 
@@ -227,38 +275,7 @@ class ChatUsage(BaseModel):
 class ChatResponse(BaseModel):
     """The model's answer in OpenAI's shape, with its evidence."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "chatcmpl-4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
-                    "object": "chat.completion",
-                    "created": 1_760_000_000,
-                    "model": "scratchpad",
-                    "choices": [
-                        {
-                            "index": 0,
-                            "message": {
-                                "role": "assistant",
-                                "content": "15.5",
-                                "refusal": None,
-                                "reasoning_content": REASONING,
-                            },
-                            "logprobs": None,
-                            "finish_reason": "stop",
-                        }
-                    ],
-                    "usage": {
-                        "prompt_tokens": READ,
-                        "completion_tokens": WRITTEN,
-                        "total_tokens": READ + WRITTEN,
-                        "completion_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
-                    },
-                    "calculation": EXAMPLE,
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [CHAT_RESPONSE]})
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -325,50 +342,7 @@ class MessageItem(BaseModel):
 class ResponsesResponse(BaseModel):
     """The model's work and its answer in OpenAI's shape, with the evidence."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": "resp_4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
-                    "object": "response",
-                    "created_at": 1_760_000_000,
-                    "status": "completed",
-                    "model": "scratchpad",
-                    "output": [
-                        {
-                            "type": "reasoning",
-                            "id": "rs_4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
-                            "summary": [],
-                            "content": [{"type": "reasoning_text", "text": REASONING}],
-                            "status": "completed",
-                        },
-                        {
-                            "type": "message",
-                            "id": "msg_4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
-                            "role": "assistant",
-                            "content": [
-                                {
-                                    "type": "output_text",
-                                    "text": "15.5",
-                                    "annotations": [],
-                                    "logprobs": [],
-                                }
-                            ],
-                            "status": "completed",
-                        },
-                    ],
-                    "usage": {
-                        "input_tokens": READ,
-                        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-                        "output_tokens": WRITTEN,
-                        "output_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
-                        "total_tokens": READ + WRITTEN,
-                    },
-                    "calculation": EXAMPLE,
-                }
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [RESPONSES_RESPONSE]})
 
     id: str
     object: Literal["response"] = "response"

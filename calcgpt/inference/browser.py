@@ -39,12 +39,11 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         "head_dim": config.head_dim,
         "gated": config.gated,
     }
-    scores = checkpoint.metrics.get("test")
     return {
         "name": checkpoint.name,
         "description": checkpoint.recipe.description,
         "parameters": sum(array.size for array in checkpoint.arrays.values()),
-        "metrics": {name: scores[name] for name in SCORES if name in scores} if scores else None,
+        "metrics": test_scores(checkpoint),
         "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
         "has_work": checkpoint.recipe.has_work,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
@@ -53,6 +52,12 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
         if config.position == "coordinates"
         else [],
     }
+
+
+def test_scores(checkpoint: AnyCheckpoint) -> dict[str, Any] | None:
+    """Returns the main scores of a checkpoint on test problems; None if it was not scored."""
+    scores = checkpoint.metrics.get("test")
+    return {name: scores[name] for name in SCORES if name in scores} if scores else None
 
 
 def weights_file(checkpoint: AnyCheckpoint, half: bool = True) -> bytes:
