@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import random
 import resource
 import secrets
 import shutil
@@ -87,6 +88,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What is drawn without a seed is the same each time, whatever ran before."""
+    random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -111,10 +111,19 @@ class Popen(Forked):
             try:
                 out, err = [future.result(timeout) for future in futures]
             except TimeoutError:
-                self.kill()
+                self._kill_all()  # or the pipes stay open
                 raise
         self.wait(timeout)
         return out, err
+
+    def _kill_all(self) -> None:
+        """Kills the process and all that it has started."""
+        import psutil
+
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                child.kill()
+        self.kill()
 
 
 def run(

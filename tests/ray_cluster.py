@@ -21,6 +21,13 @@ with connected(None, 2, local={"object_store_memory": 80 * 2**20}) as ray:
 """
 
 
+def own_lines(errors: str) -> str:
+    """Returns what was written to stderr by us. Ray's core may add lines of its log at any time:
+    they begin with the date."""
+    lines = errors.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("[20"))
+
+
 @dataclass(frozen=True)
 class RayCluster:
     """A cluster that runs."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,6 +32,18 @@ DEFAULTS = {
     "CALCGPT_ENGINE": "torch",
     "CALCGPT_DEADLINE": str(PATIENCE),
 }
+
+
+def free_port() -> int:
+    """Returns a port for a program that cannot choose one itself.
+
+    The system gives none below 32768 to those that leave the choice to it, so that nobody takes it
+    in the meantime.
+    """
+    while True:
+        port = secrets.choice(range(20_000, 32_000))
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_for(condition: Callable[[], Any]) -> None:
@@ -89,8 +103,8 @@ class Server:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The records of its log so far."""
-        return [json.loads(line) for line in self.log.splitlines()]
+        """The records of its log so far. A line that is being written is none."""
+        return [json.loads(line) for line in self.log.splitlines(True) if line.endswith("\n")]
 
 
 @contextmanager

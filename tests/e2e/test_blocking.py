@@ -76,7 +76,7 @@ def serving(app: FastAPI, dog: Watchdog) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join()
+        thread.join(PATIENCE)
 
 
 def send(address: str, path: str, body: Any) -> int:
@@ -91,12 +91,17 @@ def test_no_request_blocks_the_event_loop() -> None:
     model = calculator_model()
     settings = Settings(max_pending=10_000, deadline=PATIENCE)
     app = create_app(settings, lambda: iter([model]))
-    with watchdog() as dog, serving(app, dog) as address, ThreadPoolExecutor(len(REQUESTS)) as pool:
-        wait_for(lambda: httpx.get(f"{address}/readyz").status_code == 200)
+    with (
+        watchdog() as dog,
+        serving(app, dog) as address,
+        ThreadPoolExecutor(len(REQUESTS)) as pool,
+        httpx.Client(base_url=address, timeout=PATIENCE) as client,
+    ):
+        wait_for(lambda: client.get("/readyz").status_code == 200)
         for _ in range(TRIES):
             dog.stalls.clear()  # imports when something is first used, for example
             sent = [pool.submit(send, address, path, body) for path, body in REQUESTS]
-            pages = [httpx.get(f"{address}/{page}") for page in ("", "openapi.json", "metrics")]
+            pages = [client.get(page) for page in ("/", "/openapi.json", "/metrics")]
             assert {page.status_code for page in pages} == {200}
             assert {future.result() for future in sent} == {200, 400, 422}
             if not dog.stalls:

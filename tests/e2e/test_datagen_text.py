@@ -9,6 +9,7 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
+from forks import PATIENCE
 
 from datagen.errors import DataError
 from datagen.text import KNOWN, KnownText, Limits, prepare_text
@@ -189,7 +190,8 @@ def test_the_folder_is_named_after_the_source(
 def test_a_server_that_misbehaves_is_one_line(
     tmp_path: Path, address: str, path: str, complaint: str
 ) -> None:
-    limits = Limits(max_bytes=1_000_000, silence=1.0, total=1.0)
+    seconds = 1.0 if path in ("silence", "drip") else PATIENCE
+    limits = Limits(max_bytes=1_000_000, silence=seconds, total=seconds)
     out = tmp_path / "out"
     with pytest.raises(DataError) as caught:
         prepare_text(out, f"{address}/{path}", limits=limits, progress=False)

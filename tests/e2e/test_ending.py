@@ -136,7 +136,8 @@ def test_a_signal_before_it_is_ready_ends_it(
     options = ["--port", "0", "--checkpoint", str(tiny_copy), "--workers", str(workers)]
     process = ForkedProcess(["serve", *options], os.environ | DEFAULTS, tmp_path / "log")
     try:
-        wait_for(lambda: fcntl.fcntl(leased, fcntl.F_GETLEASE) != fcntl.F_WRLCK)
+        opened = lambda: fcntl.fcntl(leased, fcntl.F_GETLEASE) != fcntl.F_WRLCK  # noqa: E731
+        wait_for(lambda: opened() or process.poll() is not None)
         process.terminate()
         leased.close()
         assert process.wait() in (0, -signal.SIGTERM)

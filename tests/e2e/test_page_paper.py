@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from browser import answered, calculate
+from forks import PATIENCE
 
 from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
@@ -176,7 +177,7 @@ CHECKS = {"+": check_sum, "-": check_sum, "*": check_product, "/": check_quotien
 @pytest.fixture(scope="module")
 def plain_page(browser: Any, address: str) -> Page:
     page: Page = browser.new_page(reduced_motion="reduce")
-    page.goto(address)
+    page.goto(address, timeout=1000 * PATIENCE)
     return page
 
 

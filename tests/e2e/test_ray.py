@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 from forks import PATIENCE
-from serving import events_of, problem, wait_for
+from serving import events_of, free_port, problem, wait_for
 
 from api.settings import Settings
 from calcgpt.errors import CheckpointError, ConfigError
@@ -48,6 +47,7 @@ ENVIRONMENT = {
     "CALCGPT_ENGINE": "torch",
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_API_KEYS": KEY,
+    "CALCGPT_DEADLINE": str(PATIENCE),
 }
 
 
@@ -109,8 +109,7 @@ def _is_replica(process: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def cluster(tiny_folder: Path) -> Iterator[Cluster]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     # Not pytest's folder: the paths of sockets must be short.
     with (
         TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as folder,
@@ -163,7 +162,10 @@ def test_a_stream_arrives_in_pieces(cluster: Cluster) -> None:
 
 
 def test_it_listens_only_on_this_machine(cluster: Cluster) -> None:
-    connections = [c for process in cluster.processes() for c in process.net_connections("inet")]
+    connections = []
+    for process in cluster.processes():
+        with suppress(psutil.NoSuchProcess):  # Ray ends those that it does not need
+            connections += process.net_connections("inet")
     listening = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
     assert listening
     assert listening <= LOOPBACK
@@ -188,9 +190,9 @@ def test_every_replica_answers_and_one_killed_under_load_is_replaced(cluster: Cl
     with ThreadPoolExecutor(N_CLIENTS) as pool:
         clients = [pool.submit(ask, seed) for seed in range(N_CLIENTS)]
         try:
-            wait_for(lambda: n_answered() == N_REPLICAS)
+            wait_for(lambda: n_answered() >= N_REPLICAS)
             cluster.replicas()[0].kill()
-            wait_for(lambda: n_answered() == N_REPLICAS + 1)
+            wait_for(lambda: n_answered() > N_REPLICAS)
         finally:
             ended.set()
     statuses = sum((client.result() for client in clients), Counter())

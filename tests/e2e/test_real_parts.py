@@ -16,7 +16,7 @@ from threading import Event, Thread
 import httpx2 as httpx
 import pytest
 from forks import PATIENCE
-from serving import events_of, problem, server, wait_for
+from serving import events_of, free_port, problem, server, wait_for
 
 from api.access import Limiter
 
@@ -29,12 +29,6 @@ def program(name: str, package: str) -> str:
     if path is None:
         pytest.skip(f"{name} is not installed: Debian's package {package} has it")
     return path
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 @contextmanager

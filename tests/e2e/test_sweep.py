@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from forks import PATIENCE, RAY, TRAINING, Popen
-from ray_cluster import RayCluster
+from ray_cluster import RayCluster, own_lines
 from serving import wait_for
 
 from calcgpt.recipe import load_recipe
@@ -68,7 +68,7 @@ def start(cluster: RayCluster, space: str, out: Path, data: Path, *flags: str) -
 
 def finish(process: Popen) -> tuple[int, str, str]:
     out, err = process.communicate()
-    return process.wait(0), out, err
+    return process.wait(0), out, own_lines(err)
 
 
 def validated_steps(trial: Path) -> list[int]:

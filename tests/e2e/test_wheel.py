@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
+from forks import PATIENCE as LIMIT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -25,7 +26,6 @@ from datagen.extras import EXTRAS
 pytest.importorskip("hatchling", reason="hatchling builds the wheel")
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 300  # seconds; no command needs as many
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
