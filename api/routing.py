@@ -85,8 +85,9 @@ class EventStream(StreamingResponse):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, headers={"X-Accel-Buffering": "no"})  # for proxies
+    # FastAPI reads the default of `status_code` for the OpenAPI document.
+    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
+        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies
 
 
 def stream_responses(description: str, example: str) -> dict[int | str, dict[str, Any]]:
