@@ -100,7 +100,7 @@ class ModelConfig(Section):
         128,
         ge=1,
         le=1_000_000,
-        description="shaw, t5-buckets: distances from it on are alike",
+        description="shaw, t5-buckets: larger distances count as this one",
     )
     n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
     attention: Attention = Field("full", description="which part of the past a token sees")

@@ -73,7 +73,8 @@ def layout(shape: Shape) -> Layout:
 
 @dataclass(slots=True)
 class _Question:
-    """Positions in the question: of each operand's field, and of its digits by power of ten."""
+    """The positions of a question's parts: the field of each operand, and its digits by power of
+    ten."""
 
     a_field: range
     b_field: range

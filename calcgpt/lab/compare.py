@@ -201,10 +201,10 @@ def _read_recipe(run: RunFolder) -> Recipe | None:
 def draw_comparison(runs: Sequence[Run], out: Path) -> list[Path]:
     """Writes compare.png into the folder `out`; returns its path. Raises UserError if matplotlib is
     not installed."""
-    return save_figures(out, {"compare": lambda: figure(runs)})
+    return save_figures(out, {"compare": lambda: draw_runs(runs)})
 
 
-def figure(runs: Sequence[Run]) -> Figure:
+def draw_runs(runs: Sequence[Run]) -> Figure:
     """Draws the losses and the exact match on validation of all runs against tokens."""
     all_curves = [curves(run.rows) for run in runs]
     panels: dict[str, list[list[Point]]] = {

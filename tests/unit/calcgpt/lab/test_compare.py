@@ -18,8 +18,8 @@ from calcgpt.lab.compare import (
     Run,
     comparison_text,
     draw_comparison,
+    draw_runs,
     field_differences,
-    figure,
     names,
     perplexity,
     read_runs,
@@ -259,7 +259,7 @@ def test_the_command_prints_and_writes_its_files(
 def test_the_curves_of_all_runs_share_panels_and_one_legend(make: Callable[..., Path]) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     runs = read_runs([make("$a_{"), make("b", rows=ROWS[:1])])
-    plot = figure(runs)
+    plot = draw_runs(runs)
     training, validation, exact = plot.axes
     points = [[line.get_xydata().tolist() for line in axes.lines] for axes in plot.axes]
     assert points[0] == [[[0.001, 3.0], [0.002, 2.5], [0.003, 2.0]], [[0.001, 3.0]]]
@@ -275,13 +275,13 @@ def test_the_curves_of_all_runs_share_panels_and_one_legend(make: Callable[..., 
 
 def test_a_run_without_scores_has_no_empty_panel(make: Callable[..., Path]) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
-    assert len(figure(read_runs([make("young", rows=ROWS[:1])])).axes) == 1
+    assert len(draw_runs(read_runs([make("young", rows=ROWS[:1])])).axes) == 1
 
 
 def test_axes_are_logarithmic_if_the_runs_differ_widely(make: Callable[..., Path]) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     long = {"step": 100, "tokens": 300_000, "loss": 0.01}
-    plot = figure(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
+    plot = draw_runs(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
     assert [axes.get_yscale() for axes in plot.axes] == ["log", "linear", "linear"]
     assert {axes.get_xscale() for axes in plot.axes} == {"log"}
 
