@@ -1,5 +1,4 @@
-// Side by side: several samples of what the model writes for an operation, and what other
-// checkpoints write.
+// Compare models: what each of them writes for an operation, and several samples of one.
 
 import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
@@ -13,7 +12,7 @@ const HIGHEST_TEMPERATURE = 2;
 const TOP_K = [2, 3, 5];
 const KEPT = 10; // characters shown before the first that differs
 
-/** @typedef {{id: string, name: string}} Named a checkpoint */
+/** @typedef {{id: string, name: string, parameters: number}} Named a checkpoint */
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
 /** @typedef {import("./panel.js").State} State */
 
@@ -43,11 +42,11 @@ export class Beside {
   offer(step, { problem, prompt, output, exact }) {
     if (!prompt || !output) return;
     const [model, places] = [this.#model, this.#places];
-    offerPanel(step, "beside", "Side by side", () => {
+    offerPanel(step, "beside", "Compare models", () => {
       const samples = new Samples({ model, places, prompt, output, exact });
       const checkpoints = new Checkpoints({ problem, places }, this.#models());
       const panel = element("div", "inside beside");
-      panel.append(samples.element, checkpoints.element);
+      panel.append(checkpoints.element, samples.element);
       const restore = (/** @type {State} */ state) => {
         samples.restore(state);
         if (state.all) checkpoints.ask();
@@ -74,7 +73,7 @@ class Samples {
     this.#operation = operation;
     this.element = element("section", "part");
     const hint =
-      "The answer above was written greedily: always the most probable character. Here each character is drawn by its " +
+      "The work above was written greedily: always the most probable character. Here each character is drawn by its " +
       "probability. The higher the temperature, the more often an improbable one is drawn.";
     const again = element("button", "plain", "Draw others");
     again.type = "button";
@@ -86,7 +85,7 @@ class Samples {
     this.#prepare();
     controls.append(this.#temperature.label, this.#topK.label, again);
     this.#tally.role = "status";
-    this.element.append(element("h4", "", "Samples"), element("p", "hint", hint), controls, this.#tally, this.#cards);
+    this.element.append(element("h4", "", "Samples of this model"), element("p", "hint", hint), controls, this.#tally, this.#cards);
   }
 
   #prepare() {
@@ -160,7 +159,7 @@ class Samples {
 class Checkpoints {
   #operation;
   #models;
-  #cards = element("ol", "cards");
+  #cards = element("ol", "cards of-models");
 
   /**
    * @param {{problem: string, places: number}} operation
@@ -170,7 +169,7 @@ class Checkpoints {
     this.#operation = operation;
     this.#models = models;
     this.element = element("section", "part");
-    const hint = "The same problem for every model, written greedily. Some can give only two places.";
+    const hint = "The same operation for every model. Some can give only two places.";
     const button = element("button", "plain", "Ask all models");
     button.type = "button";
     button.addEventListener("click", () => {
@@ -186,9 +185,10 @@ class Checkpoints {
     const { problem, places } = this.#operation;
     const cards = this.#models.map(({ name }) => element("li", "sample", `${name} …`));
     this.#cards.replaceChildren(...cards);
-    for (const [index, { id, name }] of this.#models.entries()) {
-      const answered = await this.#answer(id, problem, places);
-      cards[index].replaceWith(card(name, ...answered));
+    for (const [index, { id, name, parameters }] of this.#models.entries()) {
+      const [result, isRight, content] = await this.#answer(id, problem, places);
+      const size = element("p", "hint", `${count(parameters)} parameters`);
+      cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
     }
   }
 

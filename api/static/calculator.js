@@ -4,11 +4,12 @@ import { read } from "./address.js";
 import { Beside } from "./beside.js";
 import { calculate, keep, prepare } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
-import { loadExample } from "./example.js";
+import { LOOKED_AT, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
 import { byId, count, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
+import { weightsOf } from "./inside/bars.js";
 import { Learning } from "./learning.js";
 import { Link } from "./link.js";
 import { Models } from "./models.js";
@@ -149,7 +150,7 @@ function begin(state, isExample) {
   field.unmark();
   readout.hide();
   byId("answer").replaceChildren();
-  byId("error").replaceChildren();
+  if (!isExample) byId("error").replaceChildren(); // it may be that a key is needed
   nodes.replaceChildren();
   showWork(true, isExample);
   byId("stop").textContent = "Stop";
@@ -249,6 +250,16 @@ async function playExample() {
   field.text = EXAMPLE;
   exampleModel = example.model;
   await play(() => recorded(example.events), { question: EXAMPLE, model: example.model }, { isExample: true });
+  if (!byId("example").hidden && !run) showWhereItLooked();
+}
+
+/** Draws arcs from a character of the example. */
+function showWhereItLooked() {
+  const [step] = shownSteps;
+  const { model, prompt, output } = step.describe(LOOKED_AT);
+  const seen = recordedLook(model, prompt + output, prompt.length + LOOKED_AT);
+  if (!seen) return;
+  step.mark(LOOKED_AT, weightsOf(seen));
 }
 
 /** @param {CalculationEvent[]} events */
@@ -284,6 +295,7 @@ async function open() {
 async function ask(question, model) {
   beforeTour ??= models.choice;
   const isShown = link.question === question && !run && byId("answer").textContent;
+  for (const step of shownSteps) step.mark(-1, []);
   if (isShown && models.choice.model === model) return;
   models.choose({ ...beforeTour, model });
   field.text = question;

@@ -3,6 +3,8 @@
 
 const FILE = "static/example/example.json";
 const THOUSAND = 1000;
+/** The character that the page points at: a carry. */
+export const LOOKED_AT = 19;
 
 /**
  * What can be seen of a character. Of each head: positions, each with its weight in thousandths.

@@ -14,6 +14,9 @@ import { labelled, offerPanel, tell } from "./panel.js";
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
 
 const MOST_NAMED = 3; // characters that the words name
+const HINT =
+  "The model computes in layers, one after the other. In each, several heads look back at earlier characters: the darker " +
+  "a character, the more they took from it.";
 
 /** Offers a look inside for each operation that a model has answered. */
 export class Inside {
@@ -88,11 +91,13 @@ class Panel {
     const controls = element("div", "controls");
     controls.append(this.#slider.label, this.#layer.label, this.#head.label);
     const considered = section("What it considered", this.#candidates);
-    considered.append(element("p", "hint", "Choose another character: the model goes on from there."));
+    considered.append(element("p", "hint", "Choose another character, and the model goes on from there."));
+    const layers = section("What each layer would write", this.#lens);
+    layers.append(element("p", "hint", "If the model stopped after that layer, it would most probably write this."));
     const parts = element("div", "parts");
-    parts.append(considered, section("What each layer would write", this.#lens));
+    parts.append(considered, layers);
     this.#outcome.role = "status";
-    this.element.append(controls, this.#strip, this.#words, parts, this.#outcome);
+    this.element.append(element("p", "hint", HINT), controls, this.#strip, this.#words, parts, this.#outcome);
   }
 
   /** Shows what an address says.
@@ -215,7 +220,7 @@ class Panel {
       const item = element("li");
       const character = element("code", "", text);
       character.style.setProperty("--doubt", doubt(probability).toFixed(3));
-      const name = layer ? `layer ${layer}` : "before";
+      const name = layer ? `layer ${layer}` : "before any";
       item.append(element("span", "name", name), character, element("span", "figure", figure(probability)));
       return item;
     });
@@ -247,9 +252,9 @@ class Panel {
       return;
     }
     const { text: result } = readAnswer(text, places);
-    const ends = result === null ? "It ends in no number" : `It ends in ${plain(result)}`;
+    const ends = result === null ? "it ends in no number" : `it ends in ${plain(result)}`;
     const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${plain(exact)}.`;
-    verdict.textContent = `With ${character} instead of ${before}: ${ends}. ${recovers}`;
+    verdict.textContent = `With ${character} instead of ${before}, ${ends}. ${recovers}`;
   }
 }
 

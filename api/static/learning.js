@@ -3,14 +3,16 @@
 
 import { calculateBySnapshot } from "./backend.js";
 import { isAborted, messageOf } from "./client.js";
+import { Curve } from "./curve.js";
 import { count, element, plain } from "./format.js";
 import { labelled, offerPanel, tell } from "./panel.js";
 
 const FOLDER = "static/learning";
-const SVG = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT] = [300, 120]; // of the curve, in its own units
 const PLACES = 2; // of answers
 const PAUSE = 1_200; // milliseconds between two snapshots that play
+const LEGEND =
+  "The loss says how badly the model predicts the next character. Each dot is a snapshot; click one to ask it. " +
+  "✓ and ✗ say whether its answer was right. Both scales are logarithmic.";
 
 /**
  * @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
@@ -49,10 +51,10 @@ class Panel {
   #slider = labelled("Steps of training", element("input"));
   #figure = element("output");
   #answer = element("div", "sample");
-  #curve = document.createElementNS(SVG, "svg");
-
+  #drawing = element("div", "part");
+  /** @type {Curve | null} */
+  #curve = null;
   #hint = element("p", "hint");
-  #caption = element("p", "hint");
   #play = element("button", "plain", "Play");
   #isPlaying = false;
   #timer = 0;
@@ -72,13 +74,18 @@ class Panel {
     });
     this.#play.type = "button";
     this.#play.addEventListener("click", () => (this.#isPlaying ? this.#pause() : this.#begin()));
-    slider.addEventListener("change", () => {
-      tell(this.element, { panel: "learning", trained: this.#run?.snapshots[Number(slider.value)].step });
-    });
+    slider.addEventListener("change", () => this.#tell());
     this.#slider.label.append(this.#figure);
     const controls = element("div", "controls");
     controls.append(this.#slider.label, this.#play);
-    this.element.append(this.#hint, controls, this.#answer, this.#curve, this.#caption);
+    const parts = element("div", "parts");
+    parts.append(this.#answer, this.#drawing);
+    this.element.append(this.#hint, controls, parts);
+  }
+
+  #tell() {
+    const { value } = this.#slider.control;
+    tell(this.element, { panel: "learning", trained: this.#run?.snapshots[Number(value)].step });
   }
 
   /** Shows one snapshot after the other, from the first. */
@@ -116,8 +123,8 @@ class Panel {
       return;
     }
     const { description, parameters, snapshots } = this.#run;
-    this.#hint.textContent = `${description} It has ${count(parameters)} parameters. It answers to ${PLACES} places.`;
-    this.#caption.textContent = described(this.#run);
+    this.#hint.textContent = `${description} It has ${count(parameters)} parameters and answers to ${PLACES} places.`;
+    if (!this.#curve) this.#draw(this.#run);
     const slider = this.#slider.control;
     const before = slider.max ? Number(slider.value) : 0; // the panel was open before
     Object.assign(slider, { min: 0, max: snapshots.length - 1, step: 1 });
@@ -126,19 +133,33 @@ class Panel {
     this.#show();
   }
 
+  /** @param {Run} run */
+  #draw(run) {
+    const slider = this.#slider.control;
+    this.#curve = new Curve(run, (index) => {
+      this.#pause();
+      slider.value = String(index);
+      this.#show();
+      this.#tell();
+    });
+    this.#drawing.append(element("h4", "", "The loss"), this.#curve.element, element("p", "hint", LEGEND));
+  }
+
   /** Shows what the chosen snapshot writes. */
   async #show() {
     if (!this.#run) return;
     const slider = this.#slider.control;
-    const { step, loss, file, sha256 } = this.#run.snapshots[Number(slider.value)];
+    const snapshot = this.#run.snapshots[Number(slider.value)];
+    const { step, loss, file, sha256 } = snapshot;
     this.#stop?.abort();
     const { signal } = (this.#stop = new AbortController());
     this.#figure.textContent = count(step);
     slider.ariaValueText = `after ${count(step)} steps`;
-    draw(this.#curve, this.#run, step);
+    this.#curve?.show(snapshot);
     try {
       const node = await calculateBySnapshot({ path: `${FOLDER}/${file}`, sha256 }, this.#problem, PLACES, signal);
       this.#answer.replaceChildren(...answer(node, step, loss));
+      this.#curve?.mark(snapshot, node.agrees);
     } catch (error) {
       if (!isAborted(error)) this.#answer.replaceChildren(element("p", "", messageOf(error)));
     }
@@ -158,41 +179,4 @@ function answer({ output, result, exact, agrees }, step, loss) {
   verdict.append(`${agrees ? "✓" : "✗"} `, element("strong", "", shown));
   verdict.append(agrees ? " Right." : ` Wrong: exact is ${plain(exact)}.`);
   return [title, verdict, element("p", "written", output)];
-}
-
-/**
- * Draws the loss over the steps, both on a scale of powers, and marks a step.
- * @param {SVGElement} svg
- * @param {Run} run
- * @param {number} step
- */
-function draw(svg, { curve, snapshots }, step) {
-  const losses = curve.map(([, loss]) => Math.log(loss));
-  const [low, high] = [Math.min(...losses), Math.max(...losses)];
-  const [from, to] = [curve[0], curve[curve.length - 1]];
-  const [first, last] = [Math.log(from[0]), Math.log(to[0])];
-  const x = (/** @type {number} */ at) => (WIDTH * (Math.log(Math.max(at, curve[0][0])) - first)) / (last - first);
-  const y = (/** @type {number} */ loss) => (HEIGHT * (high - Math.log(loss))) / (high - low);
-  const line = document.createElementNS(SVG, "polyline");
-  line.setAttribute("points", curve.map(([at, loss]) => `${x(at).toFixed(1)},${y(loss).toFixed(1)}`).join(" "));
-  const marks = snapshots.map((snapshot) => {
-    const mark = document.createElementNS(SVG, "circle");
-    mark.setAttribute("cx", x(snapshot.step).toFixed(1));
-    mark.setAttribute("cy", y(snapshot.loss).toFixed(1));
-    mark.setAttribute("r", snapshot.step === step ? "6" : "3");
-    return mark;
-  });
-  svg.setAttribute("viewBox", `-8 -8 ${WIDTH + 16} ${HEIGHT + 16}`);
-  svg.setAttribute("class", "loss");
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", described({ curve }));
-  svg.replaceChildren(line, ...marks);
-}
-
-/** The curve in words.
- * @param {Pick<Run, "curve">} run */
-function described({ curve }) {
-  const [[first, most], [last, least]] = [curve[0], curve[curve.length - 1]];
-  const fall = `from ${most.toPrecision(2)} after ${count(first)} steps to ${least.toPrecision(2)} after ${count(last)}`;
-  return `The loss, which says how badly it predicts the next character, falls ${fall}. Dots are snapshots.`;
 }

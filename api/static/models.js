@@ -78,9 +78,9 @@ export class Models {
     return this.#known.some(({ id }) => id === model);
   }
 
-  /** All of them: `id` and `name`. */
+  /** All of them: `id`, `name` and `parameters`. */
   get all() {
-    return this.#known.map((model) => ({ id: model.id, name: named(model) }));
+    return this.#known.map((model) => ({ id: model.id, name: named(model), parameters: model.parameters }));
   }
 
   /** Selects a model, or else the default one, and places, if they are offered.
@@ -127,7 +127,7 @@ export class Models {
   /** @param {Model[]} models */
   #fill(models) {
     const before = this.#select.value;
-    this.#known = models;
+    this.#known = models.sort(byMerit);
     if (!models.length) {
       this.#facts.textContent = "The service is still loading its models.";
       return;
@@ -159,6 +159,16 @@ export class Models {
   }
 }
 
+/** The default model comes first, then those that show their work; the better before the worse.
+ * @param {Model} a
+ * @param {Model} b */
+function byMerit(a, b) {
+  const [first, second] = [b, a].map(({ default: isDefault, domain, metrics }) => [
+    Number(isDefault), Number(domain.works_in_steps), metrics?.exact_match ?? 0,
+  ]);
+  return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
+}
+
 /** `Shows its work (scratchpad)`
  * @param {Model} model */
 function named({ id, domain }) {
@@ -177,7 +187,7 @@ function facts({ parameters, metrics, domain }) {
 
 /** @param {Domain} domain */
 function bound({ digits, divisor_digits: divisor, decimal_places: places, max_characters }) {
-  const divisors = divisor ? ` (divisors ${divisor})` : "";
+  const divisors = divisor && divisor !== digits ? ` (divisors ${divisor})` : "";
   if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;
   return `numbers of up to ${max_characters} characters`;
 }

@@ -135,7 +135,9 @@ export function failure(error, typed, askUnproven) {
  * @param {ServiceError} error
  * @param {string} typed
  */
-function placed({ message, position }, typed) {
+function placed(error, typed) {
+  const { position } = error;
+  const message = error.message.replace(/at position (\d+)/, (_, at) => `at character ${Number(at) + 1}`);
   if (position === undefined) return message;
   if (position < [...typed].length) return `${message} (character ${position + 1})`;
   return `the expression is not finished: ${message.replace(/, not the end$/, " at its end")}`;

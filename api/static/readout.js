@@ -91,8 +91,7 @@ export class Readout {
     if (!(target instanceof Element && target.closest("[data-at]"))) this.hide();
   }
 
-  /** Places the box near the character: above it for a finger, below it otherwise, where it hides
-   * only what was written later. */
+  /** Places the box below the character, where it hides only what was written later, or else above. */
   #place() {
     if (!this.#anchor || !this.isShown) return;
     if (!this.#anchor.isConnected) return this.hide();
@@ -102,9 +101,7 @@ export class Readout {
     const space = document.documentElement.clientWidth - width - MARGIN;
     const above = top - GAP - height;
     const below = bottom + (this.#isTouched ? FINGER : GAP);
-    const fitsAbove = above >= MARGIN;
-    const fitsBelow = below + height <= innerHeight - MARGIN;
-    const isAbove = this.#isTouched ? fitsAbove || !fitsBelow : !fitsBelow && fitsAbove;
+    const isAbove = below + height > innerHeight - MARGIN && above >= MARGIN;
     this.#box.style.left = `${Math.max(MARGIN, Math.min(space, left + across / 2 - width / 2))}px`;
     this.#box.style.top = `${Math.max(MARGIN, isAbove ? above : below)}px`;
   }

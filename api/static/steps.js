@@ -195,7 +195,18 @@ export class Step {
     if (sheet) this.#paper.show(sheet, this.#probabilities, plain(this.#node.problem));
   }
 
-  /** Marks a character, and its copies, in both views.
+  /** Marks a character, and its copies, in both views, or none.
+   * @param {number} at
+   * @param {number[]} [weights] of each earlier character, if arcs are to be drawn; none removes the arcs */
+  mark(at, weights) {
+    const alike = new Set(this.#paper.alike(at).map(String));
+    for (const cell of this.element.querySelectorAll("[data-at]")) {
+      cell.classList.toggle("pointed", alike.has(/** @type {HTMLElement} */ (cell).dataset.at ?? ""));
+    }
+    if (weights) this.showSources(at, weights);
+  }
+
+  /** Marks the character that an element shows, and tells the page.
    * @param {Element} target
    * @param {boolean} isChosen
    * @param {number} [index] of the character, if the element is a copy of it */
@@ -203,10 +214,7 @@ export class Step {
     const anchor = target.closest("[data-at]");
     if (!(anchor instanceof HTMLElement)) return;
     const at = index ?? Number(anchor.dataset.at);
-    const alike = new Set(this.#paper.alike(at).map(String));
-    for (const cell of this.element.querySelectorAll("[data-at]")) {
-      cell.classList.toggle("pointed", alike.has(/** @type {HTMLElement} */ (cell).dataset.at ?? ""));
-    }
+    this.mark(at);
     /** @type {Point} */
     const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));

@@ -1,10 +1,10 @@
 // A tour of the page in six short steps. It is offered once.
 
+import { LOOKED_AT } from "./example.js";
 import { element } from "./format.js";
 
 const KEY = "calcgpt.tour";
 const EXAMPLE = "471×29.9";
-const LOOKED_AT = 19; // a character of its work: a carry
 const WRONG = "313.46×217"; // hardly any product is right without work
 
 /**
@@ -33,7 +33,7 @@ const STEPS = [
   },
   {
     title: "The steps",
-    text: "Before it answers, it writes its work: a row for each digit of the second number, with the carries small above. The paper view turns the digits round. Point at one to read how it came about.",
+    text: "Before it answers, it writes its work: a row for each digit of the second number, with the carries small above. On paper, the digits are turned round. Point at one to read how it came about.",
     targets: [".sheet", ".rows"],
     prepare: (page) => page.view("paper"),
   },

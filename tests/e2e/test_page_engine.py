@@ -327,7 +327,7 @@ def test_an_example_plays_before_any_model_has_loaded(
 def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     calculate(exported, "471/299", "scratchpad")
     answered(exported, "1.57525084")
-    exported.get_by_role("button", name="Side by side").click()
+    exported.get_by_role("button", name="Compare models").click()
     tally, samples = exported.locator(".beside [role=status]"), exported.locator(".sample")
     expect(tally).to_contain_text("of 6 samples end in the exact answer.")
     temperature = exported.get_by_label("Temperature")
@@ -389,11 +389,14 @@ def test_a_training_can_be_watched(exported: Page) -> None:
     exported.get_by_role("button", name="Watch it learn").click()
     panel, steps = exported.locator(".learning"), exported.get_by_label("Steps of training")
     expect(panel.locator(".title")).to_contain_text("After 50 steps")
-    expect(panel.locator(".wrong")).to_contain_text("exact is 36")
+    expect(panel.locator(".sample .wrong")).to_contain_text("exact is 36")
     n = int(steps.get_attribute("max") or 0) + 1
     expect(panel.locator("circle")).to_have_count(n)
     steps.press("End")
-    expect(panel.locator(".right")).to_contain_text("36")
+    expect(panel.locator(".sample .right")).to_contain_text("36")
+    expect(panel.locator(".plot .wrong, .plot .right")).to_have_text(["✗", "✓"])
+    panel.locator("circle").nth(1).click()
+    expect(panel.locator(".title")).to_contain_text("After 100 steps")
     exported.evaluate(WATCH)
     panel.get_by_role("button", name="Play").click()
     exported.wait_for_function("() => window.shown.length > 2")  # each is shown for a second

@@ -142,6 +142,12 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:
     with server(tiny_folder, CALCGPT_API_KEYS="right") as guarded:
         page = open_page(guarded.address)
+        examples: list[Route] = []
+        page.route("**/example.json", lambda route: examples.append(route), times=1)
+        page.reload()
+        expect(page.locator("#error .failure")).to_be_visible()
+        examples[0].continue_()  # its example begins later than the error comes
+        answered(page, "14082.9")
         field = page.get_by_label("API key")
         expect(field).to_be_focused()
         for key, line in [

@@ -373,7 +373,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     assert page.url.endswith(f"{asked}&at=52&panel=inside&layer=2&head=3")
     page.locator(".candidate:enabled").first.click()
     before = page.locator(".verdict-of-change")
-    expect(before).to_contain_text("It ends in")
+    expect(before).to_contain_text("it ends in")
     words = before.inner_text()
     page.reload()
     expect(before).to_have_text(words)
@@ -381,7 +381,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     expect(page.get_by_label("Head")).to_have_value("3")
     expect(page.locator("#history button")).to_have_count(1)  # only what was typed
 
-    page.get_by_role("button", name="Side by side").click()
+    page.get_by_role("button", name="Compare models").click()
     page.get_by_label("Temperature").fill("0.5")
     page.get_by_label("Drawn from").select_option("3")
     page.get_by_role("button", name="Draw others").click()
@@ -428,6 +428,8 @@ def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     expect(page.locator("#nodes .line")).to_have_count(0)
     page.reload()
     answered(page, "14082.9")
+    expect(page.locator(".sheet .pointed")).to_have_text("1")
+    expect(page.locator(".sheet .arcs path")).not_to_have_count(0)
     expect(page.locator("#history button")).to_have_count(0)
     assert "#" not in page.url
 

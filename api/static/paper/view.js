@@ -18,7 +18,7 @@ export class SheetView {
   #rows = [];
   element = element("div", "paper");
   #grid = element("div", "sheet");
-  #broken = element("p", "broken", "From here on the text has no such form. The model view shows it.");
+  #broken = element("p", "broken", "From here on, the text does not fit this form. The raw text shows it.");
 
   constructor() {
     this.#grid.role = "grid";
