@@ -295,6 +295,9 @@ VALUES = st.binary(max_size=40) | st.sampled_from(
 )
 
 
+ROUTES, METRICS = routes(), Metrics()  # take longer to make than a request
+
+
 @given(
     headers=st.lists(st.tuples(NAMES, VALUES), max_size=6),
     path=st.text(max_size=20).map(lambda tail: f"/v1/items/{tail}") | st.text(max_size=20),
@@ -303,6 +306,6 @@ VALUES = st.binary(max_size=40) | st.sampled_from(
 def test_no_request_causes_an_internal_error(
     headers: list[tuple[bytes, bytes]], path: str, host: str
 ) -> None:
-    app: ASGIApp = RateLimit(routes(), Limiter("1000/second"), Metrics())
-    app = RequestLog(BodyLimit(ApiKeys(app, KEYS), 100), Metrics())
+    app: ASGIApp = RateLimit(ROUTES, Limiter("1000/second"), METRICS)
+    app = RequestLog(BodyLimit(ApiKeys(app, KEYS), 100), METRICS)
     assert send(app, path, host, headers) in (200, 307, 401, 404, 413)
