@@ -205,7 +205,7 @@ class Context:
 
     `located` is what the positional scheme computed from the text. `start` is the number of tokens
     in the cache. `mask` is one of three: (T, S) or (B, 1, T, S), True where a query sees a key;
-    (H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
+    (1, H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
     a query does not see a key; or None for all of the past with nothing added. It is None only if
     T is 1 or the cache is empty, so that torch's own causal mask is right: `is_causal` says whether
     that is needed.
@@ -234,7 +234,8 @@ class Context:
             visible_TS = causal_mask(n_query, n_key, device)
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
-            self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)
+            # Of four dimensions: with three, torch's kernels for a CPU would not take it.
+            self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)[None]
         elif visible_TS is not None and near_B1TS is not None:
             self.mask = near_B1TS & visible_TS
         self.is_causal = False  # one query sees all keys
@@ -304,7 +305,8 @@ class CausalSelfAttention(nn.Module):
         mask: torch.Tensor | None,
         is_causal: bool,
     ) -> torch.Tensor:
-        """Attention through torch's kernel: a flash kernel where nothing is added to the scores."""
+        """Attention through torch's kernels: a flash kernel, on a CPU also with a mask or a bias.
+        With dropout, or a bias that is learned, a CPU has the slow formula only."""
         group = q_BHTD.size(1) // k_BGSD.size(1)
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q_BHTD.dtype)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from parity.variants import VOCAB, build, like, random_tokens, small
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context
@@ -252,6 +253,17 @@ def test_grouped_queries_are_many_heads_with_repeated_keys_and_values(compare: C
             weights[name] = torch.cat((q, k, v)).view(-1, 24)
         many.load_state_dict(weights)
         compare(grouped(tokens), many(tokens), "grouped queries", EXACT)
+
+
+@pytest.mark.parametrize("change", [{}, {"attention": "window"}, {"position": "alibi"}], ids=str)
+@torch.no_grad()
+def test_grouped_queries_have_the_fast_kernel(change: dict[str, object]) -> None:
+    model = build(small(n_kv_head=2, **change))
+    tokens, cache = random_tokens(2, 20), model.new_cache(2, 20)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error where it cannot be used
+        model(tokens)
+        model(tokens[:, :9], cache)
+        model(tokens[:, 9:], cache)
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "plain"])
