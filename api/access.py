@@ -46,7 +46,7 @@ class ApiKeys:
 
     def __init__(self, app: ASGIApp, keys: Iterable[str]) -> None:
         self._app = app
-        # All digests have the same length, so the time to compare them says nothing about the keys.
+        # All digests have the same length, so the time to compare them reveals nothing of the keys.
         self._digests = [sha256(key.encode()) for key in keys]
         self._wrong = Limiter(WRONG_KEYS)
 
@@ -207,8 +207,8 @@ def _too_many(what: str, seconds: int) -> ProblemError:
 
 
 async def charge_for(scope: Scope, n_operations: int) -> None:
-    """Counts the operations of a request for the rate of its client, beyond the one that every
-    request counts as. Raises ProblemError (429) if these are too many."""
+    """Counts the operations of a request for the rate of its client; every request counts as one
+    already. Raises ProblemError (429) if these are too many."""
     charge = scope.get("state", {}).get(CHARGE)
     if charge and n_operations > 1:
         await charge(n_operations - 1)

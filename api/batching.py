@@ -5,7 +5,7 @@ So the event loop never waits for a model, and forward passes do not compete for
 Jobs that wait at the same time and are of one kind (`Job.kind`) form a group, which is decoded as
 one batch. Jobs that arrive later form the next group. Groups take turns, so that a short answer
 does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca). A turn is one
-token, or some if nobody looks at the tokens and the engine can write several by itself.
+token, or several if the engine can write them by itself and no client waits for single tokens.
 
 Jobs with a draft (`calcgpt.inference.drafts`) are first read together, a forward pass in a turn.
 Those that depart from their draft then wait to write the rest like all others.

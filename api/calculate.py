@@ -133,7 +133,7 @@ async def _begin_query(
     """Does what `begin` does for an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # the last one would count, or for a proxy the first
-        raise ProblemError(422, "a parameter is there twice", kind="invalid-request")
+        raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
     try:
         return await begin(service, query.expression, query, request, stack)
     except ExpressionError as error:

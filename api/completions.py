@@ -121,7 +121,7 @@ class CompletionRun:
 
     @property
     def n_operations(self) -> int:
-        """As much work as so many operations: at least one for each continuation."""
+        """The number of operations that are about as much work; at least one a continuation."""
         space = self._model.decoder.config.block_size
         return sum(
             math.ceil(

@@ -70,7 +70,7 @@ class SlowClients:
     @asynccontextmanager
     async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
         """Raises TimeoutError after these seconds, GivenUpError if the request is given up before.
-        Yields a function that adds to the body of the request and returns what there is of it."""
+        Yields a function that adds to the body of the request and returns the body so far."""
         try:
             async with asyncio.timeout(seconds) as timeout:
                 self._waiting[timeout] = bytearray()
@@ -230,9 +230,9 @@ class Exchange:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yields the parts of a long message. The server waits before each until the client has read
-    nearly all of those before, so that nobody who reads nothing keeps all of it in memory. The last
-    is empty, so that the response has not ended before that either."""
+    """Yields the parts of a long message. Before each, the server waits until the client has read
+    nearly all of the earlier ones, so that a client that reads nothing does not keep the whole
+    message in memory. The last part is empty, so that the response ends only after that."""
     body = message.get("body", b"")
     if len(body) <= UNSENT_BYTES:
         yield message
@@ -275,7 +275,7 @@ class BodyLimit:
             async with self._slow.wait(self._seconds) as add:
                 body = await self._read(scope, receive, add)
         except ClientDisconnect:
-            return  # there is no one to answer
+            return  # nobody waits for an answer
         except GivenUpError:
             detail = "too many requests wait for the rest of their bodies; try again"
             refusal = _refusal(503, detail, "full", **RETRY)

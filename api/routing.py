@@ -63,7 +63,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has more than {MAX_MEMBERS} members")
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a member of an object is there twice")
+        raise ValueError("an object has a member twice")
     return members
 
 

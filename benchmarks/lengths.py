@@ -21,7 +21,7 @@ from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
-from calcgpt.evaluation.shards import loaded
+from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.gpt import LanguageModel, build_model
@@ -129,7 +129,7 @@ def main() -> None:
     options.add_argument("digits", nargs="*", type=int, default=DIGITS, metavar="DIGITS")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
-    checkpoint, decoder = loaded(resolve(arguments.checkpoint), "cpu", arguments.engine)
+    checkpoint, decoder = load_for_scoring(resolve(arguments.checkpoint), "cpu", arguments.engine)
     if arguments.context or arguments.row_window is not None:
         decoder = changed(checkpoint, arguments.context, arguments.row_window)
     digits, n = arguments.digits, arguments.n

@@ -39,7 +39,7 @@ from calcgpt.checkpoint import CONFIG, resolve
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.evaluate import answer
-from calcgpt.evaluation.shards import check_manifest, loaded
+from calcgpt.evaluation.shards import check_manifest, load_for_scoring
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression import Expression, Literal, Power, parse
 from calcgpt.inference.limits import limits_of
@@ -154,7 +154,7 @@ class Answering:
     threads: int | None
 
     def __call__(self, tasks: Sequence[Task]) -> list[Outcome]:
-        checkpoint, decoder = loaded(self.checkpoint, "cpu", self.engine, self.threads)
+        checkpoint, decoder = load_for_scoring(self.checkpoint, "cpu", self.engine, self.threads)
         data = checkpoint.recipe.data
         render_lines = renderer(data.format.removeprefix("loose-") if data else "direct")
         limits = limits_of(checkpoint, decoder.config.block_size)

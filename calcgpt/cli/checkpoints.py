@@ -127,7 +127,7 @@ def evaluate(
         raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
     engine = engine or ("torch" if is_installed("torch") else "native")
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
-    loaded, decoder = in_shards.loaded(folder, chosen, engine)
+    loaded, decoder = in_shards.load_for_scoring(folder, chosen, engine)
     if data and predicts_text(loaded):
         if limit or temperature or workers or shards or scored or errors:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Calibration: whether a model's confidence tells how often it is right."""
+"""Calibration: how well a model's confidence predicts how often it is right."""
 
 from __future__ import annotations
 

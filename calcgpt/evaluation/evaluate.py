@@ -187,7 +187,7 @@ def answer_field(line: Line, output: str) -> str:
 
 def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
     """Returns the scores of what was written after each prompt. A malformed output counts as
-    wrong; none is left out."""
+    wrong."""
     rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching and all characters, exact match
     for line, output in zip(lines, outputs, strict=True):
         predicted = answer_field(line, output)

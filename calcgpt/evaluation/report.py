@@ -182,7 +182,7 @@ def first_error_table(record: dict[str, Any]) -> str:
 
 
 def wrong_answers(evaluation: Evaluation, limit: int, has_work: bool = False) -> str:
-    """Returns the first wrong answers beside the right ones. If the model writes worked
+    """Returns the first wrong answers, each with the right one. If the model writes worked
     steps, the first wrong step of each is shown too."""
     rows = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
     wrong = [(line, output) for line, output, right in rows if not right][:limit]

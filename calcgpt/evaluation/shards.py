@@ -81,7 +81,9 @@ class Scoring:
         if isinstance(shard, ProblemArray):
             text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
-        checkpoint, decoder = loaded(self.checkpoint, self.device, self.engine, self.threads)
+        checkpoint, decoder = load_for_scoring(
+            self.checkpoint, self.device, self.engine, self.threads
+        )
         evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
         return scored_answers(evaluation)
 
@@ -114,7 +116,7 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 
 
 @lru_cache(maxsize=2)
-def loaded(
+def load_for_scoring(
     folder: Path, device: str, engine: str, threads: int | None = None
 ) -> tuple[AnyCheckpoint, Decoder]:
     """Returns a checkpoint and what decodes with it. Other engines than torch are for the CPU, and

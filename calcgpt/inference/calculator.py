@@ -1,4 +1,4 @@
-"""From an expression to questions to a model, and from its answers to the result.
+"""The calculator: turns an expression into questions to a model, and its answers into the result.
 
 An expression is parsed into a tree, each operation becomes a question to the model, and each answer
 becomes a node of the result. A power is repeated multiplication: `2^3` asks for 2*2 and then 4*2. A

@@ -58,8 +58,8 @@ class Literal:
     n_operations: ClassVar[int] = 0
 
     def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
-        """Returns which part of the typed text goes beyond so many places, from its first digit
-        that is not 0. There must be one."""
+        """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
+        where they end. There must be such a digit."""
         point = text.index(".", self.start)
         typed = _DIGITS.match(text, point + 1 + places)
         assert typed
@@ -96,7 +96,7 @@ class Power:
 
     @property
     def n_products(self) -> int:
-        """The products on which its value depends, each but the first on the one before it."""
+        """The number of products that compute it, one after the other."""
         return max(0, self.exponent - 1)
 
     @property

@@ -43,7 +43,7 @@ class Limits(Protocol):
         """Places of an answer, unless the user chooses."""
 
     def refuse_places(self, places: int) -> Refusal | None:
-        """Returns why answers cannot have so many places, or None if they can."""
+        """Returns why answers cannot have this number of places, or None if they can."""
 
     def refuse_operand(self, number: Number) -> Refusal | None:
         """Returns why a number cannot be an operand, or None if it can."""

@@ -197,7 +197,7 @@ class Calculation(BaseModel):
 
     @property
     def notes(self) -> list[str]:
-        """What to say beside the answer, even if it is right."""
+        """What a user should know of the answer, even if it is right."""
         places = "1 place" if self.places == 1 else f"{self.places} places"
         rounded = [f"rounded to {places}"] if self.rounded else []
         return rounded + ([] if self.proven else ["the model was not measured for such numbers"])

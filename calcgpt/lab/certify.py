@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from calcgpt.checkpoint import AnyCheckpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.errors import ConfigError
-from calcgpt.evaluation.shards import loaded
+from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
 from calcgpt.tables import text_table
@@ -187,7 +187,7 @@ class CaseReader:
     threads: int | None
 
     def __call__(self, lines: Sequence[bytes]) -> ReadCases:
-        checkpoint, decoder = loaded(self.checkpoint, "cpu", self.engine, self.threads)
+        checkpoint, decoder = load_for_scoring(self.checkpoint, "cpu", self.engine, self.threads)
         tokenizer = checkpoint.tokenizer.require_characters()
         tokens = ProblemLines(b"".join(line + b"\n" for line in lines), tokenizer)
         digits = tokenizer.encode("0123456789").astype(np.int64)

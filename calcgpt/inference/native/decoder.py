@@ -220,13 +220,13 @@ class NativeCache:
         self.use(slots)
 
     def reserve(self, n_token: int) -> None:
-        """Makes room for sequences of so many tokens. All slots keep their numbers."""
+        """Makes room for sequences of `n_token` tokens. All slots keep their numbers."""
         if n_token > self.capacity:
             self._move(np.arange(len(self.tokens)), min(self._limit, padded(2 * n_token)))
             self.use(self.slots)
 
     def compact(self, n_token: int) -> None:
-        """Makes room for sequences of so many tokens, if there is too little, and leaves unused
+        """Makes room for sequences of `n_token` tokens, if there is too little, and leaves unused
         slots behind. The others get new numbers, in their order."""
         if min(n_token, self._limit) > self.capacity and len(self.slots) < len(self.tokens):
             self._move(self.slots, min(self._limit, padded(2 * n_token)))
@@ -246,7 +246,7 @@ class NativeCache:
         self.use(np.arange(batch))
 
     def _make(self, batch: int) -> None:
-        """Makes arrays for so many slots."""
+        """Makes arrays for `batch` slots."""
         capacity = self.capacity
         width = (self._key_width + self._value_width) * capacity
         self.values = np.empty((self._n_layer, batch, self._n_group, width), np.float32)

@@ -1,4 +1,4 @@
-"""What a layer does besides its products with matrices, compiled by Numba: norms, activations,
+"""The parts of a layer other than products with matrices, compiled by Numba: norms, activations,
 rotations, and attention over the cache of keys and values.
 
 Keys and values are stored in panels, as matrices are: the scores of a query are the product of its

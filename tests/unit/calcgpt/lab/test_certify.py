@@ -77,7 +77,7 @@ def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyP
     checkpoint = Checkpoint.load(SHIPPED)
     wrong_case = case_of("digit of a sum", PLUS_5_AND_7)
     reader = Reader(checkpoint, wrong_case)
-    monkeypatch.setattr(certify, "loaded", lambda *args: (checkpoint, reader))
+    monkeypatch.setattr(certify, "load_for_scoring", lambda *args: (checkpoint, reader))
     seen: list[int] = []
     certificate = certify.certify(
         checkpoint, SHIPPED, lines, drawn=40, seed=3, contexts=2, progress=seen.append
