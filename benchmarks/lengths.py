@@ -108,6 +108,8 @@ def changed(
     """Returns a model with the same weights, another context, and a window over rows."""
     config = checkpoint.recipe.model
     size = context or config.block_size
+    if row_window is None:
+        row_window = config.row_window
     config = config.model_copy(update={"block_size": size, "row_window": row_window})
     if not isinstance(checkpoint, Checkpoint):
         return NativeDecoder(config, len(checkpoint.tokenizer), checkpoint.arrays)
