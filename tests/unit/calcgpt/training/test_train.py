@@ -1,10 +1,14 @@
 """Training in this process. tests/e2e has the tests that kill real processes."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+import safetensors.numpy
+import safetensors.torch
 import torch
 from safetensors.torch import load_file
 
@@ -297,12 +301,13 @@ def test_a_resumed_run_loads_each_file_once(
     constant = "train.schedule=constant"  # so that the run can be made longer
     run(data, tmp_path, constant)
     loaded: list[Path] = []
+    for library in (safetensors.numpy, safetensors.torch):
 
-    def load(path: Path) -> dict[str, torch.Tensor]:
-        loaded.append(path)
-        return load_file(path)
+        def load(path: Path, read: Callable[[Path], Any] = library.load_file) -> Any:
+            loaded.append(path)
+            return read(path)
 
-    monkeypatch.setattr("safetensors.torch.load_file", load)
+        monkeypatch.setattr(library, "load_file", load)
     run(data, tmp_path, constant, "train.steps=25", resume=True)
     assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
 
