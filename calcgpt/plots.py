@@ -119,6 +119,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-faults.png.
     Nothing is written unless every file can be drawn. Raises UserError otherwise.
     """
+    check_matplotlib()
     figures: dict[str, Callable[[], Figure]] = {}
     for file in files:
         own = file_figures(file)
