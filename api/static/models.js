@@ -10,7 +10,11 @@ const ENOUGH = 3; // requests after which a list that has not grown is complete
 const BLOG = "blog"; // the model that repeats the blog's experiment
 /** Names that people understand. Other models are named after what they do.
  * @type {Record<string, string>} */
-const NAMES = { [BLOG]: "The blog’s model", "scratchpad-small": "Shows its work, small" };
+const NAMES = {
+  [BLOG]: "The blog’s model",
+  "scratchpad-small": "Shows its work, small",
+  "scratchpad-tiny": "Shows its work, tiny",
+};
 
 /**
  * @typedef {import("./client.js").Model} Model
