@@ -96,6 +96,9 @@ def draw(rows: list[dict[str, Any]], sets: tuple[str, ...]) -> Figure:
             )
         axes.set(title=name, xlabel="parameters", xscale="log", yscale="log")
         axes.set_ylabel("share of wrong answers")
+        sizes = sorted({row["parameters"] for row in rows})
+        axes.set_xticks(sizes, [f"{size / 1000:,.0f}k" for size in sizes])
+        axes.set_xticks([], minor=True)
         axes.grid()
         axes.legend(title="trained on")
     return figure
