@@ -52,6 +52,8 @@ def listens(host: str, port: int) -> bool:
         socket.create_connection((host, port)).close()
     except ConnectionRefusedError:
         return False
+    except ConnectionResetError:  # it was closed meanwhile
+        pass
     return True
 
 
