@@ -16,8 +16,10 @@ by NumPy, without attention or anything else.
 Times are those of the processor, so --threads should be 1: a second thread would count as well.
 
 With --same, nothing is timed: the native engine and torch answer N problems of each distribution,
-and what they write is compared, and how sure they are. For the first batches of each distribution,
-both are also compared with torch in double precision, which shows what is rounding.
+and what they write is compared, and how sure they are. Torch reads in one pass what the engine
+wrote, and decodes what it does not certainly write itself (`calcgpt.inference.drafts`). For the
+first problems of each distribution, both are also compared with torch in double precision, which
+shows what is rounding.
 """
 
 import argparse
@@ -25,6 +27,7 @@ import copy
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,10 +41,11 @@ from benchmarks.measure import alternate, environment, parser, show, summary, wr
 from calcgpt.checkpoint import Checkpoint, resolve
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
-from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer
 from calcgpt.export.hf_classes import hf_class_of
+from calcgpt.inference.drafts import confirm
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Completion, Decoder, generate
+from calcgpt.inference.generate import Completion, Decoder, complete, generate
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
@@ -55,7 +59,8 @@ WORK = 75  # characters, about as many as `scratchpad` writes on average
 SIZE_OF_SCRATCHPAD = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
 FLOOR = "the products alone, NumPy"
-IN_DOUBLE = 2  # batches of each distribution that are also decoded in double precision
+ROUND = 1_000  # problems of each distribution that `same` reads before it goes on to the next
+IN_DOUBLE = 200  # problems of each distribution that are also answered in double precision
 BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
 Answers = list[list[int]]
 Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was completed with
@@ -212,48 +217,94 @@ def compare(
     return figures
 
 
-def same(reference: str, n: int) -> dict[str, Any]:
-    """Returns how often the native engine writes another text than torch, by distribution."""
+def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None:
+    """Counts how often the native engine writes another text than torch, by distribution.
+
+    Problems are read in rounds of some of each distribution. What was found so far is saved after
+    each part of a round, so that a long run may be ended at any time.
+    """
     checkpoint = Checkpoint.load(resolve(reference))
+    tokenizer = checkpoint.tokenizer.require_characters()
     _, native = load_decoder(checkpoint, "native")
     double = copy.deepcopy(checkpoint.model).double()
-    encode = checkpoint.tokenizer.encode
-    stop, data = int(encode("$")[0]), checkpoint.recipe.data
+    stop, data = int(tokenizer.encode("$")[0]), checkpoint.recipe.data
     render_lines = renderer(data.format if data else "direct")
-    figures = {}
+    prompts = {}
     for name, draw in DISTRIBUTIONS.items():
         [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
         lines = render_lines(problems).decode().splitlines()
-        texts = [line[: line.index("=") + 1] for line in lines]
-        n_other, largest, rounding = 0, 0.0, {"torch": 0.0, "native": 0.0}
-        progress = tqdm(batches(texts), desc=f"{checkpoint.name}, {name}", disable=None)
-        for index, batch in enumerate(progress):
-            prompts_BP = torch.tensor([encode(text).tolist() for text in batch])
-            by_torch = generate(checkpoint.model, prompts_BP.numpy(), stop)
-            by_native = generate(native, prompts_BP.numpy(), stop)
-            for expected, actual in zip(by_torch, by_native, strict=True):
-                n_other += expected.ids != actual.ids
-                largest = max(largest, difference(expected, actual))
-            if index < IN_DOUBLE:
-                exact = generate(double, prompts_BP.numpy(), stop)
-                for engine, rows in (("torch", by_torch), ("native", by_native)):
-                    found = max(map(difference, exact, rows))
-                    rounding[engine] = max(rounding[engine], found)
-        figures[name] = {
-            "n": len(texts),
-            "other_texts": n_other,
-            "largest_difference": largest,
-            "largest_difference_from_double": rounding,
+        prompts[name] = [line[: line.index("=") + 1] for line in lines]
+    found = {name: Comparison() for name in prompts}
+    parts = [(first, name) for first in range(0, n, ROUND) for name in prompts]
+    for first, name in tqdm(parts, desc=checkpoint.name, disable=None):
+        texts = prompts[name][first : first + ROUND]
+        by_native = complete(native, tokenizer, texts, stop)
+        by_torch = completions_by_torch(checkpoint.model, tokenizer, texts, by_native, stop)
+        found[name].add(by_torch, by_native)
+        if first == 0:
+            some = texts[:IN_DOUBLE]
+            exact = completions_by_torch(double, tokenizer, some, by_native[:IN_DOUBLE], stop)
+            found[name].add_double(exact, by_torch, by_native)
+        save({name: comparison.figures for name, comparison in found.items() if comparison.n})
+    for name, comparison in found.items():
+        print(checkpoint.name, name, comparison.figures)
+
+
+def completions_by_torch(
+    model: LanguageModel,
+    tokenizer: CharTokenizer,
+    prompts: list[str],
+    drafts: list[Completion],
+    stop: int,
+) -> list[Completion]:
+    """Returns what torch writes after each prompt. It reads the drafts in one pass, and decodes
+    where it does not certainly write the draft."""
+    texts = [tokenizer.decode(draft.ids) for draft in drafts]
+    completions = {
+        draft.row: Completion(draft.ids, draft.probabilities)
+        for part in confirm(model, tokenizer, prompts, texts)
+        for draft in part
+        if draft.is_whole
+    }
+    others = [row for row in range(len(prompts)) if row not in completions]
+    decoded = complete(model, tokenizer, [prompts[row] for row in others], stop)
+    completions |= zip(others, decoded, strict=True)
+    return [completions[row] for row in range(len(prompts))]
+
+
+@dataclass
+class Comparison:
+    """What the native engine and torch write and how sure they are, for one distribution."""
+
+    n: int = 0
+    other_texts: int = 0
+    largest: float = 0.0  # difference of the probabilities of a token
+    rounding: dict[str, float] = field(default_factory=lambda: {"torch": 0.0, "native": 0.0})
+
+    def add(self, by_torch: list[Completion], by_native: list[Completion]) -> None:
+        """Compares the completions of some problems."""
+        for expected, actual in zip(by_torch, by_native, strict=True):
+            self.n += 1
+            self.other_texts += expected.ids != actual.ids
+            self.largest = max(self.largest, difference(expected, actual))
+
+    def add_double(
+        self, exact: list[Completion], by_torch: list[Completion], by_native: list[Completion]
+    ) -> None:
+        """Compares the completions of the first problems with those in double precision."""
+        for engine, rows in (("torch", by_torch), ("native", by_native)):
+            found = max(difference(*pair) for pair in zip(exact, rows, strict=False))
+            self.rounding[engine] = max(self.rounding[engine], found)
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """What the results file holds."""
+        return {
+            "n": self.n,
+            "other_texts": self.other_texts,
+            "largest_difference": self.largest,
+            "largest_difference_from_double": self.rounding,
         }
-        print(checkpoint.name, name, figures[name], flush=True)
-    return figures
-
-
-def batches(texts: list[str]) -> list[list[str]]:
-    """Returns the texts in batches of at most 256 of one length."""
-    texts = sorted(texts, key=len)
-    groups = [[text for text in texts if len(text) == n] for n in sorted(set(map(len, texts)))]
-    return [group[i : i + 256] for group in groups for i in range(0, len(group), 256)]
 
 
 def difference(expected: Completion, actual: Completion) -> float:
@@ -279,8 +330,13 @@ def main() -> None:
     device = torch.device(arguments.device)
     packages = environment(device, "transformers", "onnxruntime", "numba", "numpy")
     if arguments.same:
-        figures = same(arguments.checkpoint, arguments.same)
-        write(arguments.json, {"environment": packages, arguments.checkpoint: figures})
+        same(
+            arguments.checkpoint,
+            arguments.same,
+            lambda figures: write(
+                arguments.json, {"environment": packages, arguments.checkpoint: figures}
+            ),
+        )
         return
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     tokenizer = checkpoint.tokenizer
