@@ -32,7 +32,9 @@ Point = tuple[int, float]  # tokens seen, value
 class PartialModel(BaseModel):
     """A model that reads the fields it declares and ignores all others. Converts no values."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 class Accuracy(PartialModel):

@@ -18,6 +18,9 @@ from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
 ENTRY_POINTS = "calcgpt.commands"
+# Plugins of pydantic would be looked for in all installed packages, before an answer. A user who has
+# one sets this variable to another name.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),

@@ -11,7 +11,7 @@ from parity.variants import build, small
 from calcgpt.config import ModelConfig
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS
-from datagen.coordinates import spread_frequencies
+from datagen.coordinates import rotary_frequencies, spread_frequencies
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.work import render
 
@@ -96,6 +96,11 @@ def test_one_offset_for_each_sequence_and_axis_in_training_alone() -> None:
     assert len(still.cos_BXTD[:, -1, position].unique(dim=0)) == 1
     # A mark has a row, but no column.
     assert torch.equal(moved.kinds_BT, still.kinds_BT)
+
+
+@pytest.mark.parametrize(("head_dim", "count"), [(16, 3), (32, 6)])
+def test_the_table_has_the_frequencies_that_the_search_finds(head_dim: int, count: int) -> None:
+    assert rotary_frequencies(head_dim).tolist() == spread_frequencies(count).tolist()
 
 
 def test_frequencies_repeat_at_no_distance() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,20 @@ def _llvm() -> Any:
 def _key() -> str:
     """Returns the SHA-256 of what the machine code depends on."""
     llvm = _llvm()
-    versions = version("numba"), version("llvmlite")
+    versions = _folders_of("numba"), _folders_of("llvmlite")
     processor = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(repr((versions, processor, llvm.get_default_triple())).encode())
     for source in SOURCES:
         digest.update((Path(__file__).parent / source).read_bytes())
     return digest.hexdigest()
+
+
+def _folders_of(package: str) -> list[str]:
+    """Returns the names of a package's metadata folders, which have its version. Reading the
+    metadata takes longer."""
+    spec = find_spec(package)
+    site = Path(spec.origin).parents[1] if spec and spec.origin else Path()
+    return sorted(folder.name for folder in site.glob(f"{package}-*.dist-info"))
 
 
 def _target_machine(llvm: Any) -> Any:
