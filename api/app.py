@@ -35,7 +35,7 @@ from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import weights_file
 from datagen.files import write_json
@@ -204,7 +204,7 @@ def _model_routes(service: Service) -> APIRouter:
     return routes
 
 
-def _tagged_weights(checkpoint: AnyCheckpoint) -> tuple[bytes, str]:
+def _tagged_weights(checkpoint: Checkpoint) -> tuple[bytes, str]:
     content = weights_file(checkpoint)
     return content, f'"{hashlib.sha256(content).hexdigest()}"'
 

@@ -16,7 +16,7 @@ def complete_checkpoint(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
     """Completes the names of the shipped checkpoints, or else paths."""
-    from calcgpt.checkpoint import shipped_names
+    from calcgpt.registry import shipped_names
 
     names = [name for name in ("best", *shipped_names()) if name.startswith(typed)]
     return [*map(CompletionItem, names)] or [CompletionItem(typed, type="file")]

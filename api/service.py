@@ -18,19 +18,14 @@ from api.problems import RETRY, ProblemError
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.checkpoint import (
-    CONFIG,
-    AnyCheckpoint,
-    StoredCheckpoint,
-    resolve,
-    shipped_checkpoints,
-)
+from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import test_scores
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
+from calcgpt.registry import resolve, shipped_checkpoints
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +38,7 @@ Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes
 class LoadedModel:
     """A checkpoint, its decoder, and a calculator if the model knows the notation."""
 
-    checkpoint: AnyCheckpoint
+    checkpoint: Checkpoint
     decoder: Decoder
     engine: str
     calculator: Calculator | None
@@ -88,7 +83,7 @@ def _calibration(scores: dict[str, Any] | None) -> Calibration | None:
 Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; may block
 
 
-def load_model(checkpoint: AnyCheckpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
+def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
     """Returns a model ready to answer. Raises UserError if the engine cannot run it, or if it fails
     the self-test."""
     name, decoder = load_decoder(checkpoint, engine, threads)
@@ -107,7 +102,7 @@ def load_models(
 
     Raises UserError if the first does not load. If another one does not, logs a warning.
     """
-    first = load_model(StoredCheckpoint.read(resolve(reference)), engine, threads)
+    first = load_model(Checkpoint.load(resolve(reference)), engine, threads)
     yield first
     names = {first.name}
     folders = sorted(file.parent for file in shipped_checkpoints().glob(f"[!.]*/{CONFIG}"))
@@ -115,7 +110,7 @@ def load_models(
         if folder.name in names:
             continue
         try:
-            loaded = load_model(StoredCheckpoint.read(folder), engine, threads)
+            loaded = load_model(Checkpoint.load(folder), engine, threads)
         except UserError as error:
             log.warning("skipping a checkpoint: %s", error)
             continue

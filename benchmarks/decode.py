@@ -38,7 +38,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel, StaticCache
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer
@@ -50,6 +50,7 @@ from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
+from calcgpt.registry import resolve
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import renderer
 from datagen.sampling import bit_generator

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
 from calcgpt.evaluation.evaluate import first_error
@@ -53,6 +53,7 @@ from calcgpt.evaluation.shards import (
     shards_of,
 )
 from calcgpt.plots import wilson_interval
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words

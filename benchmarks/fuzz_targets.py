@@ -20,13 +20,14 @@ from typing import Any
 import torch
 
 from calcgpt import checkpoint
-from calcgpt.checkpoint import Checkpoint, StoredCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
-from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserError
 from calcgpt.inference import expression as expressions
-from calcgpt.model.gpt import build_model
+from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
+from calcgpt.registry import best
 from datagen import notation, work, work_errors
 from datagen.arithmetic import Operation, Problem
 from datagen.errors import NotationError
@@ -158,32 +159,31 @@ def checkpoint_file(data: bytes) -> None:
     name, is_forged = FILES[choice % 4], bool(choice & 4)
     with _damaged(name, content, is_forged) as folder:
         try:
-            stored = StoredCheckpoint.read(folder)
             loaded = Checkpoint.load(folder)
+            model = loaded.model
         except CheckpointError as error:
             _is_one_line(error)
             return
         finally:
             with suppress(CheckpointError):
-                checkpoint.best(folder.parent)
+                best(folder.parent)
         if name == checkpoint.CONFIG:
             assert is_forged or json.loads(content) == _right_config()
         else:
             assert is_forged or content == _right_files()[name]
-        _run(loaded)
-        assert stored.recipe == loaded.recipe
+        _run(model, loaded.tokenizer)
         with suppress(UserError):  # metrics.json may hold any object
             checkpoint.model_card(loaded.name, loaded.recipe, loaded.metrics)
 
 
-def _run(loaded: Checkpoint) -> None:
-    length = min(3, loaded.recipe.model.block_size)
+def _run(model: LanguageModel, tokenizer: Tokenizer) -> None:
+    length = min(3, model.config.block_size)
     with torch.no_grad():
-        logits = loaded.model(torch.zeros(1, length, dtype=torch.long))
-    assert logits.shape == (1, length, len(loaded.tokenizer))
-    loaded.tokenizer.decode([0])
+        logits = model(torch.zeros(1, length, dtype=torch.long))
+    assert logits.shape == (1, length, len(tokenizer))
+    tokenizer.decode([0])
     with suppress(UserError):
-        loaded.tokenizer.encode("1+1")
+        tokenizer.encode("1+1")
 
 
 @contextmanager
@@ -225,7 +225,7 @@ def _right_folder() -> Path:
     model = build_model(recipe.model, len(tokenizer)).eval()
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
     metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
-    made = Checkpoint("tiny", recipe, tokenizer, model, metrics)
+    made = Checkpoint.of("tiny", recipe, tokenizer, model, metrics)
     made.save(folder / "tiny")
     return folder / "tiny"
 

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from benchmarks.measure import alternate, environment, summary
 from benchmarks.train import Loop
 from benchmarks.variants import variants
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import evaluate
@@ -35,6 +35,7 @@ from calcgpt.metrics import step_lines
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, operations
 from calcgpt.recipe import load_preset
+from calcgpt.registry import resolve
 from calcgpt.training.speed import measured_rate, wait_for
 from datagen.files import write_text
 

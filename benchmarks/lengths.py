@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.shards import load_for_scoring
@@ -26,6 +26,7 @@ from calcgpt.inference.generate import Decoder
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.plots import new_figure, save_figures, wilson_interval
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen import work
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
@@ -84,7 +85,7 @@ def faults(evaluation: Evaluation) -> dict[str, int]:
 
 
 def measure(
-    checkpoint: AnyCheckpoint, decoder: Decoder, code: int, digits: list[int], n: int
+    checkpoint: Checkpoint, decoder: Decoder, code: int, digits: list[int], n: int
 ) -> dict[str, Any]:
     """Returns the shares of exact answers to one operation, by the digits of A and then of B, and
     their 95% intervals (Wilson 1927); and where the work of wrong answers is first wrong."""
@@ -103,7 +104,7 @@ def measure(
 
 
 def changed(
-    checkpoint: AnyCheckpoint, context: int | None, row_window: int | None
+    checkpoint: Checkpoint, context: int | None, row_window: int | None
 ) -> LanguageModel | NativeDecoder:
     """Returns a model with the same weights, another context, and a window over rows."""
     config = checkpoint.recipe.model

@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 from benchmarks.exactness import share
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import CONFIG, resolve
+from calcgpt.checkpoint import CONFIG
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.evaluate import answer
@@ -43,6 +43,7 @@ from calcgpt.evaluation.shards import check_manifest, load_for_scoring
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression import Expression, Literal, Power, parse
 from calcgpt.inference.limits import limits_of
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
 from datagen.errors import UserError

@@ -32,10 +32,11 @@ import torch
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from benchmarks.measure import alternate, environment, parser, show, summary, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.web import export_page
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
+from calcgpt.registry import resolve
 from datagen.distributions import distribution
 from datagen.notation import render_prompt
 

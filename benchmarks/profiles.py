@@ -22,10 +22,11 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.decode import PEER, contestants
 from benchmarks.measure import environment, parser, write
 from benchmarks.train import loops
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import read_problems
 from calcgpt.model import layers
 from calcgpt.recipe import load_preset
+from calcgpt.registry import resolve
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise")
 SIZES = ((6_400, 96, 288), (6_400, 96, 384), (6_400, 384, 96), (256, 96, 384), (1, 96, 384))

@@ -39,9 +39,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import Checkpoint, StoredCheckpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import hf_class_of
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
@@ -282,7 +283,7 @@ def enter(
 ) -> dict[str, Contestant]:
     """Starts all servers and returns them by name."""
     kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
-    if StoredCheckpoint.read(folder).recipe.has_work:
+    if Checkpoint.load(folder).recipe.has_work:
         kinds[DRAFT] = {"draft": True}
     if options.workers > 1:
         kinds[f"{options.workers} workers"] = {"workers": options.workers}

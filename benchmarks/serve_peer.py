@@ -22,9 +22,10 @@ import uvicorn
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.results import read_answer
+from calcgpt.registry import resolve
 from datagen.arithmetic import Operation, Problem
 from datagen.notation import number_from_text, render_prompt
 

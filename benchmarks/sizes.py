@@ -23,9 +23,10 @@ from tqdm import tqdm
 
 from benchmarks.exactness import fresh_problems, share
 from benchmarks.measure import environment, parser, write
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation.shards import Scoring, score_shards, shards_of
 from calcgpt.plots import new_figure, save_figures, series_style
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.errors import UserError

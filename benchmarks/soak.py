@@ -36,7 +36,7 @@ import psutil
 import torch
 
 from benchmarks.measure import environment
-from calcgpt.checkpoint import resolve
+from calcgpt.registry import resolve
 from datagen.files import write_json
 
 CLIENTS = 8

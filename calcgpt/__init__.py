@@ -20,7 +20,7 @@ _MODULES = {
     "build_model": "calcgpt.model.gpt",
     "evaluate": "calcgpt.evaluation.evaluate",
     "generate": "datagen.distributions",
-    "load": "calcgpt.checkpoint",
+    "load": "calcgpt.registry",
     "load_recipe": "calcgpt.recipe",
     "read_problems": "calcgpt.data.problems",
     "sample": "calcgpt.inference.generate",

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +25,8 @@ from safetensors import SafetensorError, safe_open
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError, did_you_mean
-from calcgpt.metrics import OPERATIONS, Scores, StoredMetrics, read_scores
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.metrics import OPERATIONS, StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from datagen.extras import require
@@ -59,82 +57,18 @@ SPLITS = {
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 ALSO = "also"  # the key of scores on further files, which are named by the user
-# What raises where a value that nothing has validated is missing or of another type.
-MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 T = TypeVar("T")
-
-log = logging.getLogger(__name__)
-
-
-@dataclass
-class Checkpoint:
-    """A model with its recipe, its tokenizer and its metrics.
-
-    `domain` says for which problems it was measured; None if it was not.
-    """
-
-    name: str
-    recipe: Recipe
-    tokenizer: Tokenizer
-    model: LanguageModel
-    metrics: dict[str, Any]
-    domain: Domain | None = None
-
-    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
-        """Writes the folder, whole or not at all.
-
-        `extra` holds the content of further safetensors files by file name, such as the state of
-        the training.
-        """
-        with new_folder(folder) as staging:
-            write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            tensors = {WEIGHTS: _stored_tensors(self.model), **(extra or {})}
-            for name, content in tensors.items():
-                _save_tensors(content, staging / name)
-            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
-            if self.domain:
-                config[DOMAIN] = self.domain.model_dump()
-            write_json(staging / METRICS, self.metrics)
-            hashes = {name: sha256(staging / name) for name in (TOKENIZER, METRICS, *tensors)}
-            hashes[CONFIG] = _config_sha256(config)
-            write_json(staging / CONFIG, {**config, "sha256": hashes})
-            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
-
-    @classmethod
-    def load(cls, folder: Path, device: str | torch.device = "cpu") -> Checkpoint:
-        """Loads a folder. Raises CheckpointError, which names the file, if one is missing or
-        damaged or does not fit the others, and UserError without torch."""
-        require("a model in memory", "torch")
-        stored = StoredCheckpoint.read(folder)
-        return cls(
-            stored.name,
-            stored.recipe,
-            stored.tokenizer,
-            stored.model.to(device),
-            stored.metrics,
-            stored.domain,
-        )
-
-    @property
-    def n_parameters(self) -> int:
-        """The number of trained parameters."""
-        return sum(count(self.recipe.model, len(self.tokenizer)).values())
-
-    @property
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """The weights by the names that `model.safetensors` has for them."""
-        tensors = _stored_tensors(self.model).items()
-        return {name: tensor.float().cpu().numpy() for name, tensor in tensors}
 
 
 @dataclass(frozen=True)
-class StoredCheckpoint:
-    """A checkpoint as its folder has it, read without torch.
+class Checkpoint:
+    """The weights of a model with its recipe, its tokenizer and its metrics. Needs no torch.
 
-    `model` is built, with torch, when it is first used.
+    `arrays` has the weights by the names of `model.safetensors`. `domain` says for which problems
+    the model was measured; None if it was not.
     """
 
-    folder: Path
+    name: str
     recipe: Recipe
     tokenizer: Tokenizer
     arrays: dict[str, NDArray[np.float32]]
@@ -142,10 +76,25 @@ class StoredCheckpoint:
     domain: Domain | None = None
 
     @classmethod
-    def read(cls, folder: Path) -> StoredCheckpoint:
-        """Reads a folder. Raises CheckpointError, which names the file, if one is missing or
-        damaged, or if weights are not finite. Whether the weights fit the recipe shows when they
-        are used."""
+    def of(
+        cls,
+        name: str,
+        recipe: Recipe,
+        tokenizer: Tokenizer,
+        model: LanguageModel,
+        metrics: dict[str, Any],
+        domain: Domain | None = None,
+    ) -> Checkpoint:
+        """Returns a checkpoint with a copy of the weights of a model."""
+        tensors = _stored_tensors(model).items()
+        arrays = {name: tensor.float().numpy(force=True).copy() for name, tensor in tensors}
+        return cls(name, recipe, tokenizer, arrays, metrics, domain)
+
+    @classmethod
+    def load(cls, folder: Path) -> Checkpoint:
+        """Loads a folder. Its name is that of the folder; of a step of a run, after that of the
+        run. Raises CheckpointError, which names the file, if one is missing or damaged, or if
+        weights are not finite. Whether the weights fit the recipe shows when they are used."""
         from safetensors.numpy import load_file
 
         recipe, domain, hashes = _load_config(folder)
@@ -157,14 +106,31 @@ class StoredCheckpoint:
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
-        return cls(folder, recipe, tokenizer, arrays, _load_metrics(folder, hashes), domain)
+        metrics = _load_metrics(folder, hashes)
+        return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain)
 
-    @cached_property
-    def name(self) -> str:
-        """The name of the folder; of a step of a run, after that of the run."""
-        folder = self.folder.resolve()
-        is_step = folder.name.startswith("step-") and folder.parent.name
-        return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
+    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
+        """Writes the folder, whole or not at all.
+
+        `extra` holds the content of further safetensors files by file name, such as the state of
+        the training.
+        """
+        from safetensors.numpy import save_file
+
+        with new_folder(folder) as staging:
+            write_text(staging / TOKENIZER, self.tokenizer.to_json())
+            _write_safetensors(save_file, self.arrays, staging / WEIGHTS)
+            for name, tensors in (extra or {}).items():
+                _save_tensors(tensors, staging / name)
+            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
+            if self.domain:
+                config[DOMAIN] = self.domain.model_dump()
+            write_json(staging / METRICS, self.metrics)
+            names = (TOKENIZER, METRICS, WEIGHTS, *(extra or {}))
+            hashes = {name: sha256(staging / name) for name in names}
+            hashes[CONFIG] = _config_sha256(config)
+            write_json(staging / CONFIG, {**config, "sha256": hashes})
+            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
     @property
     def n_parameters(self) -> int:
@@ -173,24 +139,21 @@ class StoredCheckpoint:
 
     @cached_property
     def model(self) -> LanguageModel:
-        """The model, on the CPU. Raises CheckpointError if the weights do not fit the recipe, and
-        UserError without torch."""
+        """The model, on the CPU, built when it is first used. Raises CheckpointError if the
+        weights do not fit the recipe, and UserError without torch."""
         require("engine 'torch'", "torch")
         import torch
 
         tensors = {name: torch.tensor(array) for name, array in self.arrays.items()}
-        model = _new_model(self.recipe, self.tokenizer, tensors, self.folder / WEIGHTS)
+        model = _new_model(self.recipe, self.tokenizer, tensors, f"{self.name}/{WEIGHTS}")
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         return model.eval()
 
 
-AnyCheckpoint: TypeAlias = Checkpoint | StoredCheckpoint
-
-
-def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpoint:
-    """Loads the checkpoint of that name, or in that folder; see `resolve`. Raises CheckpointError
-    if there is none, or if it is damaged."""
-    return Checkpoint.load(resolve(reference), device)
+def _name(folder: Path) -> str:
+    """Returns the name of a folder; of a step of a run, after that of the run."""
+    is_step = folder.name.startswith("step-") and folder.parent.name
+    return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
 
 
 def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
@@ -198,7 +161,7 @@ def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
     file is missing or has another hash than `config.json` says."""
     from safetensors.torch import load_file
 
-    _check_hash(folder / name, _read_config(folder)[1])
+    _check_hash(folder / name, read_config(folder)[1])
     return _read_safetensors(load_file, folder / name)
 
 
@@ -216,7 +179,7 @@ def save_domain(folder: Path, domain: Domain) -> None:
 def load_metrics(folder: Path) -> dict[str, Any]:
     """Returns the content of `metrics.json`. Raises CheckpointError if it is missing, or if it or
     a `config.json` beside it is damaged."""
-    return _load_metrics(folder, _read_config(folder)[1] if (folder / CONFIG).exists() else {})
+    return _load_metrics(folder, read_config(folder)[1] if (folder / CONFIG).exists() else {})
 
 
 def check_replaceable(out: Path, marker: str, force: bool) -> None:
@@ -226,83 +189,6 @@ def check_replaceable(out: Path, marker: str, force: bool) -> None:
         raise CheckpointError(f"{out} exists and has no {marker}: it is left alone")
     if out.exists() and not force:
         raise CheckpointError(f"{out} exists; --force replaces it")
-
-
-def resolve(reference: str, root: Path | None = None) -> Path:
-    """Returns the folder of a checkpoint.
-
-    `reference` is the name of a checkpoint under `root`, by default a shipped one, or `best`, the
-    best of these, or a path: of a checkpoint, or of a folder of checkpoints, whose best is
-    returned. A name comes before a path: `./NAME` is always a path.
-    """
-    root = shipped_checkpoints() if root is None else root
-    if reference == "best":
-        return best(root)
-    is_name = Path(reference).name == reference
-    for folder in (*([root / reference] if is_name else []), Path(reference)):
-        if (folder / CONFIG).is_file():
-            return folder
-        if any(folder.glob(f"[!.]*/{CONFIG}")):
-            return best(folder)
-    names = _names_under(root)
-    listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
-    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")
-
-
-def best(root: Path) -> Path:
-    """Returns the folder under `root` with the highest exact match on validation.
-
-    Scores over different data cannot be compared: only those over the file on which most of the
-    checkpoints were scored count. Of equals it is the one that was measured for the longest
-    numbers, then the one with fewer parameters, then the one with the lower validation loss, which
-    orders the checkpoints of a run near its end. A folder whose config or metrics cannot be read is
-    skipped with a warning.
-    """
-    ranked, data = [], {}
-    for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
-        try:
-            metrics = load_metrics(folder)
-            ranked.append((_rank(folder, metrics), folder))
-            if "validation" in metrics:
-                data[folder] = metrics["validation"].get("file_sha256")
-        except (CheckpointError, *MALFORMED) as error:
-            log.warning("skipped %s: %s", folder, error)
-    if not ranked:
-        raise CheckpointError(f"no checkpoint in {root}")
-    # Of equals, both return the first. The folders are sorted: the choice is deterministic.
-    usual = max(data.values(), key=[*data.values()].count, default=None)
-    comparable = [entry for entry in ranked if data.get(entry[1], usual) == usual]
-    return min(comparable, key=lambda entry: entry[0])[1]
-
-
-def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, float]:
-    """Returns what a checkpoint is ranked by, the lowest first. Raises CheckpointError or one of
-    MALFORMED if its config or metrics lack something."""
-    exact_match = -1.0  # saved on a signal, before any validation: ranked last
-    if "validation" in metrics:
-        exact_match = float(metrics["validation"]["exact_match"])
-    loss = float(metrics.get("val_loss", math.inf))
-    if math.isnan(loss):
-        raise ValueError("validation loss is not a number")
-    domain = _read_config(folder)[0].get(DOMAIN) or {}
-    return -exact_match, -int(domain.get("digits", 0)), int(metrics["parameters"]), loss
-
-
-def shipped_checkpoints() -> Path:
-    """Returns the folder of the shipped checkpoints: within an installed package, beside it in a
-    clone."""
-    package = Path(__file__).resolve().parent
-    folders = [package / "checkpoints", package.parent / "checkpoints"]
-    return next((folder for folder in folders if folder.is_dir()), folders[-1])
-
-
-def shipped_names() -> list[str]:
-    """Returns the names of the shipped checkpoints."""
-    return _names_under(shipped_checkpoints())
-
-
-def _names_under(root: Path) -> list[str]:
-    return sorted(file.parent.name for file in root.glob(f"[!.]*/{CONFIG}"))
 
 
 def model_card(
@@ -347,18 +233,6 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def score_cells(label: str, scores: Scores) -> list[str]:
-    """Returns a row of a score table: accuracy over all problems, then exact match by operation."""
-    accuracy = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
-    return [label, *accuracy, *operation_cells(scores)]
-
-
-def operation_cells(scores: Scores) -> list[str]:
-    """Returns the exact match of each operation, or "" if the data has no problem of it."""
-    accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
-    return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
-
-
 def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
     tensors = model.state_dict()
     if model.config.tie_embeddings:
@@ -369,15 +243,23 @@ def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     from safetensors.torch import save_file
 
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    _write_safetensors(save_file, whole, path)
+
+
+def _write_safetensors(
+    write: Callable[[dict[str, T], Path], None], content: dict[str, T], path: Path
+) -> None:
+    """Writes what `write` writes. Raises CheckpointError where it cannot."""
     try:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        write(content, path)
         path.chmod(0o644)  # safetensors makes files that only their owner can read
     except SafetensorError as error:  # for example a full disk, which is no OSError here
         raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
 
 
 def _new_model(
-    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], path: Path
+    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], file: str
 ) -> LanguageModel:
     """Returns an untrained model with the shapes of `tensors`.
 
@@ -391,23 +273,23 @@ def _new_model(
     n_parameter = sum(count(recipe.model, len(tokenizer)).values())
     if n_parameter != sum(tensor.numel() for tensor in tensors.values()):
         with torch.device("meta"):  # slow: torch imports its compiler
-            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, path)
+            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, file)
     model = build_model(recipe.model, len(tokenizer))
-    _check_shapes(model, tensors, path)
+    _check_shapes(model, tensors, file)
     return model
 
 
-def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], path: Path) -> None:
+def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], file: str) -> None:
     expected = _stored_tensors(model)
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors:
-            raise CheckpointError(f"{path}: tensor {name!r} is missing")
+            raise CheckpointError(f"{file}: tensor {name!r} is missing")
         if name not in expected:
-            raise CheckpointError(f"{path}: tensor {name!r} is not part of this model")
+            raise CheckpointError(f"{file}: tensor {name!r} is not part of this model")
         shape, expected_shape = tuple(tensors[name].shape), tuple(expected[name].shape)
         if shape != expected_shape:
             raise CheckpointError(
-                f"{path}: tensor {name!r} is {shape}, {CONFIG} says {expected_shape}"
+                f"{file}: tensor {name!r} is {shape}, {CONFIG} says {expected_shape}"
             )
 
 
@@ -463,7 +345,7 @@ def _config_sha256(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the content of `config.json` and the SHA-256 of each file by name. Raises
     CheckpointError if the content differs from its own hash."""
     path = folder / CONFIG
@@ -481,7 +363,7 @@ def _read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
     """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
     path = folder / CONFIG
-    content, hashes = _read_config(folder)
+    content, hashes = read_config(folder)
     content.pop("calcgpt_version", None)
     domain = content.pop(DOMAIN, None)
     try:

@@ -231,6 +231,18 @@ def read_scores(metrics: Mapping[str, Any], key: str, source: str) -> Scores:
         raise DataError(str(error)) from None
 
 
+def score_cells(label: str, scores: Scores) -> list[str]:
+    """Returns a row of a score table: accuracy over all problems, then exact match by operation."""
+    accuracy = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
+    return [label, *accuracy, *operation_cells(scores)]
+
+
+def operation_cells(scores: Scores) -> list[str]:
+    """Returns the exact match of each operation, or "" if the data has no problem of it."""
+    accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
+    return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
+
+
 def read_record(path: Path) -> Record:
     """Returns a record of `calcgpt eval --json`. Raises DataError or ConfigError, one line, for any
     other file."""

@@ -26,7 +26,7 @@ from calcgpt.cli.options import (
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
-    from calcgpt.checkpoint import AnyCheckpoint
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.inference.generate import Sampling
@@ -113,12 +113,12 @@ def evaluate(
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
-    from calcgpt.checkpoint import resolve
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
     from calcgpt.evaluation.evaluate import evaluate as evaluate_all
     from calcgpt.evaluation.evaluate import predicts_text
     from calcgpt.inference.generate import Sampling
+    from calcgpt.registry import resolve
     from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
@@ -173,7 +173,7 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
     raise click.UsageError("give either --data or --task")
 
 
-def _note_other_task(checkpoint: AnyCheckpoint, source: Path | AnyTask) -> None:
+def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
     click.echo(f"{checkpoint.name} was trained on other data than {source.name}", err=True)
@@ -207,7 +207,7 @@ def _device_of(engine: str, device: str) -> str:
     return str(pick_device(device))
 
 
-def _evaluate_text(loaded: AnyCheckpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
     from datagen.extras import require
 
     require("the score of a text", "torch")
@@ -268,12 +268,13 @@ def generate(
 
     The text ends after --tokens, or when the model's context is full.
     """
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.inference.engines import load_decoder
     from calcgpt.inference.generate import Sampling, sample
+    from calcgpt.registry import resolve
 
     sampling = Sampling(temperature, top_k, top_p, seed)
-    stored = StoredCheckpoint.read(resolve(checkpoint))
+    stored = Checkpoint.load(resolve(checkpoint))
     _, decoder = load_decoder(stored, among=("native", "torch"))
     parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
     try:
@@ -319,11 +320,14 @@ def publish(
 
     OUT holds the model, its scores and its model card, without the state of the training.
     """
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.evaluation.report import publish as write
+    from calcgpt.registry import resolve
 
     source = _source_of(data, task)
-    loaded = Checkpoint.load(resolve(run), _device_of("torch", device))
+    on = _device_of("torch", device)
+    loaded = Checkpoint.load(resolve(run))
+    loaded.model.to(on)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
@@ -353,10 +357,11 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     if the two are equal. With `--to web`, OUT is the calculator's page for any static host: the
     model runs in the browser.
     """
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.errors import look_up
     from calcgpt.export import EXPORTERS, LIBRARIES
     from calcgpt.export.web import export_page, export_snapshots
+    from calcgpt.registry import resolve
     from datagen.extras import require
 
     if target == "snapshots":
@@ -366,7 +371,7 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
         require(f"export to {target}", "torch")
         from calcgpt.lab.example import export_example
 
-        loaded = StoredCheckpoint.read(resolve(checkpoint))
+        loaded = Checkpoint.load(resolve(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
     look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
@@ -374,8 +379,8 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     if also and target != "web":
         raise UserError("--also is for --to web")
     require(f"export to {target}", *LIBRARIES[target])
-    loaded = StoredCheckpoint.read(resolve(checkpoint))
-    others = [StoredCheckpoint.read(resolve(other)) for other in also]
+    loaded = Checkpoint.load(resolve(checkpoint))
+    others = [Checkpoint.load(resolve(other)) for other in also]
     if target == "web":
         written = export_page([loaded, *others], out, force)
     else:
@@ -458,9 +463,10 @@ def inspect_(
     require("a look inside a model", "torch", "matplotlib")
     import torch
 
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.inspection import choose, inspect
     from calcgpt.lab.inspection_plots import draw_inspection
+    from calcgpt.registry import resolve
     from datagen.files import write_json
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other

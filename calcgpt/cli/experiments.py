@@ -309,17 +309,18 @@ def certify(
     most probable character is right at all of them. Quotient digits have too many cases: only those
     that occur are tested.
     """
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.certify import certify as run
     from calcgpt.lab.certify import check_certifiable, choose_lines
     from calcgpt.lab.certify_plots import draw_certificate
     from calcgpt.plots import check_matplotlib
+    from calcgpt.registry import resolve
     from datagen.progress import progress_bar
 
     if out:
         check_matplotlib()
     folder = resolve(checkpoint)
-    loaded = StoredCheckpoint.read(folder)
+    loaded = Checkpoint.load(folder)
     check_certifiable(loaded)
     longest = loaded.recipe.model.block_size + 1
     with progress_bar(most, not quiet, desc="drawing", unit="problem", leave=False) as bar:
@@ -381,10 +382,11 @@ def circuits(
     require("a look inside a model", "torch")
     import torch
 
-    from calcgpt.checkpoint import Checkpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.circuits import find_circuits, n_passes
     from calcgpt.lab.circuits_plots import draw_circuits
     from calcgpt.plots import check_matplotlib
+    from calcgpt.registry import resolve
     from datagen.progress import progress_bar
 
     if out:

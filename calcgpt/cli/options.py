@@ -54,7 +54,7 @@ def _spaces() -> list[str]:
 
 
 def _checkpoints() -> list[str]:
-    from calcgpt.checkpoint import shipped_names
+    from calcgpt.registry import shipped_names
 
     return ["best", *shipped_names()]
 

@@ -199,16 +199,17 @@ def info(
     from datagen.extras import require
 
     require("a table of formulas", "sympy")
-    from calcgpt.checkpoint import StoredCheckpoint, resolve
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.info import choices, operation_table, parameter_table, training
     from calcgpt.recipe import load_recipe
+    from calcgpt.registry import resolve
 
     if (checkpoint is None) == (recipe is None):
         raise click.UsageError("give either CHECKPOINT or --recipe")
     trained = ""
     if checkpoint is not None:
         folder = resolve(checkpoint)
-        loaded = StoredCheckpoint.read(folder)
+        loaded = Checkpoint.load(folder)
         model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
         trained = f"\n\n{training(loaded, folder)}"
     else:

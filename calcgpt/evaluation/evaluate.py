@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.inference.drafts import confirm, torch_model
@@ -251,7 +251,7 @@ class FirstError:
     character: WrongCharacter | None = None
 
 
-def predicts_text(checkpoint: AnyCheckpoint) -> bool:
+def predicts_text(checkpoint: Checkpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
     tokenizer = checkpoint.tokenizer
     writes_problems = isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(

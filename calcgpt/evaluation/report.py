@@ -9,16 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from calcgpt.checkpoint import (
-    ALSO,
-    CONFIG,
-    SPLITS,
-    AnyCheckpoint,
-    Checkpoint,
-    check_replaceable,
-    load_metrics,
-    operation_cells,
-)
+from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
 from calcgpt.data.problems import Line, read_problems
 from calcgpt.data.task import AnyTask
 from calcgpt.errors import DataError
@@ -33,7 +24,7 @@ from calcgpt.evaluation.evaluate import (
     predicts_text,
 )
 from calcgpt.inference.generate import Sampling
-from calcgpt.metrics import Accuracy, Scores, read_scores
+from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
 from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
 from datagen.progress import progress_bar
@@ -47,7 +38,7 @@ Evaluate: TypeAlias = Callable[..., Evaluation]  # takes lines and `progress`, a
 
 
 def evaluation_record(
-    checkpoint: AnyCheckpoint,
+    checkpoint: Checkpoint,
     data: Path | AnyTask,
     sampling: Sampling,
     limit: int | None = None,

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from pydantic import Field
 
-from calcgpt.checkpoint import CONFIG, AnyCheckpoint, Checkpoint, StoredCheckpoint
+from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
@@ -118,14 +118,12 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 @lru_cache(maxsize=2)
 def load_for_scoring(
     folder: Path, device: str, engine: str, threads: int | None = None
-) -> tuple[AnyCheckpoint, Decoder]:
+) -> tuple[Checkpoint, Decoder]:
     """Returns a checkpoint and what decodes with it. Other engines than torch are for the CPU, and
     `device` has no effect on them."""
-    checkpoint: AnyCheckpoint
+    checkpoint = Checkpoint.load(folder)
     if engine == "torch":
-        checkpoint = Checkpoint.load(folder, device)
-    else:
-        checkpoint = StoredCheckpoint.read(folder)
+        checkpoint.model.to(device)
     return checkpoint, load_decoder(checkpoint, engine, threads)[1]
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 
 
 class Exporter(Protocol):
     """A function that writes a checkpoint in the format of another library."""
 
-    def __call__(self, checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+    def __call__(self, checkpoint: Checkpoint, out: Path, force: bool) -> str:
         """Writes the folder `out`, whole or not at all. Returns what it is, for example
         "a LlamaForCausalLM of transformers".
 
@@ -26,19 +26,19 @@ class Exporter(Protocol):
         """
 
 
-def _hf(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+def _hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     from calcgpt.export.hf import export_hf
 
     return export_hf(checkpoint, out, force)
 
 
-def _onnx(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+def _onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     from calcgpt.export.onnx import export_onnx
 
     return export_onnx(checkpoint, out, force)
 
 
-def _web(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+def _web(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     from calcgpt.export.web import export_page
 
     return export_page([checkpoint], out, force)

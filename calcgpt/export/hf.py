@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors import SafetensorError
 
-from calcgpt.checkpoint import CARD, METRICS, AnyCheckpoint, check_replaceable, model_card
+from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.export.hf_classes import HFClass, hf_class_of
@@ -82,7 +82,7 @@ validation and test sets was among them. There is no text of people in the data.
 """
 
 
-def export_hf(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes a model of `transformers`; see `calcgpt.export.Exporter`."""
     require("export to hf", "transformers")
     name, hf_class = hf_class_of(checkpoint.model.config)
@@ -100,7 +100,7 @@ def export_hf(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
     return f"a {name} of transformers"
 
 
-def _write(checkpoint: AnyCheckpoint, hf_class: type[HFClass], folder: Path) -> None:
+def _write(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> None:
     from transformers import GenerationConfig
 
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
@@ -175,7 +175,7 @@ def stop_id(tokenizer: Tokenizer) -> int | None:
 
 
 @torch.inference_mode()
-def _difference(checkpoint: AnyCheckpoint, hf_class: type[HFClass], folder: Path) -> str | None:
+def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> str | None:
     """Returns how what `transformers` loads from the folder differs from `checkpoint`, if it does.
 
     Compares the ids and the text of the whole vocabulary, and the logits of random tokens; if the
@@ -236,7 +236,7 @@ def _no_progress_bars() -> Iterator[None]:
 
 
 def hf_card(
-    checkpoint: AnyCheckpoint, folder: str, name: str, has_end: bool, custom_code: bool
+    checkpoint: Checkpoint, folder: str, name: str, has_end: bool, custom_code: bool
 ) -> str:
     """Returns the README in Markdown. `name` is that of the class in `transformers`; `has_end` says
     whether a `$` ends a text."""
@@ -259,7 +259,7 @@ def hf_card(
     return _header(checkpoint, is_arithmetic) + card + use + unknown + intended
 
 
-def _header(checkpoint: AnyCheckpoint, is_arithmetic: bool) -> str:
+def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
     """Returns the metadata as YAML, of which JSON is a part."""
     data: dict[str, Any] = {
         "license": "mit",
@@ -284,7 +284,7 @@ def _header(checkpoint: AnyCheckpoint, is_arithmetic: bool) -> str:
     return "\n".join(["---", *lines, "---", "", ""])
 
 
-def _intended(checkpoint: AnyCheckpoint) -> str:
+def _intended(checkpoint: Checkpoint) -> str:
     recipe, domain = checkpoint.recipe, checkpoint.domain
     limits = (
         f"It was measured for numbers of up to {domain.digits} digits (divisors "
@@ -301,7 +301,7 @@ def _intended(checkpoint: AnyCheckpoint) -> str:
     )
 
 
-def _knows_the_notation(checkpoint: AnyCheckpoint) -> bool:
+def _knows_the_notation(checkpoint: Checkpoint) -> bool:
     try:
         checkpoint.tokenizer.encode(EXAMPLE_PROMPT)
     except DataError:  # a vocabulary of another text than problems
@@ -309,7 +309,7 @@ def _knows_the_notation(checkpoint: AnyCheckpoint) -> bool:
     return True
 
 
-def _prompt(checkpoint: AnyCheckpoint) -> str:
+def _prompt(checkpoint: Checkpoint) -> str:
     """Returns a text that the model can continue."""
     tokenizer, block_size = checkpoint.tokenizer, checkpoint.model.config.block_size
     fits = _knows_the_notation(checkpoint) and len(tokenizer.encode(EXAMPLE_PROMPT)) <= block_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calcgpt.checkpoint import CARD, TOKENIZER, AnyCheckpoint, check_replaceable, model_card
+from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, check_replaceable, model_card
 from calcgpt.export.hf import EXAMPLE_PROMPT
 from calcgpt.inference.onnx import GRAPH, check, require_onnx, to_onnx
 from datagen.files import new_folder, write_bytes, write_text
@@ -65,7 +65,7 @@ longer than a character, and is written as GPT-2 writes it, each byte as one vis
 prompt is a list of them"""
 
 
-def export_onnx(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
+def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes model.onnx, tokenizer.json and README.md; see `calcgpt.export.Exporter`."""
     require_onnx("export to onnx", "onnxruntime", "onnx", "onnxscript")
     check_replaceable(out, GRAPH, force)
@@ -77,7 +77,7 @@ def export_onnx(checkpoint: AnyCheckpoint, out: Path, force: bool) -> str:
     return "an ONNX graph with a key/value cache"
 
 
-def onnx_card(folder: str, checkpoint: AnyCheckpoint) -> str:
+def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     """Returns the README in Markdown.
 
     Its one block of Python, run in the folder, defines `complete`, which does the same as

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from calcgpt.checkpoint import AnyCheckpoint, Checkpoint, StoredCheckpoint, check_replaceable
+from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import manifest_of, rounded, weights_file
 from calcgpt.inference.engines import load_decoder
@@ -51,7 +51,7 @@ LEARNING = "learning.json"
 MAX_BYTES = 6_000_000  # of all snapshots
 
 
-def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) -> str:
+def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> str:
     """Writes a page with some models, the first of which is the default; see
     `calcgpt.export.Exporter`."""
     if not (PAGE / "index.html").is_file():
@@ -83,12 +83,12 @@ def export_page(checkpoints: Sequence[AnyCheckpoint], out: Path, force: bool) ->
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
 
-def _fits_half(checkpoint: AnyCheckpoint) -> tuple[bool, str]:
+def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
     """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
     problems = list(_problems(checkpoint))
     half = rounded(checkpoint, half=True).items()
-    with_half = StoredCheckpoint(
-        Path(checkpoint.name),
+    with_half = Checkpoint(
+        checkpoint.name,
         checkpoint.recipe,
         checkpoint.tokenizer,
         {name: array.astype(np.float32) for name, array in half},
@@ -108,7 +108,7 @@ def _fits_half(checkpoint: AnyCheckpoint) -> tuple[bool, str]:
     return True, f"16-bit weights, {same}"
 
 
-def _problems(checkpoint: AnyCheckpoint) -> Iterator[Problem]:
+def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
     """Yields problems that the model can be given."""
     limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
     for name in ("blog", "everyday"):
@@ -123,7 +123,7 @@ def _problems(checkpoint: AnyCheckpoint) -> Iterator[Problem]:
         yield from allowed[:CHECKED]
 
 
-def _outputs(checkpoint: AnyCheckpoint, problems: Sequence[Problem]) -> list[str]:
+def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
     """Returns what the model writes for each problem."""
     tokenizer = checkpoint.tokenizer
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
 from calcgpt.inference.native.positions import not_covered
@@ -22,7 +22,7 @@ from datagen.coordinates import rotary_frequencies
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
 
-def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
+def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns what the engine needs to know of a model besides its weights, as JSON values.
 
     Raises ConfigError if the engine cannot run it, and DataError if its tokenizer lacks characters
@@ -54,13 +54,13 @@ def manifest_of(checkpoint: AnyCheckpoint) -> dict[str, Any]:
     }
 
 
-def test_scores(checkpoint: AnyCheckpoint) -> dict[str, Any] | None:
+def test_scores(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """Returns the main scores of a checkpoint on test problems; None if it was not scored."""
     scores = checkpoint.metrics.get("test")
     return {name: scores[name] for name in SCORES if name in scores} if scores else None
 
 
-def weights_file(checkpoint: AnyCheckpoint, half: bool = True) -> bytes:
+def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
     """Returns the file, with numbers of 16 bits or, unless `half` is set, of 32.
 
     Raises what `manifest_of` raises.
@@ -69,7 +69,7 @@ def weights_file(checkpoint: AnyCheckpoint, half: bool = True) -> bytes:
     return save(rounded(checkpoint, half), {"manifest": manifest})
 
 
-def rounded(checkpoint: AnyCheckpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
+def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
     """Returns the weights by name, with numbers of 16 or 32 bits."""
     kind = np.float16 if half else np.float32
     return {name: array.astype(kind) for name, array in checkpoint.arrays.items()}

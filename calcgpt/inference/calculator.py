@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from calcgpt.checkpoint import AnyCheckpoint, StoredCheckpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import (
     CheckpointError,
     ConfigError,
@@ -38,6 +38,7 @@ from calcgpt.inference.results import (
     confidence,
     read_answer,
 )
+from calcgpt.registry import resolve
 from datagen.arithmetic import (
     MAX_PLACES,
     USUAL_PLACES,
@@ -241,7 +242,7 @@ class Computation:
 class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
-    def __init__(self, checkpoint: AnyCheckpoint, decoder: Decoder | None = None) -> None:
+    def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
         """`decoder` runs the checkpoint's model; it defaults to the model itself, on the CPU.
 
         Raises DataError if the tokenizer lacks characters of the notation.
@@ -266,7 +267,7 @@ class Calculator:
         covers the model. Only torch needs torch. Raises CheckpointError if there is no such
         checkpoint, and UserError if the engine cannot run it.
         """
-        stored = StoredCheckpoint.read(resolve(reference))
+        stored = Checkpoint.load(resolve(reference))
         # A graph for onnxruntime takes longer to make than an answer by torch.
         _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
         return cls(stored, decoder)
@@ -307,7 +308,7 @@ def _shortened(number: Number) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def self_test(checkpoint: AnyCheckpoint, decoder: Decoder, calculator: Calculator | None) -> None:
+def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator | None) -> None:
     """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
     SELF_TEST worse than its scores can explain.
 
@@ -359,12 +360,12 @@ def _is_right(calculator: Calculator, computations: list[Computation]) -> list[b
     return right
 
 
-def _check_finite(checkpoint: AnyCheckpoint, probabilities: list[float]) -> None:
+def _check_finite(checkpoint: Checkpoint, probabilities: list[float]) -> None:
     if not np.isfinite(probabilities).all():
         raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
 
 
-def _exact_match(checkpoint: AnyCheckpoint) -> float | None:
+def _exact_match(checkpoint: Checkpoint) -> float | None:
     """Returns the exact match to expect, or None if nothing can be expected.
 
     It is Laplace's estimate (right + 1) / (n + 2), so that a perfect score of few problems does not

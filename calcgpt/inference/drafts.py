@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.inference.generate import Decoder, Floats, Ints, in_numpy, log_softmax
@@ -43,7 +43,7 @@ class Drafter:
     The model confirms a draft or departs from it: what it would write is not changed by the draft.
     """
 
-    def __init__(self, checkpoint: AnyCheckpoint, decoder: Decoder) -> None:
+    def __init__(self, checkpoint: Checkpoint, decoder: Decoder) -> None:
         """Raises DataError if the tokenizer lacks characters of the notation."""
         self._tokenizer = checkpoint.tokenizer.require_characters()
         self._decoder, self._has_work = decoder, checkpoint.recipe.has_work

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError, look_up
 from calcgpt.inference.generate import Decoder
 from datagen.extras import require
@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 class Engine(Protocol):
     """A function that makes a decoder for a checkpoint."""
 
-    def __call__(self, checkpoint: AnyCheckpoint, threads: int | None) -> Decoder:
+    def __call__(self, checkpoint: Checkpoint, threads: int | None) -> Decoder:
         """Returns a decoder that uses `threads` of the CPU, by default torch's number.
 
         Raises UserError if the engine is not installed or cannot run the model.
         """
 
 
-def native_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
+def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
     """Returns a decoder in machine code, which needs no torch. `threads` has no effect: it uses
     one."""
     from calcgpt.inference.native.decoder import NativeDecoder
@@ -34,7 +34,7 @@ def native_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Dec
     return NativeDecoder(checkpoint.recipe.model, len(checkpoint.tokenizer), checkpoint.arrays)
 
 
-def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
+def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
     """Returns a decoder for the CPU. With a cached graph it needs neither onnx nor onnxscript."""
     require("engine 'onnxruntime'", "torch", "onnxruntime")
     from calcgpt.inference.onnx import OnnxDecoder, cached_graph
@@ -42,7 +42,7 @@ def onnxruntime_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -
     return OnnxDecoder(checkpoint.model, cached_graph(checkpoint.model), threads)
 
 
-def torch_decoder(checkpoint: AnyCheckpoint, threads: int | None = None) -> Decoder:
+def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
     """Returns the model itself. `threads` is set for the whole process, as torch has it."""
     require("engine 'torch'", "torch")
     if threads:
@@ -60,7 +60,7 @@ ENGINES: dict[str, Engine] = {  # the fastest first
 
 
 def load_decoder(
-    checkpoint: AnyCheckpoint,
+    checkpoint: Checkpoint,
     engine: str = AUTO,
     threads: int | None = None,
     among: Sequence[str] = tuple(ENGINES),

@@ -19,7 +19,7 @@ from calcgpt.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import torch
 
-    from calcgpt.checkpoint import AnyCheckpoint
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.tokenizer import Tokenizer
 
 NO_TOKEN = -1  # the stop token where no token ends a text
@@ -299,7 +299,7 @@ def _room(model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | No
 
 
 def sample(
-    checkpoint: AnyCheckpoint,
+    checkpoint: Checkpoint,
     prompt: str,
     max_new_tokens: int = 200,
     sampling: Sampling | None = None,

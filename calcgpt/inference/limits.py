@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
@@ -152,7 +152,7 @@ class WithWork:
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)
 
 
-def limits_of(checkpoint: AnyCheckpoint, block_size: int) -> Limits:
+def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
     if checkpoint.recipe.has_work:
         return WithWork(checkpoint.domain, block_size)

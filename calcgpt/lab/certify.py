@@ -19,7 +19,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from calcgpt.checkpoint import AnyCheckpoint
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.errors import ConfigError
 from calcgpt.evaluation.shards import load_for_scoring
@@ -316,7 +316,7 @@ class Certificate:
 
 
 def certify(
-    checkpoint: AnyCheckpoint,
+    checkpoint: Checkpoint,
     folder: Path,
     lines: Sequence[bytes],
     *,
@@ -349,7 +349,7 @@ def certify(
     )
 
 
-def check_certifiable(checkpoint: AnyCheckpoint) -> None:
+def check_certifiable(checkpoint: Checkpoint) -> None:
     """Raises ConfigError unless the model writes worked steps."""
     if not checkpoint.recipe.has_work:
         raise ConfigError(

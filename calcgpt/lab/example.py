@@ -13,20 +13,22 @@ The page plays it as soon as it opens, before it has loaded a model. example.jso
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.numpy import save
 
-from calcgpt.checkpoint import WEIGHTS, StoredCheckpoint, check_replaceable
+from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.generate import generate
 from calcgpt.inference.results import Calculation
 from calcgpt.lab.inspection import attention_weights, layer_logits
 from calcgpt.model.gpt import GPT
-from datagen.files import new_folder, sha256, write_text
+from datagen.files import new_folder, write_text
 
 FILE = "example.json"
 EXPRESSION = "471*29.9"
@@ -35,7 +37,7 @@ LEAST = 10  # thousandths; smaller weights are left out
 DIGITS = 6  # of probabilities
 
 
-def export_example(checkpoint: StoredCheckpoint, out: Path, force: bool) -> str:
+def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes the folder `out` with the example of a checkpoint. Returns what it is.
 
     Raises ConfigError if the model has no layers, ExpressionError if it does not take the
@@ -49,7 +51,7 @@ def export_example(checkpoint: StoredCheckpoint, out: Path, force: bool) -> str:
     [node] = calculation.nodes
     example = {
         "model": checkpoint.name,
-        "weights": sha256(checkpoint.folder / WEIGHTS),
+        "weights": hashlib.sha256(save(checkpoint.arrays)).hexdigest(),
         "events": [{"name": name, "data": data} for name, data in events],
         "looks": _looks(checkpoint, node.prompt or "", node.output or ""),
     }
@@ -58,7 +60,7 @@ def export_example(checkpoint: StoredCheckpoint, out: Path, force: bool) -> str:
     return f"what it writes for {EXPRESSION}, which the page plays when it opens"
 
 
-def _calculate(checkpoint: StoredCheckpoint) -> tuple[Calculation, list[float]]:
+def _calculate(checkpoint: Checkpoint) -> tuple[Calculation, list[float]]:
     """Returns the answer, and the probability of each character that the model wrote."""
     calculator = Calculator(checkpoint)
     computation = calculator.begin(EXPRESSION)
@@ -92,7 +94,7 @@ def _events(
     ]
 
 
-def _looks(checkpoint: StoredCheckpoint, prompt: str, output: str) -> list[dict[str, Any]]:
+def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, Any]]:
     """Returns what can be seen inside for each character of the output."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     assert isinstance(model, GPT)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calcgpt.checkpoint import METRICS, SPLITS, AnyCheckpoint, score_cells
+from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.lab.compare import perplexity
-from calcgpt.metrics import OPERATIONS, PartialModel, Scores
+from calcgpt.metrics import OPERATIONS, PartialModel, Scores, score_cells
 from calcgpt.model.parameters import (
     SIZES,
     count,
@@ -79,7 +79,7 @@ def operation_table(config: ModelConfig, vocab_size: int) -> str:
     return "FLOPs per token of a full context:\n" + text_table([], rows, left=2)
 
 
-def training(checkpoint: AnyCheckpoint, folder: Path) -> str:
+def training(checkpoint: Checkpoint, folder: Path) -> str:
     """Returns a checkpoint's progress and scores and, if it lies in the folder of its run, the
     environment in which it was trained.
 

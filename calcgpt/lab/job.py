@@ -136,7 +136,8 @@ class Job:
             progress=False,
             trackers=[lambda folder, recipe: RowCall(progress)],
         )
-        checkpoint = Checkpoint.load(folder, pick_device(device))
+        checkpoint = Checkpoint.load(folder)
+        checkpoint.model.to(pick_device(device))
         data = DataFolder.load(self.data)
         tokens, seconds = checkpoint.metrics["tokens"], checkpoint.metrics["seconds"]
         score = Score(

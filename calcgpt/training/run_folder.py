@@ -18,11 +18,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from calcgpt import checkpoint
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.recipe import differences
+from calcgpt.registry import best
 from datagen.files import locked
 
 if TYPE_CHECKING:  # tables of runs need no torch
@@ -70,16 +70,19 @@ class Counters:
 
 @dataclass
 class SavedState:
-    """A checkpoint and the tensors of its training, as loaded from a folder."""
+    """A checkpoint, its weights and the tensors of its training, as loaded from a folder."""
 
     folder: Path
     checkpoint: Checkpoint
+    weights: dict[str, torch.nn.Parameter]
     tensors: dict[str, torch.Tensor]
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Raises CheckpointError if a file is missing or damaged."""
-        return cls(folder, Checkpoint.load(folder), checkpoint.load_tensors(folder, TRAINING))
+        loaded = Checkpoint.load(folder)
+        weights = dict(loaded.model.named_parameters())
+        return cls(folder, loaded, weights, load_tensors(folder, TRAINING))
 
     def check_same_run(self, recipe: Recipe, fingerprint: str) -> None:
         """Raises ConfigError if the recipe or the data differ from those of the run."""
@@ -135,7 +138,7 @@ class RunFolder:
 
     def prune(self) -> None:
         """Removes all checkpoints but the last ones and the best."""
-        keep = {*self.checkpoints()[-N_RECENT:], checkpoint.best(self.path)}
+        keep = {*self.checkpoints()[-N_RECENT:], best(self.path)}
         for folder in self.checkpoints():
             if folder not in keep:
                 shutil.rmtree(folder)

@@ -315,7 +315,7 @@ class Trainer:
         with self._averaged() as (model, raw):
             tensors = self._training_tensors(raw)
             if self.group.is_main:
-                saved = Checkpoint(folder.name, self.recipe, self.tokenizer, model, metrics)
+                saved = Checkpoint.of(folder.name, self.recipe, self.tokenizer, model, metrics)
                 saved.save(folder, extra={TRAINING: tensors})
                 self.folder.prune()
 
@@ -338,8 +338,7 @@ class Trainer:
             state.check_same_run(self.recipe, self.data.fingerprint)
             if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
                 raise ConfigError("cannot resume: the run was begun with another vocabulary")
-        saved = dict(state.checkpoint.model.named_parameters())
-        load_weights(dict(self.model.named_parameters()), saved)
+        load_weights(dict(self.model.named_parameters()), state.weights)
         load_optimizer_tensors(self.optimizers, state.tensors)
         torch.set_rng_state(state.tensors[_RNG_CPU])
         if _RNG_CUDA in state.tensors and self.device.type == "cuda":

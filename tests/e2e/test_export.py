@@ -15,7 +15,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
@@ -23,6 +23,7 @@ from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
+from calcgpt.registry import resolve
 from datagen.extras import install_line
 
 REPOSITORY = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def test_transformers_alone_gives_the_same_answers(
             scale = 0.3 if parameter.dim() > 1 else 0.1
             parameter.data += scale * torch.randn_like(parameter)
         checkpoint, out = tmp_path / name, tmp_path / "exports" / name
-        Checkpoint(name, recipe, tokenizer, model, {}).save(checkpoint)
+        Checkpoint.of(name, recipe, tokenizer, model, {}).save(checkpoint)
         exported = run_cli("export", checkpoint, "--to", "hf", out)
         assert exported.code == 0, exported.err
         kind = "GPT2LMHeadModel" if name == "minigpt" else name
@@ -124,7 +125,7 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = arithmetic_tokenizer()
     model = build_model(recipe.model, len(tokenizer))
     folder = tmp_path_factory.mktemp("checkpoints") / "small"
-    Checkpoint("small", recipe, tokenizer, model, {}).save(folder)
+    Checkpoint.of("small", recipe, tokenizer, model, {}).save(folder)
     return folder
 
 

@@ -17,7 +17,7 @@ import pytest
 import torch
 from browser import answered, calculate, violations
 
-from calcgpt.checkpoint import Checkpoint, resolve, shipped_names
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, ExpressionError
 from calcgpt.export import web
 from calcgpt.export.web import MAX_BYTES, export_snapshots
@@ -26,6 +26,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
 from calcgpt.model.gpt import GPT
+from calcgpt.registry import resolve, shipped_names
 from datagen.arithmetic import Problem
 from datagen.distributions import distribution
 from datagen.files import sha256

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from calcgpt.checkpoint import Checkpoint, best, load_metrics, model_card
+from calcgpt.checkpoint import Checkpoint, load_metrics, model_card
 from calcgpt.data.problems import read_problems
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe
+from calcgpt.registry import best
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256
 

@@ -22,6 +22,7 @@ FLOORS = [
     {"calcgpt.metrics"},
     {"calcgpt.model", "calcgpt.data"},
     {"calcgpt.plots", "calcgpt.checkpoint"},
+    {"calcgpt.registry"},
     {"calcgpt.inference"},
     {"calcgpt.evaluation", "calcgpt.export", "api"},
     {"calcgpt.training"},

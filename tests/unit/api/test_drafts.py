@@ -16,11 +16,12 @@ from serving import client_of
 from api.batching import Batcher, Job
 from api.service import LoadedModel
 from api.telemetry import Metrics
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder, Sampling
+from calcgpt.registry import resolve
 from datagen.arithmetic import Operation
 from datagen.distributions import distribution
 from datagen.notation import render_prompt

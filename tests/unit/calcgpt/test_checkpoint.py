@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 from calcgpt import checkpoint as module
 from calcgpt.checkpoint import (
     Checkpoint,
-    StoredCheckpoint,
-    best,
     check_replaceable,
     load_metrics,
     load_tensors,
@@ -32,6 +30,7 @@ from calcgpt.config import Domain, ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT
+from calcgpt.registry import best
 from datagen.files import MAX_JSON_BYTES, sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
@@ -46,7 +45,7 @@ def make(seed: int = 0, **fields: Any) -> Checkpoint:
     torch.manual_seed(seed)
     model = GPT(recipe.model, 21).eval()
     metrics = {"parameters": model.n_parameters(), "step": 3}
-    return Checkpoint("made", recipe, arithmetic_tokenizer(), model, metrics)
+    return Checkpoint.of("made", recipe, arithmetic_tokenizer(), model, metrics)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -56,7 +55,7 @@ def content(folder: Path) -> dict[str, bytes]:
 def refusal(folder: Path) -> str:
     """Returns the one-line error of a checkpoint that is refused."""
     with pytest.raises(CheckpointError) as caught:
-        Checkpoint.load(folder)
+        _ = Checkpoint.load(folder).model
     message = str(caught.value)
     assert "\n" not in message
     return message
@@ -208,12 +207,10 @@ def test_any_flipped_bit_in_the_metrics_is_found_also_when_the_best_is_chosen(
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -> None:
     checkpoint = make()
-    with torch.no_grad():
-        checkpoint.model.head.weight[3, 4] = value
+    checkpoint.arrays["head.weight"][3, 4] = value
     checkpoint.save(tmp_path / "nan")
-    assert "'head.weight' has values that are not finite" in refusal(tmp_path / "nan")
     with pytest.raises(CheckpointError, match=r"'head.weight' has values that are not finite"):
-        StoredCheckpoint.read(tmp_path / "nan")
+        Checkpoint.load(tmp_path / "nan")
 
 
 def test_a_checkpoint_of_an_earlier_version_has_no_hash_of_its_metrics(tiny_copy: Path) -> None:
@@ -250,7 +247,7 @@ def test_weights_that_do_not_fit_the_config_are_refused_by_tensor(
     shutil.copy(tmp_path / "other" / WEIGHTS, tiny_copy / WEIGHTS)
     claim_hash(tiny_copy, WEIGHTS)
     message = refusal(tiny_copy)
-    assert message.startswith(str(tiny_copy / WEIGHTS))
+    assert message.startswith(f"{tiny_copy.name}/{WEIGHTS}: tensor")
     assert reason in message
 
 
@@ -424,7 +421,7 @@ def test_loading_calls_no_unpickler(tiny_folder: Path, monkeypatch: pytest.Monke
     assert Checkpoint.load(tiny_folder).name == "tiny"
 
 
-@pytest.mark.parametrize("step", ["_save_tensors", "sha256", "write_json", "model_card"])
+@pytest.mark.parametrize("step", ["_write_safetensors", "sha256", "write_json", "model_card"])
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 def test_a_save_that_fails_leaves_the_old_checkpoint_and_nothing_else(
     tiny_copy: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import calcgpt
-from calcgpt.checkpoint import best, resolve, shipped_checkpoints
 from calcgpt.errors import CheckpointError
+from calcgpt.registry import best, resolve, shipped_checkpoints
 
 CONFIG, METRICS = "config.json", "metrics.json"
 

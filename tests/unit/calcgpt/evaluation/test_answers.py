@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation import evaluate as module
 from calcgpt.evaluation.evaluate import answer
 from calcgpt.inference import drafts
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, generate
+from calcgpt.registry import resolve
 from datagen.distributions import distribution
 from datagen.formats import renderer
 from datagen.sampling import bit_generator

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.checkpoint import Checkpoint, model_card, score_cells
+from calcgpt.checkpoint import Checkpoint, model_card
 from calcgpt.config import Recipe
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import CheckpointError, DataError
@@ -35,7 +35,7 @@ from calcgpt.evaluation.report import (
 )
 from calcgpt.inference.generate import Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
-from calcgpt.metrics import Scores
+from calcgpt.metrics import Scores, score_cells
 from calcgpt.recipe import build
 from datagen import work
 from datagen.files import sha256

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tokenizers import decoders
 from torch import nn
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import (
     CharTokenizer,
@@ -32,6 +32,7 @@ from calcgpt.export.hf import EXAMPLE_PROMPT, hf_card, hf_tokenizer, stop_id
 from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
+from calcgpt.registry import resolve
 from datagen.notation import WORK_ALPHABET
 from datagen.work import render
 
@@ -47,7 +48,7 @@ def checkpoint(
     recipe = Recipe(model=ModelConfig(**load_preset(preset).model_dump() | SMALL | changes))
     torch.manual_seed(0)
     model = build_model(recipe.model, len(tokenizer)).eval()
-    return Checkpoint("small", recipe, tokenizer, model, {"parameters": model.n_parameters()})
+    return Checkpoint.of("small", recipe, tokenizer, model, {"parameters": model.n_parameters()})
 
 
 class TestWhatAClassCanBe:

@@ -1,6 +1,5 @@
 """What several tests of inference share."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,6 @@ def variant(tiny: Checkpoint) -> Callable[..., Checkpoint]:
             model.load_state_dict(weights)
             next(model.parameters()).data[1, 2] += weight_change
         recipe = tiny.recipe.model_copy(update={"model": config})
-        return dataclasses.replace(tiny, recipe=recipe, model=model)
+        return Checkpoint.of(tiny.name, recipe, tiny.tokenizer, model, tiny.metrics)
 
     return make

@@ -8,7 +8,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from calcgpt.checkpoint import Checkpoint, resolve
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
@@ -16,6 +16,7 @@ from calcgpt.lab.info import choices, parameter_table, training
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import formulas
 from calcgpt.recipe import load_recipe
+from calcgpt.registry import resolve
 from calcgpt.training.environment import record_start
 from calcgpt.training.run_folder import RunFolder
 

@@ -67,7 +67,7 @@ def checkpoint(tokenizer: Tokenizer | None = None, **changes: Any) -> Checkpoint
     recipe = Recipe(model=ModelConfig(**{**SMALL, **changes}))
     torch.manual_seed(0)
     model = build_model(recipe.model, len(tokenizer)).eval()
-    return Checkpoint("mine", recipe, tokenizer, model, {})
+    return Checkpoint.of("mine", recipe, tokenizer, model, {})
 
 
 def ids(text: str) -> torch.Tensor:

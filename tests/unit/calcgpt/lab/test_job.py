@@ -73,14 +73,14 @@ def test_the_windows_do_not_depend_on_the_seed_of_the_training(
     other = run.recipe.model_copy(
         update={"train": run.recipe.train.model_copy(update={"seed": 99})}
     )
-    same = Checkpoint(run.name, other, run.tokenizer, run.model, run.metrics)
+    same = Checkpoint.of(run.name, other, run.tokenizer, run.model, run.metrics)
     assert score_model(same, data, scoring) == score_model(run, data, scoring)
 
 
 def test_problems_have_no_longer_contexts(run: Checkpoint, data_folder: Path) -> None:
     changed = run.recipe.train.model_copy(update={"batches": "problems"})
     recipe = run.recipe.model_copy(update={"train": changed})
-    checkpoint = Checkpoint(run.name, recipe, run.tokenizer, run.model, run.metrics)
+    checkpoint = Checkpoint.of(run.name, recipe, run.tokenizer, run.model, run.metrics)
     scoring = Scoring(contexts=[1, 2], problems=0)
     result = score_model(checkpoint, DataFolder.load(data_folder), scoring)
     assert result["contexts"][1].val_loss is None

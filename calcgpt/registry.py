@@ -1,0 +1,105 @@
+"""Checkpoints by name: the shipped ones, those of a folder, and the best of them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calcgpt.checkpoint import CONFIG, DOMAIN, Checkpoint, load_metrics, read_config
+from calcgpt.errors import CheckpointError, did_you_mean
+
+if TYPE_CHECKING:
+    import torch
+
+# What raises where a value that nothing has validated is missing or of another type.
+MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+
+log = logging.getLogger(__name__)
+
+
+def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpoint:
+    """Loads the checkpoint of that name, or in that folder (see `resolve`), with its model on a
+    device. Raises CheckpointError if there is none, or if it is damaged, and UserError without
+    torch."""
+    checkpoint = Checkpoint.load(resolve(reference))
+    checkpoint.model.to(device)
+    return checkpoint
+
+
+def resolve(reference: str, root: Path | None = None) -> Path:
+    """Returns the folder of a checkpoint.
+
+    `reference` is the name of a checkpoint under `root`, by default a shipped one, or `best`, the
+    best of these, or a path: of a checkpoint, or of a folder of checkpoints, whose best is
+    returned. A name comes before a path: `./NAME` is always a path.
+    """
+    root = shipped_checkpoints() if root is None else root
+    if reference == "best":
+        return best(root)
+    is_name = Path(reference).name == reference
+    for folder in (*([root / reference] if is_name else []), Path(reference)):
+        if (folder / CONFIG).is_file():
+            return folder
+        if any(folder.glob(f"[!.]*/{CONFIG}")):
+            return best(folder)
+    names = _names_under(root)
+    listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
+    raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")
+
+
+def best(root: Path) -> Path:
+    """Returns the folder under `root` with the highest exact match on validation.
+
+    Scores over different data cannot be compared: only those over the file on which most of the
+    checkpoints were scored count. Of equals it is the one that was measured for the longest
+    numbers, then the one with fewer parameters, then the one with the lower validation loss, which
+    orders the checkpoints of a run near its end. A folder whose config or metrics cannot be read is
+    skipped with a warning.
+    """
+    ranked, data = [], {}
+    for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
+        try:
+            metrics = load_metrics(folder)
+            ranked.append((_rank(folder, metrics), folder))
+            if "validation" in metrics:
+                data[folder] = metrics["validation"].get("file_sha256")
+        except (CheckpointError, *MALFORMED) as error:
+            log.warning("skipped %s: %s", folder, error)
+    if not ranked:
+        raise CheckpointError(f"no checkpoint in {root}")
+    # Of equals, both return the first. The folders are sorted: the choice is deterministic.
+    usual = max(data.values(), key=[*data.values()].count, default=None)
+    comparable = [entry for entry in ranked if data.get(entry[1], usual) == usual]
+    return min(comparable, key=lambda entry: entry[0])[1]
+
+
+def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, float]:
+    """Returns what a checkpoint is ranked by, the lowest first. Raises CheckpointError or one of
+    MALFORMED if its config or metrics lack something."""
+    exact_match = -1.0  # saved on a signal, before any validation: ranked last
+    if "validation" in metrics:
+        exact_match = float(metrics["validation"]["exact_match"])
+    loss = float(metrics.get("val_loss", math.inf))
+    if math.isnan(loss):
+        raise ValueError("validation loss is not a number")
+    domain = read_config(folder)[0].get(DOMAIN) or {}
+    return -exact_match, -int(domain.get("digits", 0)), int(metrics["parameters"]), loss
+
+
+def shipped_checkpoints() -> Path:
+    """Returns the folder of the shipped checkpoints: within an installed package, beside it in a
+    clone."""
+    package = Path(__file__).resolve().parent
+    folders = [package / "checkpoints", package.parent / "checkpoints"]
+    return next((folder for folder in folders if folder.is_dir()), folders[-1])
+
+
+def shipped_names() -> list[str]:
+    """Returns the names of the shipped checkpoints."""
+    return _names_under(shipped_checkpoints())
+
+
+def _names_under(root: Path) -> list[str]:
+    return sorted(file.parent.name for file in root.glob(f"[!.]*/{CONFIG}"))
