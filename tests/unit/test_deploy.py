@@ -115,7 +115,7 @@ def test_the_image_has_its_machine_code_and_knows_how_it_is(
     python, option, program = in_exec_form(make_code)
     assert (python, option) == ("python", "-c")
     with monkeypatch.context() as patch:
-        patch.setattr("calcgpt.checkpoint.shipped_checkpoints", lambda: tmp_path / "checkpoints")
+        patch.setattr("calcgpt.registry.shipped_checkpoints", lambda: tmp_path / "checkpoints")
         patch.setattr("api.service.shipped_checkpoints", lambda: tmp_path / "checkpoints")
         for name, value in {**environment_of_the_image(), **cache}.items():
             patch.setenv(name, value)
