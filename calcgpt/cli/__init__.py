@@ -18,8 +18,8 @@ from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
 ENTRY_POINTS = "calcgpt.commands"
-# Plugins of pydantic would be looked for in all installed packages, before an answer. A user who has
-# one sets this variable to another name.
+# Pydantic would look for plugins in all installed packages before an answer. Whoever has one sets
+# this variable to another name.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
