@@ -62,6 +62,39 @@ class OpenTransport:
             self._transport.write_eof()
 
 
+class InPieces(asyncio.BufferedProtocol):
+    """Passes what a client sends on to another protocol, in pieces of PIECE bytes at most.
+
+    That could only pause after it has been given all that the system keeps for a connection: 24 KiB
+    for each of thousands of clients, before the first of their requests runs.
+    """
+
+    __slots__ = ("_protocol",)
+
+    _buffer = memoryview(bytearray(PIECE))  # of all connections: it is read at once, in one thread
+
+    def __init__(self, protocol: asyncio.Protocol) -> None:
+        self._protocol = protocol
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._protocol.data_received(bytes(self._buffer[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._protocol.connection_lost(exc)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """A connection on which each request is limited: its head in size, in time and in the number of
     headers, and what surrounds its body in size. Trailers are read and dropped.
@@ -105,6 +138,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
+        transport.set_protocol(InPieces(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
         self._start_timer()
@@ -140,7 +174,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if not self._ended:  # else an unknown part of the data belongs to the request before
                 self._n_framing += len(piece) - (self._n_body - n_body)
             self._check_sizes()
-        if self._unparsed:
+        if self._unparsed or (not self._in_head and self.cycle.body):  # until it is read
             self.flow.pause_reading()
 
     def _feed(self, piece: bytes) -> None:
@@ -210,8 +244,6 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._n_body += len(body)
         super().on_body(body)
-        if len(self.cycle.body) > PIECE:  # until it is read
-            self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

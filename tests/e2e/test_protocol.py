@@ -7,7 +7,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -220,6 +220,35 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
         responses = Pipeline(second)
         assert answer(responses)[2] == b"answered"
         assert answer(responses)[0] in (200, 503)  # whether or not the first has ended
+
+
+def test_of_a_long_body_little_is_read_before_it_is_asked_for() -> None:
+    written, pieces = Event(), []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.to_thread(written.wait, PATIENCE)
+        more = True
+        while more:
+            message = await receive()
+            pieces.append(len(message["body"]))
+            more = message["more_body"]
+        await PlainTextResponse("answered")(scope, receive, send)
+
+    body = memoryview(bytes(20 * MIB))
+    with hasty(app, BoundedProtocol) as service, socket.socket() as connection:
+        connection.connect(service.servers[0].sockets[0].getsockname())
+        connection.sendall(head("/v1/calculate", f"Content-Length: {len(body)}"))
+        connection.settimeout(0.5)  # the system takes no more
+        n_sent = 0
+        with suppress(TimeoutError):
+            while n_sent < len(body):
+                n_sent += connection.send(body[n_sent:])
+        written.set()
+        connection.settimeout(PATIENCE)
+        connection.sendall(body[n_sent:])
+        assert answer(connection)[2] == b"answered"
+    assert sum(pieces) == len(body)
+    assert max(pieces) <= 8_192
 
 
 def test_connections_beyond_the_limit_are_refused() -> None:
