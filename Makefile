@@ -48,7 +48,7 @@ dist: .venv/audit.stamp
 # that, 20,000 requests, valid and invalid, that the OpenAPI document describes.
 soak: .venv/dev.stamp
 	CONTRACT_EXAMPLES=3000 CONTRACT_REPORT=docs/results/contract.json \
-		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k 1000
+		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k 2000
 	$(BIN)/python -m benchmarks.soak --json docs/results/soak.json $(SOAK)
 
 # Hostile input for everything that reads what people write: expressions, lines, worked steps,
