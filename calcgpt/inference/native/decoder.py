@@ -161,7 +161,8 @@ class NativeDecoder:
         if self._coordinates:
             cache.locate(self._coordinates, stop)
             rotations = cache.addresses[0]
-            n_new = min(n_new, int(cache.n_known[cache.slots].min(initial=stop)) - stop + 1)
+            n_known = int(cache.n_known[cache.slots].min(initial=cache.capacity))
+            n_new = min(n_new, n_known - stop + 1)
         n_open = self._decode(
             plan,
             weights,
