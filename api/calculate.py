@@ -183,7 +183,7 @@ def _check(service: Service, calculation: Calculation, demands: Demands) -> None
     elif not confidence >= demands.min_confidence:  # NaN is not enough either
         kind = "not-confident"
         detail = (
-            f"the confidence of {model} in {result} is {confidence:.4g}, not at least "
+            f"the confidence of {model} in {result} is {confidence:.10g}, not at least "
             f"{demands.min_confidence:g}"
         )
     else:

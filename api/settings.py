@@ -98,6 +98,28 @@ class Settings(BaseSettings):
         "info", description="Lowest severity that is logged."
     )
 
+    @field_validator("engine")
+    @classmethod
+    def _check_engine(cls, engine: str) -> str:
+        from calcgpt.inference.engines import AUTO, ENGINES  # takes a while to import
+
+        names = (AUTO, *ENGINES)
+        if engine not in names:
+            raise ValueError(f"unknown engine {engine!r}; valid names: {', '.join(names)}")
+        return engine
+
+    @field_validator("rate_storage")
+    @classmethod
+    def _check_storage(cls, storage: SecretStr) -> SecretStr:
+        from limits.aio import storage as kinds  # takes a while to import
+
+        schemes = {
+            s for k in vars(kinds).values() for s in getattr(k, "STORAGE_SCHEME", None) or ()
+        }
+        if urlsplit(storage.get_secret_value()).scheme not in schemes:
+            raise ValueError("no storage of rates; use async+memory:// or async+redis://HOST")
+        return storage
+
     @field_validator("api_keys", "cors_origins", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
@@ -131,6 +153,8 @@ class Settings(BaseSettings):
     def _check_sizes(self) -> Settings:
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
+        if self.health_port and self.health_port == self.port:
+            raise ValueError("health_port must not be port: a process of its own listens there")
         if self.threads > n_cores() and not self.force_threads:
             raise ValueError(
                 f"{self.threads} threads are more than the {n_cores()} cores; "

@@ -107,6 +107,14 @@ def test_the_settings_are_shown_without_secrets(
         assert secret not in outcome.out + outcome.err
 
 
+def test_settings_that_the_service_refuses_are_not_shown(run_cli: Callable[..., Any]) -> None:
+    for refused in (["--checkpoint", "absent"], ["--engine", "steam"], ["--drain", "inf"]):
+        outcome = run_cli("serve", "--show-config", *refused)
+        assert (outcome.code, outcome.out) == (2, "")
+        assert outcome.err.startswith("error: ")
+        assert outcome.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_port_in_use_is_one_line(
     tiny_folder: Path, workers: int, serve_here: Callable[..., Any]

@@ -76,6 +76,10 @@ def test_secrets_are_not_shown() -> None:
         ({"cors_origins": "https://a.example:port"}, "--cors-origins: 'https://a.example:port'"),
         ({"rate_limit": "0/minute"}, "rate limit: '0/minute' allows nothing"),
         ({"rate_limit": "soon"}, "rate limit: "),
+        ({"rate_storage": "nowhere://:password@host"}, "--rate-storage: no storage of rates"),
+        ({"rate_storage": "redis://host"}, "--rate-storage: no storage of rates"),
+        ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, native"),
+        ({"port": 8001, "health_port": 8001}, "health_port must not be port"),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], message: str) -> None:
