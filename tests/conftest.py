@@ -20,6 +20,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+# Dozens of processes import the code. They compile it once, not each for itself.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Before torch is imported, and for the processes that tests start: one thread each, so that tests
 # run beside each other without competing, and sum in one order everywhere.
 os.environ["OMP_NUM_THREADS"] = "1"

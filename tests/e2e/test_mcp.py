@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
 from datagen.extras import install_line  # noqa: E402
 
-COMMAND = ["mcp", "--checkpoint", "scratchpad", "--engine", "torch"]
+COMMAND = ["mcp", "--checkpoint", "scratchpad"]
 
 
 async def use(client: Any) -> None:
@@ -66,7 +66,7 @@ def test_over_stdin_and_stdout() -> None:
 
 def test_over_http(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    server = ForkedProcess([*COMMAND, "--http", "0"], dict(os.environ), log)
+    server = ForkedProcess([*COMMAND, "--engine", "torch", "--http", "0"], dict(os.environ), log)
     try:
         wait_for(lambda: server.poll() is not None or (log.exists() and "\n" in log.read_text()))
         said, _, address = log.read_text().strip().rpartition(" ")

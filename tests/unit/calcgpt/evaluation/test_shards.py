@@ -26,6 +26,7 @@ from calcgpt.evaluation.shards import (
     scored_answers,
     shards_of,
 )
+from calcgpt.inference.engines import load_decoder
 from datagen.distributions import distribution
 from datagen.formats import renderer
 from datagen.sampling import bit_generator
@@ -45,9 +46,10 @@ def test_processes_score_as_one_does(
     tiny: Checkpoint, tiny_folder: Path, lines: list[Line], tmp_path: Path
 ) -> None:
     counts: list[int] = []
-    scoring = Scoring(tiny_folder, threads=1)
+    scoring = Scoring(tiny_folder, engine="native", threads=1)  # the processes import no torch
     shared = evaluate_in_shards(scoring, lines, counts.append, workers=2, folder=tmp_path / "kept")
-    alone = evaluate(tiny.model, tiny.tokenizer, lines)
+    _, decoder = load_decoder(tiny, "native", threads=1)
+    alone = evaluate(decoder, tiny.tokenizer, lines)
     assert counts == [16, 16, 8]
     assert shared.scores == alone.scores
     assert shared.outputs == alone.outputs
