@@ -20,7 +20,7 @@ test: .venv/dev.stamp
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 pytest: .venv/dev.stamp
-	$(BIN)/pytest -q -n 2 --dist worksteal  # neighbours share a worker, and so its fixtures
+	$(BIN)/pytest -q -n 2  # tests/conftest.py shares the files out
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -22,6 +22,9 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # A new process of the browser for each address would take half a second.
+    "--disable-site-isolation-trials",
+    "--renderer-process-limit=1",
 ]
 
 

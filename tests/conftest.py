@@ -18,10 +18,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-# Dozens of processes import the code. They compile it once, not each for itself.
-sys.dont_write_bytecode = False
+# Dozens of processes import the code: they compile it once, not each for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Before torch is imported, and for the processes that tests start: one thread each, so that tests
 # run beside each other without competing, and sum in one order everywhere.
@@ -48,10 +47,12 @@ from parity_report import ParityReport
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
 
+sys.dont_write_bytecode = False  # as that variable says, in this process
 # What tests import stays; to look through it for garbage takes seconds. Ends with the collection.
 gc.disable()
 
 TESTS = Path(__file__).parent
+ON_RAY = {"test_datagen_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"}
 KINDS = {
     "unit": "one module at a time",
     "parity": "against an independent implementation",
@@ -86,6 +87,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The tests of a file run in one process, and so do all that need a cluster of Ray: each
+    process would start its own. They begin in the order of their names: tests/e2e, which has the
+    longest tests, comes first."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    config.option.loadscopereorder = False
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return "ray" if Path(file).name in ON_RAY else file
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

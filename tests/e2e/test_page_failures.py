@@ -73,13 +73,15 @@ def test_input_is_never_html(page: Page) -> None:
         "() => Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_damaged_or_forbidden_history_does_no_harm(open_page: OpenPage, damage: str) -> None:
-    page = open_page()
-    page.add_init_script(f"({damage})()")
-    page.reload()
-    calculate(page, "12.5*3")
-    answered(page, "37.5")
-    expect(page.locator("#history button")).to_have_count(1)
+def test_a_damaged_or_forbidden_history_does_no_harm(
+    window: Page, visit: Callable[[Page, str], Page], address: str, damage: str
+) -> None:
+    with window.context.new_page() as page:
+        page.add_init_script(f"({damage})()")
+        visit(page, address)
+        calculate(page, "12.5*3")
+        answered(page, "37.5")
+        expect(page.locator("#history button")).to_have_count(1)
 
 
 def test_stop_ends_the_request(page: Page) -> None:
