@@ -16,12 +16,14 @@ from threading import Thread
 from typing import Any
 
 import uvicorn
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from api import problems
 from api.app import create_app, health_routes, prepare
+from api.middleware import BodyLimit
 from api.problems import RETRY, ProblemError
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
@@ -34,7 +36,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
-MAX_HEALTH_CONNECTIONS = 100  # of the server for health and metrics alone
+MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
 HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
 
@@ -133,9 +135,18 @@ def _health_listener(settings: Settings) -> socket.socket | None:
     return listener
 
 
+class Worker(Process):
+    """A worker whose end is known at once, even in the middle of a health check."""
+
+    def start(self) -> None:
+        super().start()
+        self.child_conn.close()  # now only the worker has that end of the pipe
+
+
 class Supervisor(Multiprocess):
     """Replaces workers that die, later and later if they cannot start, and says whether one serves.
 
+    Refuses requests while workers fail to start and none serves: otherwise they would wait for one.
     Closes its listening socket before it ends the workers: while that is open, the system accepts
     connections that no worker will serve.
     """
@@ -150,6 +161,7 @@ class Supervisor(Multiprocess):
         """`model` is the name of the default model, `health_listener` where health is answered."""
         super().__init__(config, sockets)
         self._model, self._health_listener = model, health_listener
+        self._stand_in: uvicorn.Server | None = None
         self.error: UserError | None = None  # why it ended by itself
         self._served: set[Process] = set()
         self._ended: set[Process] = set()
@@ -158,11 +170,20 @@ class Supervisor(Multiprocess):
 
     def init_processes(self) -> None:
         """Starts the workers, then the thread that answers for them."""
-        super().init_processes()
+        for _ in range(self.processes_num):
+            self.processes.append(self._start_worker())
         gc.collect()
         gc.freeze()
         if self._health_listener:
-            _serve_health(health_routes(self.ready, Metrics()), self._health_listener)
+            health = FastAPI(openapi_url=None, redirect_slashes=False)
+            problems.install(health)
+            health.include_router(health_routes(self.ready, Metrics()))
+            _serve_in_thread(health, self._health_listener)
+
+    def _start_worker(self) -> Worker:
+        worker = Worker(self.config, self.sockets)
+        worker.start()
+        return worker
 
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError if no worker serves."""
@@ -175,6 +196,18 @@ class Supervisor(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         """Replaces dead workers. Ends if none is left and several in a row could not start."""
+        self._notice_changes()
+        self._stand_in_if_needed()
+        if self._n_failed >= MAX_FAILED_WORKERS and self._ended.issuperset(self.processes):
+            self.error = UserError(f"{self._n_failed} workers in a row could not start")
+            self.should_exit.set()
+        elif time.monotonic() >= self._retry_at:
+            for index, worker in enumerate(self.processes):
+                if worker in self._ended:
+                    self.processes[index] = self._start_worker()
+            self._ended.clear()
+
+    def _notice_changes(self) -> None:
         for worker in self.processes:
             if worker in self._ended:
                 continue
@@ -183,15 +216,16 @@ class Supervisor(Multiprocess):
             elif worker not in self._served and worker.is_ready(timeout=1):
                 self._served.add(worker)
                 self._n_failed = 0
-        if self._n_failed >= MAX_FAILED_WORKERS and self._ended.issuperset(self.processes):
-            self.error = UserError(f"{self._n_failed} workers in a row could not start")
-            self.should_exit.set()
-        elif time.monotonic() >= self._retry_at:
-            for index, worker in enumerate(self.processes):
-                if worker in self._ended:
-                    self.processes[index] = Process(self.config, self.sockets)
-                    self.processes[index].start()
-            self._ended.clear()
+
+    def _stand_in_if_needed(self) -> None:
+        if self._served or not self._n_failed:
+            if self._stand_in:
+                self._stand_in.should_exit = True
+            self._stand_in = None
+        elif not self._stand_in:
+            self._stand_in = _serve_in_thread(
+                BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup()
+            )
 
     def _bury(self, worker: Process) -> None:
         worker.kill()  # it may only hang
@@ -208,11 +242,14 @@ class Supervisor(Multiprocess):
         super().terminate_all()
 
 
-def _serve_health(routes: APIRouter, listener: socket.socket) -> None:
-    """Answers these routes in a thread, which ends with the process."""
-    app = FastAPI(openapi_url=None, redirect_slashes=False)
-    problems.install(app)
-    app.include_router(routes)
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    headers = {**RETRY, "Connection": "close"}
+    problem = ProblemError(503, "no worker could start; try again", kind="loading", headers=headers)
+    await problem.response()(scope, receive, send)
+
+
+def _serve_in_thread(app: ASGIApp, listener: socket.socket) -> uvicorn.Server:
+    """Returns a server of a few connections in a thread that ends with the process."""
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -221,10 +258,12 @@ def _serve_health(routes: APIRouter, listener: socket.socket) -> None:
         lifespan="off",
         http=BoundedProtocol,
         ws="none",
-        limit_concurrency=MAX_HEALTH_CONNECTIONS,
+        limit_concurrency=MAX_OWN_CONNECTIONS,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
-    Thread(target=server.run, kwargs={"sockets": [listener]}, name="health", daemon=True).start()
+    Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
+    return server
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -57,6 +57,12 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
+def status(running: Server) -> int:
+    with connect(running) as connection:
+        connection.sendall(head("/readyz", method="GET"))
+        return answer(connection)[0]
+
+
 def ready(running: Server) -> list[int]:
     """Returns the workers that have been ready so far."""
     return [int(pid) for pid in re.findall(r"worker (\d+) is ready", running.log)]
@@ -158,6 +164,21 @@ def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> Non
         assert not listens(*address(running))
         *_, last = running.log.splitlines()
     assert re.fullmatch(r"error: \d workers in a row could not start", last)
+
+
+def test_while_no_worker_can_start_clients_are_refused(tiny_copy: Path) -> None:
+    weights = tiny_copy / "model.safetensors"
+    good = weights.read_bytes()
+    with server(tiny_copy, "--workers", 2) as running:
+        wait_for(lambda: len(ready(running)) == 2)
+        weights.write_bytes(b"not a model")
+        for worker in ready(running):
+            os.kill(worker, signal.SIGKILL)
+        with connect(running) as connection:
+            connection.sendall(request("/v1/calculate", {"expression": "1+1"}))
+            assert refusal(connection, 503, "loading")["retry-after"] == "1"
+        weights.write_bytes(good)
+        wait_for(lambda: status(running) == 200)
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
