@@ -226,7 +226,8 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`wait`: seconds that the first job waits for others while the model is idle."""
+        """`wait`: seconds that the first job waits for others while the model is idle. It does not
+        wait if the job before it was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
@@ -234,6 +235,7 @@ class Batcher:
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._groups: list[Group | Drafts] = []
         self._closed = False
+        self._expects_others = True
         self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
@@ -277,7 +279,7 @@ class Batcher:
                 )
                 if self._closed:
                     return
-                if not self._groups and not self._calls and len(self._waiting) < self._max_batch:
+                if self._expects_others and not self._groups and not self._calls:
                     self._changed.wait_for(self._is_enough, self._wait)
                 calls, self._calls = self._calls, deque()
                 batches = self._admit()
@@ -295,6 +297,8 @@ class Batcher:
     def _admit(self) -> list[list[Job]]:
         """Moves waiting jobs into groups, up to the limit, those that wait longest first."""
         batches: list[list[Job]] = []
+        if self._waiting:
+            self._expects_others = len(self._waiting) > 1
         while self._waiting and len(self._groups) + len(batches) < self._max_groups:
             kind, batch, others = self._waiting[0].kind, list[Job](), deque[Job]()
             for job in self._waiting:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # other engines need no torch
     from calcgpt.model.gpt import LanguageModel
 
 # Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
-TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**10
+TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**9
 # A token agrees only if its logit is that much above all others. Decoding and one pass add numbers
 # in different orders, so that logits differ by about 1e-5. From a closer one on, lines are decoded.
 MARGIN = 1e-3

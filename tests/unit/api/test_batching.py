@@ -65,6 +65,21 @@ def test_jobs_that_wait_together_share_forward_passes() -> None:
     assert decoder.batches == [1, *[3] * 11]  # what the prompts share is read once
 
 
+def test_after_a_job_that_was_alone_the_next_does_not_wait_for_others() -> None:
+    decoder = gated_decoder()
+
+    async def work(batcher: Batcher) -> None:
+        pair = [asyncio.create_task(batcher.complete(job(decoder))) for _ in range(2)]
+        await asyncio.to_thread(decoder.called.wait)
+        alone = asyncio.create_task(batcher.complete(job(decoder)))
+        await asyncio.sleep(0)  # it is waiting now
+        decoder.gate.set()
+        await asyncio.gather(*pair, alone)
+        await batcher.complete(job(decoder))
+
+    run(work, max_batch=2, wait=10 * PATIENCE)
+
+
 @pytest.mark.parametrize("max_batch", [1, 2])
 def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right)
