@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from asyncio import TimerHandle
 from http import HTTPStatus
 from typing import Any, cast
@@ -62,6 +63,16 @@ class OpenTransport:
             self._transport.write_eof()
 
 
+class Buffer(threading.local):
+    """What the connections of a thread are read into: its content is passed on at once."""
+
+    def __init__(self) -> None:
+        self.view = memoryview(bytearray(PIECE))
+
+
+BUFFER = Buffer()
+
+
 class InPieces(asyncio.BufferedProtocol):
     """Passes what a client sends on to another protocol, in pieces of PIECE bytes at most.
 
@@ -69,12 +80,10 @@ class InPieces(asyncio.BufferedProtocol):
     for each of thousands of clients, before the first of their requests runs.
     """
 
-    __slots__ = ("_protocol",)
-
-    _buffer = memoryview(bytearray(PIECE))  # of all connections: it is read at once, in one thread
+    __slots__ = ("_buffer", "_protocol")
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
-        self._protocol = protocol
+        self._protocol, self._buffer = protocol, BUFFER.view
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer

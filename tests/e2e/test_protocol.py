@@ -7,6 +7,7 @@ import asyncio
 import socket
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, refusal
 
 from api.app import create_app
-from api.protocol import BoundedProtocol
+from api.protocol import BoundedProtocol, InPieces
 from api.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -249,6 +250,23 @@ def test_of_a_long_body_little_is_read_before_it_is_asked_for() -> None:
         assert answer(connection)[2] == b"answered"
     assert sum(pieces) == len(body)
     assert max(pieces) <= 8_192
+
+
+def test_connections_of_two_threads_do_not_mix_what_they_read() -> None:
+    class Reader(asyncio.Protocol):
+        read = b""
+
+        def data_received(self, data: bytes) -> None:
+            self.read += data
+
+    readers = [Reader(), Reader()]
+    with ThreadPoolExecutor(1) as other:
+        ours, theirs = InPieces(readers[0]), other.submit(InPieces, readers[1]).result()
+        ours.get_buffer(-1)[:4] = b"ours"
+        theirs.get_buffer(-1)[:6] = b"theirs"
+        ours.buffer_updated(4)
+        theirs.buffer_updated(6)
+    assert [reader.read for reader in readers] == [b"ours", b"theirs"]
 
 
 def test_connections_beyond_the_limit_are_refused() -> None:
