@@ -307,6 +307,11 @@ class CausalSelfAttention(nn.Module):
     ) -> torch.Tensor:
         """Attention through torch's kernels: a flash kernel, on a CPU also with a mask or a bias.
         With dropout, or a bias that is learned, a CPU has the slow formula only."""
+        if self.training and q_BHTD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+            # In bf16, the backward pass of that kernel takes up to 6 times as long (docs/LOG.md).
+            with torch.autocast("cpu", enabled=False):
+                q, k, v = (x.float() for x in (q_BHTD, k_BGSD, v_BGSD))
+                return self._fused(q, k, v, mask, is_causal)
         group = q_BHTD.size(1) // k_BGSD.size(1)
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q_BHTD.dtype)
