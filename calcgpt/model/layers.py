@@ -74,9 +74,17 @@ class _LinearFunction(torch.autograd.Function):
         rows = grad.flatten(0, -2)
         return (
             onednn_linear(grad, weight.t()) if needs_x else None,
-            onednn_linear(rows.t(), x.flatten(0, -2).t()) if needs_weight else None,
+            _weight_gradient(rows, x.flatten(0, -2)) if needs_weight else None,
             rows.sum(dim=0) if needs_bias else None,
         )
+
+
+def _weight_gradient(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Returns grad^T x, (out, in), from (N, out) and (N, in). oneDNN copies its first operand if
+    that is transposed: here the smaller one."""
+    if grad.size(1) <= x.size(1):
+        return onednn_linear(grad.t(), x.t())
+    return onednn_linear(x.t(), grad.t()).t()
 
 
 def dropout(p: float) -> nn.Module:
