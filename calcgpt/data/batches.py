@@ -44,6 +44,8 @@ class Group(Protocol):
 class BatchSource(ABC):
     """Batches of one split."""
 
+    one_width = False  # whether all batches have the same width
+
     @abstractmethod
     def batch(self, step: int, size: int) -> Batch:
         """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed
@@ -63,6 +65,8 @@ class StreamBatches(BatchSource):
 
     These are the batches of the blog. Raises DataError if the text is too short for a window.
     """
+
+    one_width = True
 
     def __init__(
         self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int

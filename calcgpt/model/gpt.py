@@ -222,15 +222,16 @@ INITS: dict[str, Callable[[GPT], None]] = {"torch": torch_init, "gpt2": gpt2_ini
 
 
 def compiled(
-    module: nn.Module, model: LanguageModel, **options: Any
+    module: nn.Module, model: LanguageModel, dynamic: bool | None = True, **options: Any
 ) -> Callable[..., torch.Tensor]:
     """Returns a function that calls `module`, the model or what wraps it, compiled: tokens (B, T),
     and what the model reads from them if that was read before, to logits (B, T, V).
 
-    What Python reads from the text is read before the graph begins. Sizes are symbols in the graph:
-    batches of problems have many widths. `options` are those of `torch.compile`.
+    What Python reads from the text is read before the graph begins. With `dynamic`, sizes are
+    symbols in the graph: batches of problems have many widths. With None, they are numbers until a
+    second size is seen. `options` are those of `torch.compile`.
     """
-    graph = torch.compile(module, dynamic=True, **options)
+    graph = torch.compile(module, dynamic=dynamic, **options)
 
     def forward(tokens_BT: torch.Tensor, read: torch.Tensor | None = None) -> torch.Tensor:
         read = model.read(tokens_BT) if read is None else read

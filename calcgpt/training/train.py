@@ -157,7 +157,8 @@ class Trainer:
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
         self.forward: Callable[..., torch.Tensor] = self.wrapped.module
         if self.config.compile:
-            self.forward = compiled(self.wrapped.module, self.model)
+            dynamic = None if self.train_batches.one_width else True
+            self.forward = compiled(self.wrapped.module, self.model, dynamic=dynamic)
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:

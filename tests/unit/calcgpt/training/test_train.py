@@ -157,7 +157,10 @@ def test_a_compiled_run_is_one_graph_and_the_same_run(
         graphs.append(graph)
         return graph.forward  # the same bits
 
-    monkeypatch.setattr("calcgpt.training.train.compiled", lambda *of: compiled(*of, backend=count))
+    monkeypatch.setattr(
+        "calcgpt.training.train.compiled",
+        lambda *of, **options: compiled(*of, **options, backend=count),
+    )
     rows_of_text = ("position=coordinates", "row_window=1", "place_offset=3", "qk_norm=true")
     sets = [*(f"model.{field}" for field in rows_of_text), f"model.characters={WORK_ALPHABET}"]
     sets += ["train.steps=4", "train.eval_batches=1", NO_ANSWERS]
