@@ -3,12 +3,15 @@
     python -m benchmarks.gpu --out docs/results/gpu [--minutes 9] [--set FIELD=VALUE ...]
     python -m benchmarks.gpu --out /tmp/gpu --device cpu --tiny
 
-docs/GPU.md says what each part measures. A part writes `PART.json` after each of its rows. What is
-there is not measured again, so a command that ran out of minutes is simply repeated. The last part
-trains for what is left of them, and continues where it stopped.
+docs/GPU.md says what each part measures. A part has a process of its own and writes `PART.json`
+after each of its rows. What is there is not measured again, unless it failed, so a command that ran
+out of minutes is simply repeated. The last part trains for what is left of them, and continues
+where it stopped.
 """
 
+import gc
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,10 +25,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from benchmarks.measure import alternate, environment, summary
-from benchmarks.train import Loop
+from benchmarks.train import PEER_LOOP, Loop, beside_peer, peer_config, rate, trainer
+from benchmarks.train_peer import Shape
 from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
@@ -40,54 +43,18 @@ from calcgpt.training.speed import measured_rate, wait_for
 from datagen.files import write_text
 
 VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
-# Parameters, about -> layers, width, heads, context, sequences of a batch.
+# Parameters, about -> layers, heads, width, context, sequences of a batch.
 SIZES = {
-    "1M": (5, 128, 4, 256, 128),
-    "10M": (6, 384, 6, 1024, 64),
-    "100M": (12, 768, 12, 1024, 32),
+    "100M": Shape(12, 12, 768, 1024, 32),
+    "10M": Shape(6, 6, 384, 1024, 64),
+    "1M": Shape(5, 4, 128, 256, 128),
 }
-TINY = {"tiny": (1, 32, 4, 32, 2)}
+TINY = {"tiny": Shape(1, 4, 32, 32, 2)}
 RESERVE = 25.0  # seconds in which training saves its state and ends
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 Row = dict[str, Any]
 Rows = dict[str, Callable[[], Row]]
-
-
-class PeerBlock(nn.Module):
-    """Attention and feed-forward of GPT-2."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        B, T, C = x.shape
-        qkv = self.qkv(self.norm1(x)).view(B, T, 3, self.heads, C // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(B, T, C))
-        y = self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-        x = x + y
-        return x
-
-
-class Peer(nn.Module):
-    """A plain GPT-2 in the manner of nanoGPT: what the training speed is compared with."""
-
-    def __init__(self, layers: int, width: int, heads: int, context: int) -> None:
-        super().__init__()
-        self.tokens, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*(PeerBlock(width, heads) for _ in range(layers)))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, VOCABULARY, bias=False)
-        self.head.weight = self.tokens.weight
-
-    def forward(self, tokens_BT: torch.Tensor) -> torch.Tensor:
-        x = self.tokens(tokens_BT) + self.places.weight[: tokens_BT.size(1)]
-        logits_BTV: torch.Tensor = self.head(self.norm(self.blocks(x)))
-        return logits_BTV
 
 
 def ceilings(options: Namespace) -> Rows:
@@ -115,8 +82,10 @@ def ceilings(options: Namespace) -> Rows:
     }
 
 
-def losses(config: ModelConfig, device: torch.device, bf16: bool, compile: bool) -> torch.Tensor:
-    """Returns the losses of a few steps from the same weights, (STEPS,), on the CPU."""
+def losses(
+    config: ModelConfig, device: torch.device, bf16: bool, compile: bool, n_step: int
+) -> torch.Tensor:
+    """Returns the losses of a few steps from the same weights, (n_step,), on the CPU."""
     if compile:
         torch.compiler.reset()  # there is a limit to what it compiles of one function
     torch.manual_seed(0)
@@ -124,7 +93,7 @@ def losses(config: ModelConfig, device: torch.device, bf16: bool, compile: bool)
     batch = torch.randint(VOCABULARY, (8, config.block_size + 1)).to(device)
     model = model.to(device)
     loop = Loop(model, _forward(model, device, bf16, compile), batch)
-    return torch.stack([loop.step() for _ in range(STEPS)]).cpu()
+    return torch.stack([loop.step() for _ in range(n_step)]).cpu()
 
 
 def _forward(
@@ -144,12 +113,14 @@ def _forward(
 def agreement(options: Namespace, compile: bool = False) -> Rows:
     """The losses of every variant on the device, in float32 and bf16, against the CPU's."""
 
+    n_step = 2 if options.tiny else STEPS
+
     def row(config: ModelConfig) -> Row:
-        expected = losses(config, torch.device("cpu"), bf16=False, compile=False)
-        differences = {
-            name: float((losses(config, options.device, bf16, compile) / expected - 1).abs().max())
-            for name, bf16 in (("float32", False), ("bf16", True))
-        }
+        expected = losses(config, torch.device("cpu"), False, False, n_step)
+        differences = {}
+        for name, bf16 in (("float32", False), ("bf16", True)):
+            found = losses(config, options.device, bf16, compile, n_step)
+            differences[name] = float((found / expected - 1).abs().max())
         return {**differences, "agrees": differences["float32"] < TOLERANCE}
 
     small = {"n_layer": 1 if options.tiny else 2, "block_size": 16 if options.tiny else 128}
@@ -162,38 +133,41 @@ def training(options: Namespace) -> Rows:
     """Tokens per second, and the share of the product's rate measured at the same time."""
     device, sizes = options.device, TINY if options.tiny else SIZES
 
-    def row(layers: int, width: int, heads: int, context: int, batch: int) -> Row:
-        update = {"n_layer": layers, "n_embd": width, "n_head": heads, "block_size": context}
-        configs = {name: load_preset(name).model_copy(update=update) for name in ("gpt2", "llama")}
-        models: dict[str, Callable[[], nn.Module]] = {
-            "nanoGPT-like": partial(Peer, layers, width, heads, context),
-            **{name: partial(build_model, config, VOCABULARY) for name, config in configs.items()},
+    def row(shape: Shape, compile: bool) -> Row:
+        llama = {"n_layer": shape.layers, "n_embd": shape.width, "n_head": shape.heads}
+        llama |= {"block_size": shape.context}
+        configs = {
+            "calcgpt": peer_config(shape),
+            "calcgpt, llama": load_preset("llama").model_copy(update=llama),
         }
-        tokens = torch.randint(VOCABULARY, (batch, context + 1), device=device)
+        torch.compiler.reset()  # sizes that have changed would be symbols
         peak = measured_rate(device, True, 64 if options.tiny else 8192)
-        contestants = {}
-        if not options.tiny:
-            torch.compiler.reset()
-        for compile in (False,) if options.tiny else (False, True):
-            for name, build in models.items():
-                model = build().to(device)
-                loop = Loop(model, _forward(model, device, True, compile), tokens)
-                contestants[f"{name}, {'compiled' if compile else 'eager'}"] = loop.rate
-        first = next(reversed([name for name in contestants if name.startswith("nanoGPT")]))
-        compared = summary(alternate(contestants, options.runs), first)
-        flops = {name: 3 * sum(operations(c, VOCABULARY).values()) for name, c in configs.items()}
-        rates = compared["median_per_second"]
+        steps, same_work = beside_peer(shape, device, True, compile)
+        model = configs["calcgpt, llama"]
+        steps["calcgpt, llama"] = trainer(model, shape, device, True, compile).train_step
+        n_token = shape.batch * shape.context
+        timed = {name: partial(rate, step, device, 8, n_token) for name, step in steps.items()}
+        compared = summary(alternate(timed, options.runs), PEER_LOOP)
+        n = shape.vocabulary
+        flops = {name: 3 * sum(operations(c, n).values()) for name, c in configs.items()}
+        flops[PEER_LOOP] = flops["calcgpt"]  # the same model
         return {
-            "parameters": {n: sum(count(c, VOCABULARY).values()) for n, c in configs.items()},
+            "parameters": {name: sum(count(c, n).values()) for name, c in configs.items()},
+            "same_work": same_work,
             **compared,
             "utilisation": {
-                name: rate * flops.get(name.partition(",")[0], flops["gpt2"]) / peak
-                for name, rate in rates.items()
+                name: tokens * flops[name] / peak
+                for name, tokens in compared["median_per_second"].items()
             },
             "product_flop_per_s": peak,
         }
 
-    return {name: partial(row, *size) for name, size in sizes.items()}
+    ways = {"eager": False} if options.tiny else {"eager": False, "compiled": True}
+    return {
+        f"{size}, {way}": partial(row, shape, compile)
+        for size, shape in sizes.items()
+        for way, compile in ways.items()
+    }
 
 
 def decoding(options: Namespace) -> Rows:
@@ -230,22 +204,62 @@ PARTS: dict[str, Callable[[Namespace], Rows]] = {
 }
 
 
+def read_rows(path: Path) -> dict[str, Row]:
+    """Returns the rows of a part that are there."""
+    with suppress(FileNotFoundError):
+        rows: dict[str, Row] = json.loads(path.read_text("utf-8"))["rows"]
+        return rows
+    return {}
+
+
 def measure(part: str, options: Namespace) -> None:
     """Measures the rows of a part that are not there yet, until the minutes are over."""
     path = options.out / f"{part}.json"
-    done: dict[str, Row] = {}
-    with suppress(FileNotFoundError):
-        done = json.loads(path.read_text("utf-8"))["rows"]
+    done = read_rows(path)
+
+    def write(name: str, row: Row) -> None:
+        done[name] = row
+        content = {"environment": environment(options.device), "rows": done}
+        write_text(path, json.dumps(content, indent=2) + "\n")
+
     for name, row in PARTS[part](options).items():
         if name in done or time.monotonic() > options.deadline:
             continue
+        write(name, {"error": "the process ended"})  # if it does, this stays
         try:
-            done[name] = row()
-        except RuntimeError as error:  # out of memory, or a kernel that does not exist
-            done[name] = {"error": str(error).splitlines()[0][:200]}
+            write(name, row())
+        except Exception as error:  # whatever it is, the other rows are wanted
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            write(name, {"error": reason[:200]})
         print(part, name, json.dumps(done[name]), flush=True)
-        content = {"environment": environment(options.device), "rows": done}
+        gc.collect()
+        wait_for(options.device)  # after a fault of the GPU this fails, and ends the process
+        if options.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def run_part(part: str, arguments: Sequence[str], options: Namespace) -> None:
+    """Measures a part in a process of its own: a fault of the GPU takes the process with it. What
+    failed in an earlier command is measured again."""
+    path, share = options.out / f"{part}.json", 0.5 if part == "agreement-compiled" else 1.0
+    if rows := read_rows(path):
+        kept = {name: row for name, row in rows.items() if "error" not in row}
+        content = {**json.loads(path.read_text("utf-8")), "rows": kept}
         write_text(path, json.dumps(content, indent=2) + "\n")
+    deadline = time.monotonic() + share * (options.deadline - time.monotonic())
+    while (seconds := deadline - time.monotonic()) > 0:
+        n_row = len(read_rows(path))
+        command = [sys.executable, "-m", "benchmarks.gpu", *arguments]
+        command += ["--parts", part, "--minutes", str(seconds / 60), "--here"]
+        process = subprocess.Popen(command, env=ENVIRONMENT)  # nosec B603  # this Python
+        try:
+            failed = process.wait(seconds) != 0
+        except subprocess.TimeoutExpired:
+            process.kill()  # files are written whole
+            process.wait()
+            return
+        if not failed or len(read_rows(path)) == n_row:
+            return
 
 
 def train(options: Namespace) -> None:
@@ -257,14 +271,19 @@ def train(options: Namespace) -> None:
     sets = [word for value in options.set for word in ("--set", value)]
     command = [sys.executable, "-m", "calcgpt", "train", "--recipe", options.recipe, "--quiet"]
     command += ["--out", str(run), "--device", str(options.device), "--resume", *sets]
-    process = subprocess.Popen(command)  # nosec B603  # this Python
+    process = subprocess.Popen(command, env=ENVIRONMENT)  # nosec B603  # this Python
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
+        process.send_signal(signal.SIGTERM)  # it saves its state
+        try:
+            process.wait(RESERVE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     rows = [row for _, row in step_lines(run / "metrics.jsonl")]
-    write_text(options.out / "run.json", json.dumps({"command": command, "rows": rows}) + "\n")
+    content = {"command": command, "exit_code": process.returncode, "rows": rows}
+    write_text(options.out / "run.json", json.dumps(content) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -279,12 +298,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--recipe", default="scratchpad", help="what the last part trains")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--parts", nargs="*", choices=[*PARTS, "train"], default=[*PARTS, "train"])
+    parser.add_argument("--here", action="store_true", help="without a process for each part")
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(arguments)
     options.deadline = time.monotonic() + 60 * options.minutes
     options.runs = 1 if options.tiny else options.runs
     options.out.mkdir(parents=True, exist_ok=True)
     for part in options.parts:
-        train(options) if part == "train" else measure(part, options)
+        if part == "train":
+            train(options)
+        elif options.here:
+            measure(part, options)
+        else:
+            run_part(part, arguments, options)
 
 
 if __name__ == "__main__":

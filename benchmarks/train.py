@@ -1,33 +1,50 @@
-"""Training speed of a Llama: CalcGPT's model against that of transformers, in the same loop.
+"""Training speed: CalcGPT against transformers' model, and against nanoGPT's model and loop.
 
-    python -m benchmarks.train [--json FILE]
+    python -m benchmarks.train [--threads N] [--json FILE]
 
-Both models have the same shape and weights. The loop is CalcGPT's step: cross-entropy, backward,
-fused AdamW. There are two shapes. With the blog's, 8 layers of 96 and batches of 16 by 128 tokens,
-matrix products take most of the time; with `nano`, 2 layers of 32 and 16 by 64 tokens, calls do.
-The models must agree in their losses before they are timed. They take turns, and the table compares
-the medians.
+**transformers** has a Llama of the same shape and weights, in CalcGPT's loop: cross-entropy,
+backward, fused AdamW. With the blog's shape, 8 layers of 96 and batches of 16 by 128 tokens, matrix
+products take most of the time; with `nano`, 2 layers of 32 and 16 by 64 tokens, calls do.
+
+**nanoGPT** (`benchmarks.train_peer`) has a GPT-2 without biases that reads text, and its own loop;
+CalcGPT trains the same model with its `Trainer`. `text-small` is nanoGPT's shape for a CPU,
+`text-large` its shape for a GPU with an eighth of the batch. Both train eagerly and compiled.
+
+The models must agree in their losses before they are timed. They take turns, and the tables compare
+the medians. With one thread, times are those of the processor.
 """
 
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from benchmarks import train_peer
 from benchmarks.measure import alternate, environment, parser, show, summary, write
-from calcgpt.config import ModelConfig, TrainConfig
+from benchmarks.train_peer import PeerLoop, Shape
+from calcgpt.config import ModelConfig, Recipe, TrainConfig
+from calcgpt.data.sources import DataFolder
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_preset
 from calcgpt.training.optim import OPTIMIZERS
+from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.train import Trainer
 
-PEER = "transformers"
+PEER, PEER_LOOP = "transformers", "nanoGPT"
 VOCABULARY, BATCH, STEPS = 21, 16, 8
+TEXTS = {"text-small": Shape(4, 4, 128, 64, 12), "text-large": Shape(6, 6, 384, 256, 8)}
+TOKENS = 20_000  # of a text in one measurement, about
+CHECKED = 3  # first steps whose losses are compared
+TOLERANCE, TOLERANCE_BF16 = 1e-4, 1e-3  # of these losses, relative
 Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
 
 
@@ -49,10 +66,19 @@ class Loop:
 
     def rate(self) -> float:
         """Returns tokens per second over a few steps."""
-        start = time.perf_counter()
-        losses = [self.step() for _ in range(STEPS)]
-        float(losses[-1])  # waits for the device
-        return STEPS * self.batch[:, 1:].numel() / (time.perf_counter() - start)
+        return rate(self.step, self.batch.device, STEPS, self.batch[:, 1:].numel())
+
+
+def rate(
+    step: Callable[[], torch.Tensor], device: torch.device, n_step: int, n_token: int
+) -> float:
+    """Returns tokens per second over a few steps of `n_token` tokens each."""
+    alone = device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if alone else time.perf_counter
+    start = clock()
+    losses = [step() for _ in range(n_step)]
+    float(losses[-1])  # waits for the device
+    return n_step * n_token / (clock() - start)
 
 
 def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
@@ -74,24 +100,131 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
 
 
 def compare(config: ModelConfig, device: torch.device, runs: int) -> dict[str, Any]:
-    """Returns the results of one shape."""
+    """Returns the results of one shape against transformers."""
     timed = {name: loop.rate for name, loop in loops(config, device).items()}
     parameters = sum(count(config, VOCABULARY).values())
     return {"parameters": parameters, **summary(alternate(timed, runs), PEER)}
 
 
+def peer_config(shape: Shape) -> ModelConfig:
+    """Returns the model of `train_peer` as CalcGPT's."""
+    return ModelConfig(
+        block_size=shape.context,
+        n_layer=shape.layers,
+        n_embd=shape.width,
+        n_head=shape.heads,
+        feedforward="gelu",
+        norm_bias=False,
+        attn_out_bias=False,
+        head_bias=False,
+        tie_embeddings=True,
+        init="gpt2",
+    )
+
+
+def random_text(vocabulary: int, n_token: int = 200_000) -> np.ndarray:
+    """Returns a text of token ids in which four may follow each, (n_token,)."""
+    return np.random.default_rng(0).integers(4, size=n_token).cumsum() % vocabulary
+
+
+def trainer(
+    config: ModelConfig, shape: Shape, device: torch.device, bf16: bool, compile: bool
+) -> Trainer:
+    """Returns CalcGPT's trainer with the text and the settings of the peer."""
+    train = TrainConfig(
+        batches="stream",
+        join_lines=False,
+        batch_size=shape.batch,
+        steps=train_peer.STEPS,
+        lr=train_peer.LR,
+        schedule="cosine",
+        warmup_steps=train_peer.WARMUP,
+        min_lr_ratio=train_peer.MIN_LR / train_peer.LR,
+        weight_decay=train_peer.WEIGHT_DECAY,
+        decayed="matrices",
+        beta1=train_peer.BETAS[0],
+        beta2=train_peer.BETAS[1],
+        grad_clip=train_peer.GRAD_CLIP,
+        precision="bf16" if bf16 else "fp32",
+        compile=compile,
+        eval_problems=0,
+    )
+    recipe = Recipe(tokenizer="chars", model=config, train=train)
+    characters = "".join(map(chr, random_text(shape.vocabulary) + ord("0")))
+    data = DataFolder(Path(), characters, characters, None)
+    return Trainer(recipe, data, RunFolder(Path()), device)  # nothing is written
+
+
+def beside_peer(
+    shape: Shape, device: torch.device, bf16: bool, compile: bool
+) -> tuple[dict[str, Callable[[], torch.Tensor]], dict[str, Any]]:
+    """Returns steps of both loops, which begin with the same weights, and what shows that they do
+    the same work: the number of parameters, and the losses of the first steps."""
+    own = trainer(peer_config(shape), shape, device, bf16, compile)
+    peer = PeerLoop(shape, random_text(shape.vocabulary), device, bf16, compile)
+    with torch.no_grad():
+        for theirs, ours in zip(peer.model.parameters(), own.model.parameters(), strict=True):
+            theirs.copy_(ours)
+    losses: dict[str, list[float]] = {"calcgpt": [], PEER_LOOP: []}
+    for step in range(CHECKED):
+        batch = own.train_batches.batch(step, shape.batch)
+        losses["calcgpt"].append(float(own.train_step()))
+        same = (part.contiguous().to(device) for part in batch)
+        losses[PEER_LOOP].append(float(peer.train_on(*same)))
+    differences = np.divide(losses["calcgpt"], losses[PEER_LOOP]) - 1
+    return {"calcgpt": own.train_step, PEER_LOOP: peer.step}, {
+        "parameters": own.model.n_parameters(),
+        "first_losses": losses,
+        "agrees": bool(np.abs(differences).max() < (TOLERANCE_BF16 if bf16 else TOLERANCE)),
+    }
+
+
+def compare_text(shape: Shape, device: torch.device, runs: int) -> dict[str, Any]:
+    """Returns the results of one shape against nanoGPT: in both precisions, eager and compiled.
+    Exits if the losses differ."""
+    n_token = shape.batch * shape.context
+    n_step = max(1, TOKENS // n_token)
+    timed, checks = {}, {}
+    torch.compiler.reset()  # sizes that have changed would be symbols
+    for precision in ("fp32", "bf16"):
+        for way in ("eager", "compiled"):
+            steps, checks[f"{precision}, {way}"] = beside_peer(
+                shape, device, precision == "bf16", way == "compiled"
+            )
+            for name, step in steps.items():
+                timed[f"{name}, {precision}, {way}"] = partial(rate, step, device, n_step, n_token)
+    if not all(check["agrees"] for check in checks.values()):
+        sys.exit(f"the losses differ: {checks}")
+    rates = alternate(timed, runs)
+    median = summary(rates, f"{PEER_LOOP}, fp32, eager")["median_per_second"]
+    fastest = max((name for name in median if name.startswith(PEER_LOOP)), key=median.__getitem__)
+    alike = {way: median[f"calcgpt, {way}"] / median[f"{PEER_LOOP}, {way}"] for way in checks}
+    return {
+        "same_work": checks,
+        "ratio_alike": {way: round(ratio, 2) for way, ratio in alike.items()},
+        **summary(rates, fastest),
+    }
+
+
 def main() -> None:
     """Runs the benchmark and prints its tables."""
-    options = parser("Time training against transformers.", runs=15)
+    options = parser("Time training against transformers and nanoGPT.", runs=15)
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options.add_argument("--only", choices=["llama", "nano", *TEXTS], action="append")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
 
     results = {}
     for preset in ("llama", "nano"):
-        results[preset] = compare(load_preset(preset), device, arguments.runs)
-        show(f"training, preset {preset}", results[preset], "tokens")
+        if preset in (arguments.only or [preset]):
+            results[preset] = compare(load_preset(preset), device, arguments.runs)
+            show(f"training, preset {preset}", results[preset], "tokens")
+    for name, shape in TEXTS.items():
+        if name in (arguments.only or [name]):
+            results[name] = compare_text(shape, device, arguments.runs)
+            show(f"training, {name}, ratio to the fastest peer", results[name], "tokens")
+            print("ratio in the same way:", results[name]["ratio_alike"])
     used = environment(device, "transformers")
     write(arguments.json, {"environment": used, "runs": arguments.runs, **results})
 

@@ -16,23 +16,31 @@ def test_the_programme_writes_its_rows_and_continues(
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks import gpu
 
-    monkeypatch.setattr(gpu, "STEPS", 2)
     parts = ["ceilings", "agreement", "training", "decoding"]
-    gpu.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", "--parts", *parts])
+    gpu.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", "--here", "--parts", *parts])
     rows = {part: json.loads((tmp_path / f"{part}.json").read_text())["rows"] for part in parts}
     assert [*rows["ceilings"]] == ["product, bf16", "product, float32", "copy"]
     assert {row["agrees"] for row in rows["agreement"].values()} == {True}
     [tiny] = rows["training"].values()
-    assert set(tiny["ratio"]) == {"nanoGPT-like, eager", "gpt2, eager", "llama, eager"}
+    assert set(tiny["ratio"]) == {"calcgpt", "nanoGPT", "calcgpt, llama"}
+    assert tiny["same_work"]["agrees"]
     assert all(0 < share < 10 for share in tiny["utilisation"].values())
     assert rows["decoding"]["same as the CPU"] == {"n": 2, "same": 2}
 
-    # Rows that are there stay as they are. Only the others are measured.
+    # Rows that are there stay as they are. Only others and those that failed are measured.
     kept = rows["ceilings"].pop("copy")
-    content = {"environment": {}, "rows": rows["ceilings"]}
+    failed = {"product, bf16": {"error": "out of memory"}}
+    content = {"environment": {}, "rows": {**rows["ceilings"], **failed}}
     (tmp_path / "ceilings.json").write_text(json.dumps(content))
-    gpu.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", "--parts", "ceilings"])
+    # Each part now has its own process: one that ends early leaves the others as they are.
+    nowhere = ["--checkpoint", str(tmp_path / "nowhere")]
+    gpu.main(
+        ["--out", str(tmp_path), "--device", "cpu", "--tiny", *nowhere]
+        + ["--parts", "decoding", "ceilings"]
+    )
+    assert json.loads((tmp_path / "decoding.json").read_text())["rows"] == rows["decoding"]
     again = json.loads((tmp_path / "ceilings.json").read_text())["rows"]
     assert again.keys() == {*rows["ceilings"], "copy"}
-    assert again.items() >= rows["ceilings"].items()
+    assert again["product, float32"] == rows["ceilings"]["product, float32"]
+    assert "error" not in again["product, bf16"]
     assert again["copy"] != kept
