@@ -33,11 +33,8 @@ def test_the_programme_writes_its_rows_and_continues(
     content = {"environment": {}, "rows": {**rows["ceilings"], **failed}}
     (tmp_path / "ceilings.json").write_text(json.dumps(content))
     # Each part now has its own process: one that ends early leaves the others as they are.
-    nowhere = ["--checkpoint", str(tmp_path / "nowhere")]
-    gpu.main(
-        ["--out", str(tmp_path), "--device", "cpu", "--tiny", *nowhere]
-        + ["--parts", "decoding", "ceilings"]
-    )
+    ends = ["--checkpoint", str(tmp_path / "nowhere"), "--parts", "decoding", "ceilings"]
+    gpu.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", *ends])
     assert json.loads((tmp_path / "decoding.json").read_text())["rows"] == rows["decoding"]
     again = json.loads((tmp_path / "ceilings.json").read_text())["rows"]
     assert again.keys() == {*rows["ceilings"], "copy"}
