@@ -52,7 +52,12 @@ sys.dont_write_bytecode = False  # as that variable says, in this process
 gc.disable()
 
 TESTS = Path(__file__).parent
-ON_RAY = {"test_datagen_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"}
+# Files that share what takes seconds to make: a cluster, a service, torch's exporter.
+TOGETHER = {
+    "ray": ("test_datagen_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
+    "page": ("test_page*.py",),
+    "onnx": ("test_*onnx*.py",),
+}
 KINDS = {
     "unit": "one module at a time",
     "parity": "against an independent implementation",
@@ -91,18 +96,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file run in one process, and so do all that need a cluster of Ray: each
-    process would start its own. They begin in the order of their names: tests/e2e, which has the
-    longest tests, comes first."""
-    from xdist.scheduler import LoadScopeScheduling
+    """The tests of a file, and of files that share much, run in one process.
 
-    config.option.loadscopereorder = False
+    They begin in the order of their names: tests/e2e, which has the longest tests, comes first.
+    """
+    from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return "ray" if Path(file).name in ON_RAY else file
+            groups = (
+                group
+                for group, patterns in TOGETHER.items()
+                if any(Path(file).match(pattern) for pattern in patterns)
+            )
+            return next(groups, file)
 
+    config.option.loadscopereorder = False
     return ByFile(config, log)
 
 

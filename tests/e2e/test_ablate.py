@@ -25,7 +25,7 @@ seeds = [1, 2]
 [score]
 batches = 2
 contexts = [1, 2]
-problems = 20
+problems = 4
 [tasks.sums]
 problems = { train = 500, val = 50, test = 50 }
 [tasks.sums.train]
@@ -92,7 +92,7 @@ def test_the_report_has_every_run(complete: Path) -> None:
         assert variant["seeds"] == [1, 2]
         assert len(set(variant["val_loss"]["values"])) == 2
         assert (variant["val_loss_at_context"]["128"] is None) == (name == "learned")
-        assert all(run["answers"][0]["n"] == 20 for run in variant["runs"])
+        assert all(run["answers"][0]["n"] == 4 for run in variant["runs"])
     assert len(list((complete / "plots").glob("*.png"))) == 4
 
 
