@@ -1,4 +1,4 @@
-"""The shipped checkpoints agree with their recipes, metrics and model cards."""
+"""The shipped checkpoints agree with their recipes and metrics."""
 
 import shlex
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calcgpt.checkpoint import Checkpoint, load_metrics, model_card
+from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.data.problems import read_problems
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe
@@ -42,13 +42,6 @@ def test_it_is_small_and_without_training_state(folder: Path) -> None:
     assert {file.name for file in folder.iterdir()} == names
     assert Checkpoint.load(folder).model.n_parameters() == load_metrics(folder)["parameters"]
     assert load_metrics(folder)["parameters"] <= 10_000_000
-
-
-@pytest.mark.parametrize("folder", SHIPPED, ids=lambda folder: folder.name)
-def test_its_card_shows_its_metrics(folder: Path) -> None:
-    recipe, metrics = Checkpoint.load(folder).recipe, load_metrics(folder)
-    card = (folder / "README.md").read_text("utf-8")
-    assert card == model_card(folder.name, recipe, metrics)
 
 
 def test_the_best_has_the_scores_in_its_metrics(test_file: Path) -> None:

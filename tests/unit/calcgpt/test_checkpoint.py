@@ -24,13 +24,14 @@ from calcgpt.checkpoint import (
     check_replaceable,
     load_metrics,
     load_tensors,
+    model_card,
     save_domain,
 )
 from calcgpt.config import Domain, ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer, text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT
-from calcgpt.registry import best
+from calcgpt.registry import best, resolve, shipped_names
 from datagen.files import MAX_JSON_BYTES, sha256
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
@@ -326,6 +327,19 @@ def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     assert "absent/config.json" in refusal(tmp_path / "absent")
     (tmp_path / "file").write_text("text")
     assert "file/config.json" in refusal(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_the_model_card_of_a_shipped_checkpoint_shows_its_metrics(name: str) -> None:
+    folder = resolve(name)
+    card = model_card(name, Checkpoint.load(folder).recipe, load_metrics(folder))
+    assert (folder / CARD).read_text("utf-8") == card
+
+
+def test_a_model_card_without_metrics_says_so() -> None:
+    lines = model_card("new", Recipe(), {}).splitlines()
+    assert any(line.startswith("- 0 parameters: ") for line in lines)
+    assert any(line.startswith("- trained for ? steps ") for line in lines)
 
 
 def test_the_model_card_is_not_needed(tiny_copy: Path) -> None:

@@ -165,6 +165,8 @@ def test_an_unknown_reference_lists_the_valid_names(tmp_path: Path) -> None:
         resolve("blogg", tmp_path)
     assert "'blogg'" in str(caught.value)
     assert str(caught.value).endswith("answer, blog; did you mean 'blog'?")
+    with pytest.raises(CheckpointError, match=r"there are: none$"):
+        resolve("blog", tmp_path / "absent")
 
 
 def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(
