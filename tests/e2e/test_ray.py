@@ -44,7 +44,7 @@ ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),  # or it writes one to the home folder
     "CALCGPT_OTHERS": "no",
-    "CALCGPT_ENGINE": "native",  # a replica need not import torch, which takes seconds
+    "CALCGPT_ENGINE": "torch",
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_API_KEYS": KEY,
     "CALCGPT_DEADLINE": str(PATIENCE),

@@ -36,7 +36,7 @@ def decode() -> Any:
     Raises UserError if a library is missing.
     """
     _libraries.append(_load(object_code()))  # as long as the process runs
-    address = _libraries[-1].get_function_address(ENTRY)
+    address = _libraries[-1][ENTRY]
     arguments = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
     return ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(address)
 
@@ -114,9 +114,11 @@ def compile_kernels() -> bytes:
 
 
 def _load(code: bytes) -> Any:
+    """Returns the addresses in a loaded object file, which stays loaded as long as they are kept.
+
+    JITLink puts all of its sections side by side. The older MCJIT leaves the place of each to the
+    system, and aborts the process where code and constants come to lie more than 2 GB apart.
+    """
     llvm = _llvm()
-    machine = _target_machine(llvm)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine
+    jit = llvm.create_lljit_compiler(_target_machine(llvm), use_jit_link=True)
+    return llvm.JITLibraryBuilder().add_object_img(code).export_symbol(ENTRY).link(jit, ENTRY)

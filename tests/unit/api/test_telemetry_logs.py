@@ -28,9 +28,10 @@ class Terminal(io.StringIO):
 @contextmanager
 def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
     """Logging as `configure` sets it up, with `stream` for stderr; all as before after it."""
-    root = logging.getLogger()
+    root, library = logging.getLogger(), logging.getLogger("uvicorn.error")
     handlers, level, stderr = root.handlers, root.level, sys.stderr
     root.handlers, sys.stderr = [], stream
+    library.setLevel(logging.NOTSET)  # a server that ran in this process may have set it
     try:
         telemetry.configure(*args)
         yield stream
