@@ -1,11 +1,12 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
     python -m benchmarks.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
-        [--plots OUT] [--name NAME] [--context N] [--row-window N] [DIGITS ...]
+        [--plots OUT] [--name NAME] [--context N] [--row-window N] [--column-window N] [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window`, a model trained without
-a window over rows is tested with one. With `--context`, longer lines are read than in training.
+greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window` or `--column-window`, a
+model trained without a window over rows or columns is tested with one. With `--context`, longer
+lines are read than in training.
 """
 
 from collections import Counter
@@ -104,19 +105,15 @@ def measure(
 
 
 def changed(
-    checkpoint: Checkpoint, context: int | None, row_window: int | None
+    checkpoint: Checkpoint, engine: str, **changes: int | None
 ) -> LanguageModel | NativeDecoder:
-    """Returns a model with the same weights, another context, and a window over rows."""
-    config = checkpoint.recipe.model
-    size = context or config.block_size
-    if row_window is None:
-        row_window = config.row_window
-    config = config.model_copy(update={"block_size": size, "row_window": row_window})
-    if not isinstance(checkpoint, Checkpoint):
+    """Returns what decodes with the same weights and another config."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    config = checkpoint.recipe.model.model_copy(update=given)
+    if engine == "native":
         return NativeDecoder(config, len(checkpoint.tokenizer), checkpoint.arrays)
-    model = checkpoint.model
-    other = build_model(config, model.vocab_size).eval()
-    other.load_state_dict(model.state_dict())
+    other = build_model(config, len(checkpoint.tokenizer)).eval()
+    other.load_state_dict(checkpoint.model.state_dict())
     return other
 
 
@@ -126,6 +123,7 @@ def main() -> None:
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--context", type=int, help="longest line that is read")
     options.add_argument("--row-window", type=int, help="hide rows that are further away")
+    options.add_argument("--column-window", type=int, help="hide columns that are further away")
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
@@ -133,8 +131,13 @@ def main() -> None:
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     checkpoint, decoder = load_for_scoring(resolve(arguments.checkpoint), "cpu", arguments.engine)
-    if arguments.context or arguments.row_window is not None:
-        decoder = changed(checkpoint, arguments.context, arguments.row_window)
+    changes = {
+        "block_size": arguments.context,
+        "row_window": arguments.row_window,
+        "column_window": arguments.column_window,
+    }
+    if any(value is not None for value in changes.values()):
+        decoder = changed(checkpoint, arguments.engine, **changes)
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
@@ -152,7 +155,7 @@ def main() -> None:
         "checkpoint": arguments.name or arguments.checkpoint,
         "digits": digits,
         "n": n,
-        "row_window": arguments.row_window,
+        **changes,
         **columns,
         "environment": environment(torch.device("cpu")),
     }

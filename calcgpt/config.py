@@ -96,6 +96,12 @@ class ModelConfig(Section):
         le=1_000,
         description="coordinates: rows above and below that a token sees; null: all",
     )
+    column_window: int | None = Field(
+        None,
+        ge=3,
+        le=1_000,
+        description="coordinates: columns on both sides that a token sees; null: all",
+    )
     max_distance: int = Field(
         128,
         ge=1,
@@ -176,8 +182,9 @@ class ModelConfig(Section):
             )
         if self.position == "coordinates" and (self.head_dim % 2 or self.head_dim < 4):
             raise ValueError(f"coordinates need an even head width from 4, not {self.head_dim}")
-        if self.row_window is not None and self.position != "coordinates":
-            raise ValueError(f"row_window needs position 'coordinates', not {self.position!r}")
+        for name in ("row_window", "column_window"):
+            if getattr(self, name) is not None and self.position != "coordinates":
+                raise ValueError(f"{name} needs position 'coordinates', not {self.position!r}")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")

@@ -86,6 +86,24 @@ class Kind(IntEnum):
     END = 53
 
 
+# The rules of all other kinds read what is at most NEAR columns from their query. These read the
+# highest digit of a sum, which says whether it is negative, or all digits of a row.
+FAR = {
+    Kind.SUM_BELOW,
+    Kind.SUM_HALF,
+    Kind.SUM_KEPT,
+    Kind.SUM_RESULT,
+    Kind.SUM_SIGN,
+    Kind.ROUNDING,
+    Kind.QUOTIENT_ROUNDING,
+}
+NEAR = MIN_DIVISOR
+# The characters of the operands in the question, whose columns are counted from the left, and the
+# only digits that are computed from them.
+FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
+COPIES = {Kind.A_DIGIT, Kind.B_DIGIT}
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What decides the layout of a question.

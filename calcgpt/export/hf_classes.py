@@ -342,6 +342,7 @@ class Coordinates(Qwen3):
             "frequencies": rotary_frequencies(config.head_dim).tolist(),
             "n_kind": len(Kind),
             "row_window": config.row_window,
+            "column_window": config.column_window,
             "auto_map": {name: f"{module}.{of}" for name, of in auto.items()},
         }
 

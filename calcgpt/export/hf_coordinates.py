@@ -4,8 +4,8 @@ the text where to look.
 `calcgpt export` puts this file and the modules of the layout beside the weights, so that
 `AutoModelForCausalLM` needs no other code. Three things differ from Qwen3. Learned vectors for the
 kind of a character and that of the next are added to the embedding. Queries and keys are rotated by
-coordinates, each by its own: a key by where it is, a query by where it has to look. And with a
-window over rows, a query sees what has no row and the rows near the one that it looks for.
+coordinates, each by its own: a key by where it is, a query by where it has to look. And with
+windows, a query sees what has no row or column, and those near the one that it looks for.
 
 Shapes: B sequences, S tokens so far, T new tokens, C hidden size, X heads, D head width.
 """
@@ -16,16 +16,27 @@ from torch import nn
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from datagen.coordinates import N_COORDINATES, QUERY_ROW, ROW, coordinates
+from datagen.coordinates import (
+    COLUMN,
+    KIND,
+    N_COORDINATES,
+    NEXT_KIND,
+    QUERY_COLUMN,
+    QUERY_ROW,
+    ROW,
+    coordinates,
+)
+from datagen.slots import COPIES, FAR, FIELDS, Kind
 
 
 class CalcGPTConfig(Qwen3Config):  # type: ignore[misc]
     """Qwen3's, with `characters` (the vocabulary as one text), `frequencies` of the rotation,
-    `n_kind`, the number of kinds of characters, and `row_window`, how many rows above and below a
-    query sees; None for all."""
+    `n_kind`, the number of kinds of characters, and `row_window` and `column_window`, how many rows
+    and columns on each side a query sees; None for all."""
 
     model_type = "calcgpt"
     row_window = None
+    column_window = None
 
 
 class RotatedNorm(Qwen3RMSNorm):  # type: ignore[misc]
@@ -76,7 +87,7 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
         where_BSN = self._read(text, attention_mask)
         where_BTN = where_BSN[:, -input_ids.size(1) :]
         self._rotate_by(where_BTN[..., 2:])
-        if self.config.row_window is not None:
+        if self.config.row_window is not None or self.config.column_window is not None:
             attention_mask = self._visible(where_BSN, where_BTN, attention_mask)
         embedded_BTC = self.model.embed_tokens(input_ids)
         embedded_BTC = embedded_BTC + self.kinds(where_BTN[..., 0])
@@ -108,16 +119,33 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
     ) -> torch.Tensor:
         """Returns what is added to the scores of all heads, (B, 1, T, S): the least number where a
         query does not see a key."""
-        row_B1S = where_BSN[:, None, :, ROW]
-        own_BT, sought_BT = where_BTN[..., ROW], where_BTN[..., QUERY_ROW]
-        center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
-        near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
-        seen_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
+        shape = (where_BTN.size(0), where_BTN.size(1), where_BSN.size(1))
+        seen_BTS = torch.ones(shape, dtype=torch.bool, device=where_BTN.device)
+        if self.config.row_window is not None:
+            row_B1S = where_BSN[:, None, :, ROW]
+            own_BT, sought_BT = where_BTN[..., ROW], where_BTN[..., QUERY_ROW]
+            center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
+            near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
+            seen_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
+        if self.config.column_window is not None:
+            column_B1S, center_BT1 = (
+                where_BSN[:, None, :, COLUMN],
+                where_BTN[..., QUERY_COLUMN, None],
+            )
+            near_BTS = (column_B1S - center_BT1).abs() <= self.config.column_window
+            kind_B1S, next_BT1 = where_BSN[:, None, :, KIND], where_BTN[..., NEXT_KIND, None]
+            near_BTS |= self._is_one_of(next_BT1, FAR)
+            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, COPIES)
+            seen_BTS &= (column_B1S == 0) | near_BTS | (center_BT1 == 0)
         seen_BTS = seen_BTS.tril(seen_BTS.size(2) - seen_BTS.size(1))
         if mask_BS is not None:
             seen_BTS = seen_BTS & (mask_BS[:, None] != 0)
         scores_BTS = torch.zeros(seen_BTS.shape, dtype=self.dtype, device=seen_BTS.device)
         return scores_BTS.masked_fill(~seen_BTS, torch.finfo(self.dtype).min)[:, None]
+
+    def _is_one_of(self, kinds: torch.Tensor, wanted: set[Kind]) -> torch.Tensor:
+        is_wanted_K = torch.tensor([kind in wanted for kind in range(self.config.n_kind)])
+        return is_wanted_K.to(kinds.device)[kinds]
 
     def _rotate_by(self, axes_BT4: torch.Tensor) -> None:
         """Sets the rotation of this pass: keys by the first two axes, queries by the others."""

@@ -19,15 +19,17 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from datagen.coordinates import (
+    COLUMN,
     KIND,
     N_COORDINATES,
     NEXT_KIND,
+    QUERY_COLUMN,
     QUERY_ROW,
     ROW,
     coordinates,
     rotary_frequencies,
 )
-from datagen.slots import Kind
+from datagen.slots import COPIES, FAR, FIELDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 
@@ -225,15 +227,22 @@ class CoordinatePositions(PositionalScheme):
     (McLeish et al. 2024, section 3.1). Characters without a coordinate are not rotated.
 
     With a `row_window` of n, a query sees what has no row, such as the operands and the result, and
-    the n rows above and below the one that it looks for, or that it is in if it looks for none. So
-    the work looks alike however many rows it has.
+    the n rows above and below the one that it looks for, or that it is in if it looks for none.
+    With a `column_window` of n, a query that looks for a column sees what has no column and the n
+    columns on both sides, or all if its rule reads digits that are far away (`datagen.slots.FAR`);
+    and it sees the question's operands only if it copies a digit, and then nothing else that has a
+    column. So the work looks alike however many rows and columns it has.
     """
 
     frequency_F: torch.Tensor
+    is_far_K: torch.Tensor
+    is_field_K: torch.Tensor
+    is_copy_K: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__(config, n_positions)
-        self.offset, self.row_window = config.place_offset, config.row_window
+        self.offset = config.place_offset
+        self.row_window, self.column_window = config.row_window, config.column_window
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.kinds = nn.Embedding(len(Kind), config.n_embd)
         self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
@@ -243,6 +252,9 @@ class CoordinatePositions(PositionalScheme):
         frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
         self.n_still = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
+        for name, kinds in (("far", FAR), ("field", FIELDS), ("copy", COPIES)):
+            is_one_K = torch.tensor([kind in kinds for kind in Kind])
+            self.register_buffer(f"is_{name}_K", is_one_K, persistent=False)
 
     def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
@@ -253,14 +265,13 @@ class CoordinatePositions(PositionalScheme):
     def locate(
         self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None
     ) -> Located:
-        rows = None
-        if self.row_window is None:
+        seen_BTS = None
+        if self.row_window is None and self.column_window is None:
             new_BT6 = self.read(tokens_BS, start) if read is None else read
-        else:  # which needs the rows of all keys
+        else:  # which needs the coordinates of all keys
             all_BS6 = self.read(tokens_BS, 0) if read is None else read
             new_BT6 = all_BS6[:, start:]
-            row_BT, query_row_BT = new_BT6[..., ROW], new_BT6[..., QUERY_ROW]
-            rows = all_BS6[..., ROW], torch.where(query_row_BT > 0, query_row_BT, row_BT)
+            seen_BTS = self._rows_seen(all_BS6, new_BT6) & self._columns_seen(all_BS6, new_BT6)
         axes = new_BT6[..., ROW:]  # (B, T, 4): row and column of the token, and of its query
         if self.training and self.offset:
             offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
@@ -275,7 +286,30 @@ class CoordinatePositions(PositionalScheme):
             cos.append(angles_B1TE.cos().repeat(1, n_head, 1, 2))
             sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
         both = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
-        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *both, rows)
+        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *both, seen_BTS)
+
+    def _rows_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
+        """Returns whether the row of a key is in the window of a query, (B, T, S) or (1,)."""
+        if self.row_window is None:
+            return all_BS6.new_ones(1, dtype=torch.bool)
+        row_B1S = all_BS6[:, None, :, ROW]
+        row_BT1, query_row_BT1 = new_BT6[..., ROW, None], new_BT6[..., QUERY_ROW, None]
+        center_BT1 = torch.where(query_row_BT1 > 0, query_row_BT1, row_BT1)
+        near_BTS = (row_B1S - center_BT1).abs() <= self.row_window
+        return (row_B1S == 0) | near_BTS & (center_BT1 > 0)
+
+    def _columns_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
+        """Returns whether the column of a key is in the window of a query, (B, T, S) or (1,)."""
+        if self.column_window is None:
+            return all_BS6.new_ones(1, dtype=torch.bool)
+        column_B1S = all_BS6[:, None, :, COLUMN]
+        center_BT1 = new_BT6[..., QUERY_COLUMN, None]
+        next_kind_BT1 = new_BT6[..., NEXT_KIND, None]
+        near_BTS = (column_B1S - center_BT1).abs() <= self.column_window
+        near_BTS = near_BTS | self.is_far_K[next_kind_BT1]
+        is_field_B1S = self.is_field_K[all_BS6[:, None, :, KIND]]
+        near_BTS = near_BTS & (is_field_B1S == self.is_copy_K[next_kind_BT1])
+        return (column_B1S == 0) | near_BTS | (center_BT1 == 0)
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
@@ -285,13 +319,7 @@ class CoordinatePositions(PositionalScheme):
         return rotate(x_BXTD, located.cos_BXTD, located.sin_BXTD)
 
     def visible(self, located: Any) -> torch.Tensor | None:
-        if located.rows is None:
-            return None
-        row_BS, center_BT = located.rows
-        distance_BTS = (row_BS[:, None] - center_BT[:, :, None]).abs()
-        near = (distance_BTS <= self.row_window) & (center_BT[:, :, None] > 0)
-        seen_BTS: torch.Tensor = (row_BS[:, None] == 0) | near
-        return seen_BTS[:, None]
+        return None if located.seen_BTS is None else located.seen_BTS[:, None]
 
 
 def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
@@ -307,13 +335,13 @@ def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
 
 class Located(NamedTuple):
     """What `CoordinatePositions` computes from the text: kinds, the angles of each head, and, if
-    there is a window, the rows of all keys and those around which the new queries see."""
+    there is a window, what of the text each new query sees."""
 
     kinds_BT: torch.Tensor
     next_kinds_BT: torch.Tensor
     cos_BXTD: torch.Tensor
     sin_BXTD: torch.Tensor
-    rows: tuple[torch.Tensor, torch.Tensor] | None = None  # (B, S), (B, T)
+    seen_BTS: torch.Tensor | None = None
 
 
 class IntegratedPositions(PositionalScheme):

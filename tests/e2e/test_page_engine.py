@@ -42,13 +42,13 @@ MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad")  # the d
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
-LOAD = """async ([name, rowWindow]) => {
+LOAD = """async ([name, windows]) => {
     const { readWeights } = await import("./static/engine/weights.js");
     const { Decoder } = await import("./static/engine/decoder.js");
     window.engine = await import("./static/engine/generate.js");
     const response = await fetch(`models/${name}.safetensors`);
     const weights = readWeights(await response.arrayBuffer());
-    weights.manifest.model.row_window = rowWindow;
+    Object.assign(weights.manifest.model, windows);
     window.vocabulary = weights.manifest.vocabulary;
     window.decoder = new Decoder(weights);
     window.unassembled = () => new Decoder(weights, false);
@@ -149,15 +149,16 @@ def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
     return model
 
 
-def test_a_window_over_rows(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
+def test_windows_over_rows_and_columns(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
     """It hides what torch hides."""
     checkpoint = checkpoints["scratchpad"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
     tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
-    exported.evaluate(LOAD, ["scratchpad", 1])
+    windows = {"row_window": 1, "column_window": 3}
+    exported.evaluate(LOAD, ["scratchpad", windows])
     with torch.inference_mode():
-        logits = of_halves(checkpoint, row_window=1)(tokens)[0].numpy()
+        logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
     np.testing.assert_allclose(exported.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
 
 

@@ -12,7 +12,9 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS
 from datagen.coordinates import rotary_frequencies, spread_frequencies
+from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
+from datagen.slots import LOWEST, Kind
 from datagen.work import render
 
 PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]
@@ -44,11 +46,11 @@ def test_logits_are_those_of_the_formulas(line: str, changes: dict[str, object])
     np.testing.assert_allclose(model(tokens)[0].numpy(), expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("row_window", [None, 1])
+@pytest.mark.parametrize("windows", [{}, {"row_window": 1, "column_window": 3}])
 @pytest.mark.parametrize("line", LINES)
 @torch.no_grad()
-def test_cached_in_any_parts_equals_whole(line: str, row_window: int | None) -> None:
-    model = model_of(coordinate_config(row_window=row_window))
+def test_cached_in_any_parts_equals_whole(line: str, windows: dict[str, int]) -> None:
+    model = model_of(coordinate_config(**windows))
     whole = model(ids(line))
     for n_first in (1, 7, len(line) - 3):
         cache = model.new_cache(1, len(line))
@@ -68,6 +70,32 @@ def test_within_a_window_rows_further_away_have_no_effect() -> None:
         differs = (model(ids(line)) != model(ids(changed))).any(dim=2)[0]
         assert differs[near].all()
         assert differs[far].all() if reaches_far else not differs[far].any()
+
+
+@torch.no_grad()
+def test_within_a_window_columns_further_away_have_no_effect() -> None:
+    line = render([b"$(0012345678+0087654321)="])[0].decode()
+    shape = shape_of(line[: line.index("=") + 1])
+    assert shape
+    slots = layout(shape).slots
+    place = {(slot.kind, slot.column): index for index, slot in enumerate(slots)}
+    highest = LOWEST + 7
+    changes = [place[Kind.A_FIELD, LOWEST + 2], place[Kind.A_DIGIT, highest]]  # both are the 1
+
+    for column_window in (None, 3):
+        model = model_of(coordinate_config(column_window=column_window, n_layer=1))
+        of_field, of_digit = (
+            (model(ids(line)) != model(ids(f"{line[:at]}9{line[at + 1 :]}"))).any(dim=2)[0]
+            for at in changes
+        )
+        for column in range(LOWEST + 1, highest + 1):
+            # What writes a character is the one before it.
+            is_seen = column_window is None or highest - column <= column_window
+            assert of_digit[place[Kind.SUM_DIGIT, column] - 1] == is_seen
+            assert of_digit[place[Kind.SUM_RESULT, column] - 1]  # its rule reads the highest
+            assert of_field[place[Kind.SUM_DIGIT, column] - 1] == (column_window is None)
+            assert of_field[place[Kind.SUM_RESULT, column] - 1] == (column_window is None)
+        assert of_field[place[Kind.A_DIGIT, highest] - 1]  # a copy
 
 
 @torch.no_grad()

@@ -19,6 +19,19 @@ const NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN_OF_S
 /** What a place is for, by name. */
 export const KIND = Object.fromEntries(NAMES.map((name, index) => [name, index]));
 
+// Sets of kinds; `datagen/slots.py` says what they are.
+export const FIELDS = new Set([KIND.A_FIELD, KIND.B_FIELD]);
+export const COPIES = new Set([KIND.A_DIGIT, KIND.B_DIGIT]);
+export const FAR = new Set([
+  KIND.SUM_BELOW,
+  KIND.SUM_HALF,
+  KIND.SUM_KEPT,
+  KIND.SUM_RESULT,
+  KIND.SUM_SIGN,
+  KIND.ROUNDING,
+  KIND.QUOTIENT_ROUNDING,
+]);
+
 /**
  * What decides the layout of a question (datagen.slots.Shape).
  * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,

@@ -4,6 +4,7 @@
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
+import { COPIES, FAR, FIELDS } from "./layout.js";
 
 const BASE = 10_000; // of the sinusoidal frequencies
 const ROTATED = ["rope", "learned+rope", "coupled+rope"];
@@ -19,8 +20,8 @@ export class Positions {
   #line = "";
   /** @type {import("./coordinates.js").Coordinates[]} */
   #where = [];
-  /** @type {number[]} the row of each token, if there is a window over rows */
-  #rows = [];
+  /** @type {import("./coordinates.js").Coordinates[]} those of all tokens */
+  #keys = [];
   #start = 0;
   #half;
   /** @type {number[]} angles of a rotary scheme at position 1 */
@@ -59,8 +60,8 @@ export class Positions {
       this.#line = this.#line.slice(0, start);
       for (let at = this.#line.length; at < stop; at += 1) this.#line += this.#vocabulary[tokens[at]];
       this.#where = this.#reader.read(this.#line, start);
-      this.#rows.length = start;
-      for (const [, , row] of this.#where) this.#rows.push(row);
+      this.#keys.length = start;
+      this.#keys.push(...this.#where);
     } else if (!ROTATED.includes(scheme)) return;
     for (let t = 0; t < stop - start; t += 1) {
       for (const [side, isQuery] of [true, false].entries()) {
@@ -114,20 +115,19 @@ export class Positions {
   }
 
   /**
-   * Takes from the scores of a query those of the rows that are not within its window: it sees what
-   * has no row, and rows near the one that it looks for or, if it looks for none, its own.
+   * Takes from the scores of a query those of the rows and columns that are not within its windows,
+   * as `CoordinatePositions` in `calcgpt/model/positions.py` does.
    * @param {number} position
    * @param {Float32Array} scores
    * @param {number} at where the first of position + 1 scores is
    */
   hide(position, scores, at) {
-    const { row_window: window } = this.#config;
-    if (window === null) return;
-    const [, , own, , looked] = this.#where[position - this.#start];
-    const center = looked || own;
-    for (let key = 0; key <= position; key += 1) {
-      const row = this.#rows[key];
-      if (row && (!center || Math.abs(row - center) > window)) scores[at + key] = -Infinity;
+    const { row_window: rows = null, column_window: columns = null } = this.#config;
+    if (rows === null && columns === null) return;
+    const query = this.#where[position - this.#start];
+    for (let index = 0; index <= position; index += 1) {
+      const key = this.#keys[index];
+      if (!seesRow(query, key, rows) || !seesColumn(query, key, columns)) scores[at + index] = -Infinity;
     }
   }
 
@@ -179,4 +179,25 @@ export class Positions {
       }
     }
   }
+}
+
+/**
+ * @param {import("./coordinates.js").Coordinates} query
+ * @param {import("./coordinates.js").Coordinates} key
+ * @param {number | null} window
+ */
+function seesRow([, , ownRow, , queryRow], [, , row], window) {
+  const center = queryRow || ownRow;
+  return window === null || !row || (center > 0 && Math.abs(row - center) <= window);
+}
+
+/**
+ * @param {import("./coordinates.js").Coordinates} query
+ * @param {import("./coordinates.js").Coordinates} key
+ * @param {number | null} window
+ */
+function seesColumn([, nextKind, , , , center], [kind, , , column], window) {
+  if (window === null || !column || !center) return true;
+  const isNear = FAR.has(nextKind) || Math.abs(column - center) <= window;
+  return isNear && FIELDS.has(kind) === COPIES.has(nextKind);
 }

@@ -273,7 +273,7 @@ def decode(
     `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
     its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
     cosines before sines, has a row for each position or, if the text determines them, one for the
-    query and one for the key of each place of each slot, as `marks` (slots, capacity, 4) has what
+    query and one for the key of each place of each slot, as `marks` (slots, capacity, 6) has what
     the text says of it. `scratch` is memory (`weights.scratch_size`), zeros at first.
 
     What a slot writes, and how probable that was, is put into its row of `written` and

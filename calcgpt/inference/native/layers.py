@@ -38,9 +38,13 @@ from calcgpt.inference.native.numba_types import (
 from calcgpt.inference.native.products import product
 from calcgpt.inference.native.weights import (
     ACTIVATION,
+    ALL_COLUMNS,
     BY_ROW,
-    CENTER,
+    CENTER_COLUMN,
+    CENTER_ROW,
+    COLUMN_WINDOW,
     FF_WIDTH,
+    FIELD_AXIS,
     HAS_QK_NORM,
     HEAD_DIM,
     IS_GATED,
@@ -50,6 +54,7 @@ from calcgpt.inference.native.weights import (
     N_EMBD,
     N_HEAD,
     N_KV_HEAD,
+    OWN_COLUMN,
     OWN_ROW,
     PANEL,
     Q_NORM,
@@ -216,12 +221,28 @@ def soften(scores: Floats, n: int, n_score: int, scale: Float) -> Float:
 
 
 @compiled
-def hide(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
+def hide_rows(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
     """Takes from the n scores of a query those of the rows that are not within its window."""
-    center = marks[MARKS * query + CENTER]
+    center = marks[MARKS * query + CENTER_ROW]
     for i in range(n):
         row = marks[MARKS * i + OWN_ROW]
         if row != 0 and (center == 0 or abs(row - center) >= window):
+            scores[i] = F32(-1e30)
+
+
+@compiled
+def hide_columns(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
+    """Takes from the n scores of a query those of the columns that are not within its window, if it
+    looks for a column."""
+    center = marks[MARKS * query + CENTER_COLUMN]
+    if center == 0:
+        return
+    lowest, highest = center - window + 1, center + window - 1
+    if center == ALL_COLUMNS:
+        lowest, highest = 1, FIELD_AXIS - 1
+    for i in range(n):
+        column = marks[MARKS * i + OWN_COLUMN]
+        if column != 0 and (column < lowest or column > highest):
             scores[i] = F32(-1e30)
 
 
@@ -261,7 +282,9 @@ def attend(
         for r in range(n_query):
             row = at(scores, r * capacity)
             if plan[ROW_WINDOW]:
-                hide(marks, row, n_seen + r, n_seen + r - 1, plan[ROW_WINDOW])
+                hide_rows(marks, row, n_seen + r, n_seen + r - 1, plan[ROW_WINDOW])
+            if plan[COLUMN_WINDOW]:
+                hide_columns(marks, row, n_seen + r, n_seen + r - 1, plan[COLUMN_WINDOW])
             sums[r] = soften(row, n_seen + r, n_score, scale)
         # What is written beyond the head's width, the next head overwrites.
         product(values, v_step, scores, capacity, blank, 0, y_head, y_step, n_last, wide, n_query)

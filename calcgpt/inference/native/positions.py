@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
     ACTIVATIONS,
+    ALL_COLUMNS,
     BY_POSITION,
     BY_ROW,
-    CENTER,
+    CENTER_COLUMN,
+    CENTER_ROW,
+    FIELD_AXIS,
+    KIND_OF_NEXT,
     KINDS,
     NEXT_KINDS,
     NOT_ROTATED,
+    OWN_COLUMN,
+    OWN_KIND,
     OWN_ROW,
     PLACES,
     POSITIONS,
@@ -40,7 +46,7 @@ from datagen.coordinates import (
     known_coordinates,
     rotary_frequencies,
 )
-from datagen.slots import Kind
+from datagen.slots import COPIES, FAR, FIELDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_ID = 2**8 - 1  # larger ids are no characters
@@ -120,11 +126,14 @@ class Coordinates:
         self._are_characters = len(config.characters) == vocab_size
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
+        self._is_far, self._is_field, self._is_copy = (
+            np.array([kind in kinds for kind in Kind]) for kinds in (FAR, FIELDS, COPIES)
+        )
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int16], Floats]:
-        """Returns the marks (N, 4) of the tokens of a text (`weights.MARKS`), and the rotations
+        """Returns the marks (N, 6) of the tokens of a text (`weights.MARKS`), and the rotations
         (N, 2, D) of their queries and keys.
 
         N is at least S: tokens after the text are included as far as theirs are certain already.
@@ -134,10 +143,14 @@ class Coordinates:
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
-        marks_N4 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW]]
-        has_no_center = marks_N4[:, CENTER] == 0
-        marks_N4[has_no_center, CENTER] = marks_N4[has_no_center, OWN_ROW]
-        return marks_N4, rotations.reshape(len(where_N6), 2, -1)
+        marks_N6 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
+        looks_for_none = marks_N6[:, CENTER_ROW] == 0
+        marks_N6[looks_for_none, CENTER_ROW] = marks_N6[looks_for_none, OWN_ROW]
+        kind_N, next_N = marks_N6[:, OWN_KIND], marks_N6[:, KIND_OF_NEXT]
+        marks_N6[self._is_far[next_N], CENTER_COLUMN] = ALL_COLUMNS
+        marks_N6[self._is_field[kind_N], OWN_COLUMN] += FIELD_AXIS
+        marks_N6[self._is_copy[next_N], CENTER_COLUMN] += FIELD_AXIS
+        return marks_N6, rotations.reshape(len(where_N6), 2, -1)
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no

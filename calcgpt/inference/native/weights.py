@@ -50,6 +50,7 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     LAST_ID,  # larger token ids are like it, where a scheme reads the text
     ROTATION,
     ROW_WINDOW,  # the rows that are seen on each side, and 1; 0 if all are
+    COLUMN_WINDOW,  # the same for columns
     # offsets into the weights
     LAYERS,
     LAYER_SIZE,
@@ -65,12 +66,14 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     UP,
     DOWN,
     PLAN_SIZE,
-) = range(35)
+) = range(36)
 
-# What the text says of a token: its kind and that of the next, its row, and the row around which it
-# sees others, or 0.
-MARKS = 4
-OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER = range(MARKS)
+# What the text says of a token: its kind and that of the next, its row, the row around which it
+# sees others, or 0, and the same for columns. Those of the question's operands are another axis.
+MARKS = 6
+OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN = range(MARKS)
+FIELD_AXIS = 10_000  # is added to their columns
+ALL_COLUMNS = -1  # as a center: all but those of the question's operands
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
@@ -154,6 +157,7 @@ def lay_out(
         IS_GATED: config.gated,
         ACTIVATION: ACTIVATIONS[config.feedforward],
         ROW_WINDOW: 0 if config.row_window is None else config.row_window + 1,
+        COLUMN_WINDOW: 0 if config.column_window is None else config.column_window + 1,
     }
     for entry, size in sizes.items():
         plan[entry] = size

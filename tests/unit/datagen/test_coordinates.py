@@ -16,7 +16,7 @@ from datagen.coordinates import (
     coordinates,
 )
 from datagen.layout import layout, shape_of
-from datagen.slots import Kind
+from datagen.slots import FAR, NEAR, NOWHERE, Kind
 from datagen.work import render
 
 OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
@@ -53,6 +53,15 @@ def test_a_query_of_a_copy_is_the_column_of_its_source(prompt: str) -> None:
     for slot in copies:
         source = plan.slots[slot.sources[0]]
         assert (slot.query_column, source.row) == (source.column, 0)
+
+
+@given(prompts())
+def test_a_rule_reads_what_is_near_its_query_unless_its_kind_is_far(prompt: str) -> None:
+    slots = layout(shape_of(prompt)).slots
+    for slot in slots:
+        columns = [slots[source].column for source in slot.sources if source != NOWHERE]
+        if slot.query_column and slot.kind not in FAR:
+            assert all(abs(c - slot.query_column) <= NEAR for c in columns if c)
 
 
 @given(st.binary(max_size=60) | st.text("$(0123456789+-*/.)=;|:n", max_size=80).map(str.encode))

@@ -106,11 +106,13 @@ class TestWhatAClassCanBe:
 
 class TestCoordinates:
     @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
-    def test_a_window_over_rows(self, kernel: str) -> None:
+    def test_windows_over_rows_and_columns(self, kernel: str) -> None:
         """Whole, with padding, and after a cache."""
         tokenizer = scratchpad_tokenizer()
         shape = {"position": "coordinates", "characters": WORK_ALPHABET, "qk_norm": True}
-        small = checkpoint(tokenizer, "llama", **shape, row_window=0, block_size=256)
+        small = checkpoint(
+            tokenizer, "llama", **shape, row_window=0, column_window=3, block_size=256
+        )
         name, of = hf_class_of(small.model.config)
         assert name == "CalcGPTForCausalLM"
         hf_model = of.build(small.model, eos_token_id=None, pad_token_id=None)
@@ -131,8 +133,11 @@ class TestCoordinates:
                 expected = small.model(text[None])[0]
                 torch.testing.assert_close(logits[row, -len(text) :], expected)
                 torch.testing.assert_close(rest[row], expected[-7:])
-            hf_model.config.row_window = None
-            assert not hf_model(tokens, attention_mask=mask).logits.allclose(logits, atol=1e-2)
+            for window in ("row_window", "column_window"):
+                before = hf_model(tokens, attention_mask=mask).logits
+                setattr(hf_model.config, window, None)
+                after = hf_model(tokens, attention_mask=mask).logits
+                assert not after.allclose(before, atol=1e-3)
 
 
 class TestTheBiasOfTheHead:

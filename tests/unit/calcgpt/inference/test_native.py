@@ -46,6 +46,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "row_window": 1,
         "qk_norm": True,
     },
+    "scratchpad, windows over rows and columns": {
+        "position": "coordinates",
+        "characters": CHARACTERS,
+        "row_window": 2,
+        "column_window": 3,
+    },
     "scratchpad, nothing but characters": {
         "position": "coordinates",
         "characters": CHARACTERS + "ABCDEFGHIJK",
