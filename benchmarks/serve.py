@@ -286,15 +286,25 @@ def enter(
     if Checkpoint.load(folder).recipe.has_work:
         kinds[DRAFT] = {"draft": True}
     if options.workers > 1:
-        kinds[f"{options.workers} workers"] = {"workers": options.workers}
+        kinds |= {
+            f"{kind}, {options.workers} workers": {**own, "workers": options.workers}
+            for kind, own in kinds.items()
+            if kind != OFF
+        }
     common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
     contestants = {}
     for kind, own in kinds.items():
         # Other settings come from CALCGPT_... variables, or are the defaults.
         settings = load_settings({**common, **own})
+        start = time.perf_counter()
         port = stack.enter_context(running(*service(settings)))
+        ready_seconds = round(time.perf_counter() - start, 1)
         engine = json.loads(get(port, "/v1/models"))["data"][0]["engine"]
-        about = {"engine": engine, **settings.model_dump(include=set(SETTINGS))}
+        about = {
+            "engine": engine,
+            "ready_seconds": ready_seconds,
+            **settings.model_dump(include=set(SETTINGS)),
+        }
         contestants[kind] = Contestant(port, about)
     with suppress(ConfigError):  # no peer if transformers has no class for the checkpoint
         hf_class_of(Checkpoint.load(folder).model.config)
