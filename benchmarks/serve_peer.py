@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.hf_classes import hf_class_of
+from calcgpt.inference.limits import limits_of
 from calcgpt.inference.results import read_answer
 from calcgpt.registry import resolve
 from datagen.arithmetic import Operation, Problem
@@ -95,8 +96,10 @@ def generator(checkpoint: Checkpoint) -> Callable[[list[str]], list[str]]:
 
 
 def create_app(checkpoint: Checkpoint, at_once: int, size: int, wait: float) -> FastAPI:
-    """Returns an application with one endpoint, at the same path as the service's."""
+    """Returns an application with one endpoint, at the same path as the service's, which
+    answers with as many places."""
     generate = generator(checkpoint)
+    places = limits_of(checkpoint, checkpoint.recipe.model.block_size).default_places
     queue: asyncio.Queue[Waiting] = asyncio.Queue()
 
     @asynccontextmanager
@@ -117,10 +120,11 @@ def create_app(checkpoint: Checkpoint, at_once: int, size: int, wait: float) -> 
             raise HTTPException(422)
         a, b = number_from_text(match[1]), number_from_text(match[3])
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        await queue.put((render_prompt(Problem(a, Operation(match[2]), b)), future))
+        problem = Problem(a, Operation(match[2]), b, places)
+        await queue.put((render_prompt(problem), future))
         text = await future
         # Rows that end before the longest one are padded with the stop token.
-        result, _ = read_answer(text[0] + text[1:].split("$", 1)[0] + "$")
+        result, _ = read_answer(text[0] + text[1:].split("$", 1)[0] + "$", places)
         return Answer(result=result)
 
     return app
