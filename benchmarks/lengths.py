@@ -138,6 +138,10 @@ def main() -> None:
     }
     if any(value is not None for value in changes.values()):
         decoder = changed(checkpoint, arguments.engine, **changes)
+    used = {
+        name: getattr(checkpoint.recipe.model, name) if value is None else value
+        for name, value in changes.items()
+    }
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
@@ -155,7 +159,7 @@ def main() -> None:
         "checkpoint": arguments.name or arguments.checkpoint,
         "digits": digits,
         "n": n,
-        **changes,
+        **used,
         **columns,
         "environment": environment(torch.device("cpu")),
     }
