@@ -86,22 +86,24 @@ class Kind(IntEnum):
     END = 53
 
 
-# The rules of all other kinds read what is at most NEAR columns from their query. These read the
-# highest digit of a sum, which says whether it is negative, or all digits of a row.
+# Rules read what is at most NEAR columns from their query, or from the character before if they
+# have none. These read all digits of a row, or of an operand.
+NEAR = MIN_DIVISOR
 FAR = {
-    Kind.SUM_BELOW,
-    Kind.SUM_HALF,
-    Kind.SUM_KEPT,
-    Kind.SUM_RESULT,
-    Kind.SUM_SIGN,
+    Kind.A_SIGN,
+    Kind.B_SIGN,
+    Kind.B_SIGN_OF_SUM,
     Kind.ROUNDING,
     Kind.QUOTIENT_ROUNDING,
+    Kind.SUM_SIGN,
+    Kind.SIGN,
 }
-NEAR = MIN_DIVISOR
-# The characters of the operands in the question, whose columns are counted from the left, and the
-# only digits that are computed from them.
+# What reads the operands in the question, whose columns are counted from the left, reads no others.
 FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
-COPIES = {Kind.A_DIGIT, Kind.B_DIGIT}
+READERS = {Kind.A_SIGN, Kind.A_DIGIT, Kind.B_SIGN, Kind.B_SIGN_OF_SUM, Kind.B_DIGIT}
+# The character before one of these is the highest digit of a row. That of a sum says whether the
+# sum is negative, which all of its columns need to know.
+ROW_ENDS = {Kind.EXACT_MARK, Kind.RESULT_MARK}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from datagen.coordinates import (
     ROW,
     coordinates,
 )
-from datagen.slots import COPIES, FAR, FIELDS, Kind
+from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
 
 
 class CalcGPTConfig(Qwen3Config):  # type: ignore[misc]
@@ -128,15 +128,15 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
             near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
             seen_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
         if self.config.column_window is not None:
-            column_B1S, center_BT1 = (
-                where_BSN[:, None, :, COLUMN],
-                where_BTN[..., QUERY_COLUMN, None],
-            )
+            column_B1S = where_BSN[:, None, :, COLUMN]
+            own_BT, sought_BT = where_BTN[..., COLUMN], where_BTN[..., QUERY_COLUMN]
+            center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
             near_BTS = (column_B1S - center_BT1).abs() <= self.config.column_window
             kind_B1S, next_BT1 = where_BSN[:, None, :, KIND], where_BTN[..., NEXT_KIND, None]
-            near_BTS |= self._is_one_of(next_BT1, FAR)
-            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, COPIES)
-            seen_BTS &= (column_B1S == 0) | near_BTS | (center_BT1 == 0)
+            near_BTS = near_BTS & (center_BT1 > 0) | self._is_one_of(next_BT1, FAR)
+            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, READERS)
+            is_highest_B1S = self._is_one_of(where_BSN[:, None, :, NEXT_KIND], ROW_ENDS)
+            seen_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
         seen_BTS = seen_BTS.tril(seen_BTS.size(2) - seen_BTS.size(1))
         if mask_BS is not None:
             seen_BTS = seen_BTS & (mask_BS[:, None] != 0)

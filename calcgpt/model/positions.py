@@ -29,7 +29,7 @@ from datagen.coordinates import (
     coordinates,
     rotary_frequencies,
 )
-from datagen.slots import COPIES, FAR, FIELDS, Kind
+from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 
@@ -228,16 +228,18 @@ class CoordinatePositions(PositionalScheme):
 
     With a `row_window` of n, a query sees what has no row, such as the operands and the result, and
     the n rows above and below the one that it looks for, or that it is in if it looks for none.
-    With a `column_window` of n, a query that looks for a column sees what has no column and the n
-    columns on both sides, or all if its rule reads digits that are far away (`datagen.slots.FAR`);
-    and it sees the question's operands only if it copies a digit, and then nothing else that has a
-    column. So the work looks alike however many rows and columns it has.
+    With a `column_window` of n, a query sees what has no column, the highest digit of a row before
+    a mark, and the n columns on both sides of the one that it looks for, or that it is in, or all
+    if its rule reads all of a row (`datagen.slots.FAR`). Of the question's operands and the other
+    columns it only sees those that its rule may read (`datagen.slots.READERS`). So the work looks
+    alike however many rows and columns it has.
     """
 
     frequency_F: torch.Tensor
     is_far_K: torch.Tensor
     is_field_K: torch.Tensor
-    is_copy_K: torch.Tensor
+    is_reader_K: torch.Tensor
+    is_mark_K: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__(config, n_positions)
@@ -252,7 +254,8 @@ class CoordinatePositions(PositionalScheme):
         frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
         self.n_still = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
-        for name, kinds in (("far", FAR), ("field", FIELDS), ("copy", COPIES)):
+        sets = {"far": FAR, "field": FIELDS, "reader": READERS, "mark": ROW_ENDS}
+        for name, kinds in sets.items():
             is_one_K = torch.tensor([kind in kinds for kind in Kind])
             self.register_buffer(f"is_{name}_K", is_one_K, persistent=False)
 
@@ -303,13 +306,14 @@ class CoordinatePositions(PositionalScheme):
         if self.column_window is None:
             return all_BS6.new_ones(1, dtype=torch.bool)
         column_B1S = all_BS6[:, None, :, COLUMN]
-        center_BT1 = new_BT6[..., QUERY_COLUMN, None]
+        own_BT1, sought_BT1 = new_BT6[..., COLUMN, None], new_BT6[..., QUERY_COLUMN, None]
         next_kind_BT1 = new_BT6[..., NEXT_KIND, None]
+        center_BT1 = torch.where(sought_BT1 > 0, sought_BT1, own_BT1)
         near_BTS = (column_B1S - center_BT1).abs() <= self.column_window
-        near_BTS = near_BTS | self.is_far_K[next_kind_BT1]
+        near_BTS = near_BTS & (center_BT1 > 0) | self.is_far_K[next_kind_BT1]
         is_field_B1S = self.is_field_K[all_BS6[:, None, :, KIND]]
-        near_BTS = near_BTS & (is_field_B1S == self.is_copy_K[next_kind_BT1])
-        return (column_B1S == 0) | near_BTS | (center_BT1 == 0)
+        near_BTS = near_BTS & (is_field_B1S == self.is_reader_K[next_kind_BT1])
+        return (column_B1S == 0) | self.is_mark_K[all_BS6[:, None, :, NEXT_KIND]] | near_BTS
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)

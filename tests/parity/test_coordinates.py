@@ -80,11 +80,16 @@ def test_within_a_window_columns_further_away_have_no_effect() -> None:
     slots = layout(shape).slots
     place = {(slot.kind, slot.column): index for index, slot in enumerate(slots)}
     highest = LOWEST + 7
-    changes = [place[Kind.A_FIELD, LOWEST + 2], place[Kind.A_DIGIT, highest]]  # both are the 1
+    # The 1 twice, and the sum's highest digit
+    changes = [
+        place[Kind.A_FIELD, LOWEST + 2],
+        place[Kind.A_DIGIT, highest],
+        place[Kind.SUM_DIGIT, highest + 1],
+    ]
 
     for column_window in (None, 3):
         model = model_of(coordinate_config(column_window=column_window, n_layer=1))
-        of_field, of_digit = (
+        of_field, of_digit, of_total = (
             (model(ids(line)) != model(ids(f"{line[:at]}9{line[at + 1 :]}"))).any(dim=2)[0]
             for at in changes
         )
@@ -92,7 +97,9 @@ def test_within_a_window_columns_further_away_have_no_effect() -> None:
             # What writes a character is the one before it.
             is_seen = column_window is None or highest - column <= column_window
             assert of_digit[place[Kind.SUM_DIGIT, column] - 1] == is_seen
-            assert of_digit[place[Kind.SUM_RESULT, column] - 1]  # its rule reads the highest
+            assert of_digit[place[Kind.SUM_RESULT, column] - 1] == is_seen
+            # Whether the sum is negative, every column knows.
+            assert of_total[place[Kind.SUM_RESULT, column] - 1]
             assert of_field[place[Kind.SUM_DIGIT, column] - 1] == (column_window is None)
             assert of_field[place[Kind.SUM_RESULT, column] - 1] == (column_window is None)
         assert of_field[place[Kind.A_DIGIT, highest] - 1]  # a copy

@@ -21,15 +21,22 @@ export const KIND = Object.fromEntries(NAMES.map((name, index) => [name, index])
 
 // Sets of kinds; `datagen/slots.py` says what they are.
 export const FIELDS = new Set([KIND.A_FIELD, KIND.B_FIELD]);
-export const COPIES = new Set([KIND.A_DIGIT, KIND.B_DIGIT]);
+export const READERS = new Set([
+  KIND.A_SIGN,
+  KIND.A_DIGIT,
+  KIND.B_SIGN,
+  KIND.B_SIGN_OF_SUM,
+  KIND.B_DIGIT,
+]);
+export const ROW_ENDS = new Set([KIND.EXACT_MARK, KIND.RESULT_MARK]);
 export const FAR = new Set([
-  KIND.SUM_BELOW,
-  KIND.SUM_HALF,
-  KIND.SUM_KEPT,
-  KIND.SUM_RESULT,
-  KIND.SUM_SIGN,
+  KIND.A_SIGN,
+  KIND.B_SIGN,
+  KIND.B_SIGN_OF_SUM,
   KIND.ROUNDING,
   KIND.QUOTIENT_ROUNDING,
+  KIND.SUM_SIGN,
+  KIND.SIGN,
 ]);
 
 /**

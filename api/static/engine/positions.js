@@ -4,7 +4,7 @@
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
-import { COPIES, FAR, FIELDS } from "./layout.js";
+import { FAR, FIELDS, READERS, ROW_ENDS } from "./layout.js";
 
 const BASE = 10_000; // of the sinusoidal frequencies
 const ROTATED = ["rope", "learned+rope", "coupled+rope"];
@@ -196,8 +196,9 @@ function seesRow([, , ownRow, , queryRow], [, , row], window) {
  * @param {import("./coordinates.js").Coordinates} key
  * @param {number | null} window
  */
-function seesColumn([, nextKind, , , , center], [kind, , , column], window) {
-  if (window === null || !column || !center) return true;
-  const isNear = FAR.has(nextKind) || Math.abs(column - center) <= window;
-  return isNear && FIELDS.has(kind) === COPIES.has(nextKind);
+function seesColumn([, nextKind, , own, , sought], [kind, after, , column], window) {
+  if (window === null || !column || ROW_ENDS.has(after)) return true;
+  const center = sought || own;
+  const isNear = center > 0 && Math.abs(column - center) <= window;
+  return (isNear || FAR.has(nextKind)) && FIELDS.has(kind) === READERS.has(nextKind);
 }

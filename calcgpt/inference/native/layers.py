@@ -39,6 +39,7 @@ from calcgpt.inference.native.products import product
 from calcgpt.inference.native.weights import (
     ACTIVATION,
     ALL_COLUMNS,
+    ALL_FIELDS,
     BY_ROW,
     CENTER_COLUMN,
     CENTER_ROW,
@@ -232,14 +233,13 @@ def hide_rows(marks: Ints, scores: Floats, n: int, query: int, window: int) -> N
 
 @compiled
 def hide_columns(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
-    """Takes from the n scores of a query those of the columns that are not within its window, if it
-    looks for a column."""
+    """Takes from the n scores of a query those of the columns that are not within its window."""
     center = marks[MARKS * query + CENTER_COLUMN]
-    if center == 0:
-        return
     lowest, highest = center - window + 1, center + window - 1
     if center == ALL_COLUMNS:
         lowest, highest = 1, FIELD_AXIS - 1
+    elif center == ALL_FIELDS:
+        lowest, highest = FIELD_AXIS, 2 * FIELD_AXIS
     for i in range(n):
         column = marks[MARKS * i + OWN_COLUMN]
         if column != 0 and (column < lowest or column > highest):

@@ -15,6 +15,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
     ACTIVATIONS,
     ALL_COLUMNS,
+    ALL_FIELDS,
     BY_POSITION,
     BY_ROW,
     CENTER_COLUMN,
@@ -23,6 +24,7 @@ from calcgpt.inference.native.weights import (
     KIND_OF_NEXT,
     KINDS,
     NEXT_KINDS,
+    NO_COLUMN,
     NOT_ROTATED,
     OWN_COLUMN,
     OWN_KIND,
@@ -46,7 +48,7 @@ from datagen.coordinates import (
     known_coordinates,
     rotary_frequencies,
 )
-from datagen.slots import COPIES, FAR, FIELDS, Kind
+from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_ID = 2**8 - 1  # larger ids are no characters
@@ -126,8 +128,8 @@ class Coordinates:
         self._are_characters = len(config.characters) == vocab_size
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
-        self._is_far, self._is_field, self._is_copy = (
-            np.array([kind in kinds for kind in Kind]) for kinds in (FAR, FIELDS, COPIES)
+        self._is_far, self._is_field, self._is_reader, self._is_mark = (
+            np.array([kind in kinds for kind in Kind]) for kinds in (FAR, FIELDS, READERS, ROW_ENDS)
         )
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
@@ -146,11 +148,20 @@ class Coordinates:
         marks_N6 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
         looks_for_none = marks_N6[:, CENTER_ROW] == 0
         marks_N6[looks_for_none, CENTER_ROW] = marks_N6[looks_for_none, OWN_ROW]
-        kind_N, next_N = marks_N6[:, OWN_KIND], marks_N6[:, KIND_OF_NEXT]
-        marks_N6[self._is_far[next_N], CENTER_COLUMN] = ALL_COLUMNS
-        marks_N6[self._is_field[kind_N], OWN_COLUMN] += FIELD_AXIS
-        marks_N6[self._is_copy[next_N], CENTER_COLUMN] += FIELD_AXIS
+        self._set_columns(marks_N6)
         return marks_N6, rotations.reshape(len(where_N6), 2, -1)
+
+    def _set_columns(self, marks_N6: NDArray[np.int16]) -> None:
+        """Sets the columns of the marks as the window over columns needs them."""
+        kind_N, next_N = marks_N6[:, OWN_KIND], marks_N6[:, KIND_OF_NEXT]
+        own_N, center_N = marks_N6[:, OWN_COLUMN], marks_N6[:, CENTER_COLUMN]  # views
+        is_far_N, is_reader_N = self._is_far[next_N], self._is_reader[next_N]
+        np.copyto(center_N, own_N, where=center_N == 0)
+        np.copyto(center_N, NO_COLUMN, where=center_N == 0)
+        center_N[is_reader_N] += FIELD_AXIS
+        center_N[is_far_N] = np.where(is_reader_N[is_far_N], ALL_FIELDS, ALL_COLUMNS)
+        own_N[self._is_field[kind_N]] += FIELD_AXIS
+        own_N[self._is_mark[next_N]] = 0  # seen by all
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no

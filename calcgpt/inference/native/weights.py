@@ -73,7 +73,8 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
 MARKS = 6
 OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN = range(MARKS)
 FIELD_AXIS = 10_000  # is added to their columns
-ALL_COLUMNS = -1  # as a center: all but those of the question's operands
+# As a center: all columns but those of the question's operands, only those, and none
+ALL_COLUMNS, ALL_FIELDS, NO_COLUMN = -1, -2, -FIELD_AXIS
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)

@@ -1,5 +1,7 @@
 """Coordinates follow from the text so far, and point to what a rule reads."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from datagen.coordinates import (
     coordinates,
 )
 from datagen.layout import layout, shape_of
-from datagen.slots import FAR, NEAR, NOWHERE, Kind
+from datagen.slots import FAR, FIELDS, NEAR, NOWHERE, READERS, ROW_ENDS, Kind
 from datagen.work import render
 
 OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
@@ -56,12 +58,17 @@ def test_a_query_of_a_copy_is_the_column_of_its_source(prompt: str) -> None:
 
 
 @given(prompts())
-def test_a_rule_reads_what_is_near_its_query_unless_its_kind_is_far(prompt: str) -> None:
+def test_a_rule_reads_what_a_window_over_columns_shows(prompt: str) -> None:
     slots = layout(shape_of(prompt)).slots
-    for slot in slots:
-        columns = [slots[source].column for source in slot.sources if source != NOWHERE]
-        if slot.query_column and slot.kind not in FAR:
-            assert all(abs(c - slot.query_column) <= NEAR for c in columns if c)
+    for before, slot in itertools.pairwise(slots):
+        center = slot.query_column or before.column
+        for source in slot.sources:
+            if source == NOWHERE or not slots[source].column:
+                continue
+            is_highest = slots[source + 1].kind in ROW_ENDS
+            is_near = center > 0 and abs(slots[source].column - center) <= NEAR
+            assert is_highest or is_near or slot.kind in FAR
+            assert is_highest or (slots[source].kind in FIELDS) == (slot.kind in READERS)
 
 
 @given(st.binary(max_size=60) | st.text("$(0123456789+-*/.)=;|:n", max_size=80).map(str.encode))
