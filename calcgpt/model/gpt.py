@@ -76,16 +76,16 @@ class LanguageModel(nn.Module, ABC):
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        read: torch.Tensor | None = None,
+        parsed: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
 
-        With a cache, `tokens_BT` follow the tokens in it, and are in it afterwards. `read` is the
-        result of the method `read` for these tokens, if that was called before, without a cache.
+        With a cache, `tokens_BT` follow the tokens in it, and are in it afterwards. `parsed` is
+        the result of `parse` for these tokens, if that was called before, without a cache.
         Raises ValueError for more than `block_size` tokens.
         """
 
-    def read(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+    def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
         """Returns what Python reads from a text of these tokens; None for nothing. A forward pass
         that is given the result is one graph of tensors."""
         return None
@@ -123,7 +123,7 @@ class Bigram(LanguageModel):
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        read: torch.Tensor | None = None,
+        parsed: torch.Tensor | None = None,
     ) -> torch.Tensor:
         length = tokens_BT.size(1) + (cache.length if cache else 0)
         self._check_length(length)
@@ -163,22 +163,22 @@ class GPT(LanguageModel):
         plain.load_state_dict(self.state_dict())
         return plain.eval()
 
-    def read(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
-        return self.positions.read(self.scheme.insert(tokens_BT, 0), 0)
+    def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+        return self.positions.parse(self.scheme.insert(tokens_BT, 0), 0)
 
     def forward(
         self,
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        read: torch.Tensor | None = None,
+        parsed: torch.Tensor | None = None,
     ) -> torch.Tensor:
         start = cache.length if cache else 0
         tokens_BT = self.scheme.insert(tokens_BT, start)
         T = tokens_BT.size(1)
         self._check_length(start + T)
         tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
-        located = self.positions.locate(tokens_BS, start, read)
+        located = self.positions.locate(tokens_BS, start, parsed)
         x_BTC = self.positions.embed(self.token_embedding(tokens_BT), located, start)
         x_BTC = self.embed_dropout(x_BTC)
         context = Context(self.positions, located, self.scheme, T, cache, tokens_BT.device)
@@ -225,17 +225,17 @@ def compiled(
     module: nn.Module, model: LanguageModel, dynamic: bool | None = True, **options: Any
 ) -> Callable[..., torch.Tensor]:
     """Returns a function that calls `module`, the model or what wraps it, compiled: tokens (B, T),
-    and what the model reads from them if that was read before, to logits (B, T, V).
+    and what the model parses from them, if it did so before, to logits (B, T, V).
 
-    What Python reads from the text is read before the graph begins. With `dynamic`, sizes are
+    Python parses the text before the graph begins. With `dynamic`, sizes are
     symbols in the graph: batches of problems have many widths. With None, they are numbers until a
     second size is seen. `options` are those of `torch.compile`.
     """
     graph = torch.compile(module, dynamic=dynamic, **options)
 
-    def forward(tokens_BT: torch.Tensor, read: torch.Tensor | None = None) -> torch.Tensor:
-        read = model.read(tokens_BT) if read is None else read
-        logits_BTV: torch.Tensor = graph(tokens_BT, read=read)
+    def forward(tokens_BT: torch.Tensor, parsed: torch.Tensor | None = None) -> torch.Tensor:
+        parsed = model.parse(tokens_BT) if parsed is None else parsed
+        logits_BTV: torch.Tensor = graph(tokens_BT, parsed=parsed)
         return logits_BTV
 
     return forward

@@ -44,21 +44,23 @@ class PositionalScheme(nn.Module):
     the first new one: those in the key/value cache.
 
     A scheme that computes positions from the text does so once per forward pass, in `locate`. Its
-    result is passed to `embed`, `rotate` and `visible`. What Python has to read from the text for
-    that, `read` returns: it may run before a compiled forward pass, which would break there.
+    result is passed to `embed`, `rotate` and `visible`. What it needs Python
+    to parse, `parse` returns: it may run before a compiled forward pass, which would break there.
     """
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
-    def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
-        """Returns what Python reads from the text, on the device of the tokens; None for nothing.
+    def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
+        """Returns what Python finds in the text, on the device of the tokens; None for nothing.
         The rows of the result are those of the batch."""
         return None
 
-    def locate(self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None) -> Any:
+    def locate(
+        self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
+    ) -> Any:
         """Returns what `embed` and `rotate` need to know of the text: by default all tokens so far,
-        S = start + T. `read` is the result of the method `read`, if that was called before."""
+        S = start + T. `parsed` is the result of `parse`, if that was called before."""
         return tokens_BS
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
@@ -259,20 +261,20 @@ class CoordinatePositions(PositionalScheme):
             is_one_K = torch.tensor([kind in kinds for kind in Kind])
             self.register_buffer(f"is_{name}_K", is_one_K, persistent=False)
 
-    def read(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
+    def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
         read_BT6 = np.stack([_coordinates(codes_S, start) for codes_S in codes_BS])
         return torch.from_numpy(read_BT6).to(tokens_BS.device, torch.int64)
 
     def locate(
-        self, tokens_BS: torch.Tensor, start: int, read: torch.Tensor | None = None
+        self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
     ) -> Located:
         seen_BTS = None
         if self.row_window is None and self.column_window is None:
-            new_BT6 = self.read(tokens_BS, start) if read is None else read
+            new_BT6 = self.parse(tokens_BS, start) if parsed is None else parsed
         else:  # which needs the coordinates of all keys
-            all_BS6 = self.read(tokens_BS, 0) if read is None else read
+            all_BS6 = self.parse(tokens_BS, 0) if parsed is None else parsed
             new_BT6 = all_BS6[:, start:]
             seen_BTS = self._rows_seen(all_BS6, new_BT6) & self._columns_seen(all_BS6, new_BT6)
         axes = new_BT6[..., ROW:]  # (B, T, 4): row and column of the token, and of its query

@@ -16,11 +16,11 @@ from calcgpt.training.distributed import SingleProcess
 
 
 class MicroBatch(NamedTuple):
-    """Inputs and targets, each (B, T), and what the model reads from the text."""
+    """Inputs and targets, each (B, T), and what the model parses from them."""
 
     inputs: torch.Tensor
     targets: torch.Tensor
-    read: torch.Tensor | None
+    parsed: torch.Tensor | None
 
 
 class StepBatch(NamedTuple):
@@ -75,11 +75,11 @@ class BatchLoader:
 
     def _to_device(self, batch: Batch) -> MicroBatch:
         inputs, targets = batch
-        read = self.model.read(inputs)
+        parsed = self.model.parse(inputs)
         if self._copy_stream is None:
-            return MicroBatch(inputs, targets, read)
+            return MicroBatch(inputs, targets, parsed)
         with torch.cuda.stream(self._copy_stream):
-            copied = None if read is None else self._copy(read)
+            copied = None if parsed is None else self._copy(parsed)
             return MicroBatch(self._copy(inputs), self._copy(targets), copied)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -252,11 +252,11 @@ class Trainer:
                 param_group["lr"] = param_group["peak_lr"] * factor
         batch = self.loader.load(step)
         total = torch.zeros((), device=self.device)
-        for number, (inputs, targets, read) in enumerate(batch.micro_batches, start=1):
+        for number, (inputs, targets, parsed) in enumerate(batch.micro_batches, start=1):
             is_last = number == len(batch.micro_batches)
             with nullcontext() if is_last else self.wrapped.no_sync():
                 with self.autocast:
-                    forward = partial(self.forward, read=read)
+                    forward = partial(self.forward, parsed=parsed)
                     loss = loss_sum(forward, (inputs, targets), self.device) / batch.n_target
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
