@@ -61,6 +61,7 @@ Distribution = Literal[
     "wide",
     "wide-12",
     "wide-16",
+    "wide-40",
 ]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]

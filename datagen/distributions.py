@@ -9,6 +9,7 @@
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
+    wide-40      the same, of 1 to 40 digits
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
 
@@ -189,6 +190,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),
+    "wide-40": Distribution(wide_words(40), partial(wide, max_digits=40)),
     "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
     "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
 }

@@ -29,6 +29,7 @@ LONGEST = {
     "wide": 20,
     "wide-12": 12,
     "wide-16": 16,
+    "wide-40": 40,
 }  # digits; Python integers
 
 
@@ -142,6 +143,7 @@ PINNED = {
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",
+    "wide-40": "cc3bbfc116bde988",
     "whole-7": "788f71d51ffffe49",
     "whole-5": "749e5e411c052d4a",
 }

@@ -8,7 +8,7 @@ from datagen.distributions import DISTRIBUTIONS
 from datagen.sampling import bit_generator
 
 N = 20_000
-LONGEST = {"wide": 20, "wide-12": 12, "wide-16": 16}
+LONGEST = {"wide": 20, "wide-12": 12, "wide-16": 16, "wide-40": 40}
 
 
 @pytest.fixture(scope="module", params=LONGEST)
