@@ -87,20 +87,24 @@ class Kind(IntEnum):
 
 
 # Rules read what is at most NEAR columns from their query, or from the character before if they
-# have none. These read all digits of a row, or of an operand.
+# have none. These read all digits of a row, or of an operand in the question: the kinds are theirs.
 NEAR = MIN_DIVISOR
+_EXACT_SUM = {Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT}
+_EXACT_PRODUCT = {Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF, Kind.PRODUCT_KEPT}
+_ROUNDED = {Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP}
 FAR = {
-    Kind.A_SIGN,
-    Kind.B_SIGN,
-    Kind.B_SIGN_OF_SUM,
-    Kind.ROUNDING,
-    Kind.QUOTIENT_ROUNDING,
-    Kind.SUM_SIGN,
-    Kind.SIGN,
+    Kind.A_SIGN: {Kind.A_FIELD},
+    Kind.B_SIGN: {Kind.B_FIELD},
+    Kind.B_SIGN_OF_SUM: {Kind.B_FIELD},
+    Kind.ROUNDING: _EXACT_SUM | _EXACT_PRODUCT,
+    Kind.QUOTIENT_ROUNDING: {Kind.REMAINDER_DIGIT},
+    Kind.SUM_SIGN: {Kind.SUM_RESULT} | _ROUNDED,
+    Kind.SIGN: {Kind.PRODUCT_RESULT, Kind.QUOTIENT_RESULT} | _ROUNDED,
 }
-# What reads the operands in the question, whose columns are counted from the left, reads no others.
+# Columns of the operands in the question are counted from the left. Only these read what is near
+# there, and nothing that is near in the work.
 FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
-READERS = {Kind.A_SIGN, Kind.A_DIGIT, Kind.B_SIGN, Kind.B_SIGN_OF_SUM, Kind.B_DIGIT}
+COPIES = {Kind.A_DIGIT, Kind.B_DIGIT}
 # The character before one of these is the highest digit of a row. That of a sum says whether the
 # sum is negative, which all of its columns need to know.
 ROW_ENDS = {Kind.EXACT_MARK, Kind.RESULT_MARK}

@@ -26,7 +26,7 @@ from datagen.coordinates import (
     ROW,
     coordinates,
 )
-from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 
 
 class CalcGPTConfig(Qwen3Config):  # type: ignore[misc]
@@ -133,8 +133,10 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
             center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
             near_BTS = (column_B1S - center_BT1).abs() <= self.config.column_window
             kind_B1S, next_BT1 = where_BSN[:, None, :, KIND], where_BTN[..., NEXT_KIND, None]
-            near_BTS = near_BTS & (center_BT1 > 0) | self._is_one_of(next_BT1, FAR)
-            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, READERS)
+            near_BTS &= center_BT1 > 0
+            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, COPIES)
+            for reader, kinds in FAR.items():
+                near_BTS |= (next_BT1 == reader) & self._is_one_of(kind_B1S, kinds)
             is_highest_B1S = self._is_one_of(where_BSN[:, None, :, NEXT_KIND], ROW_ENDS)
             seen_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
         seen_BTS = seen_BTS.tril(seen_BTS.size(2) - seen_BTS.size(1))

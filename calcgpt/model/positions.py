@@ -29,7 +29,7 @@ from datagen.coordinates import (
     coordinates,
     rotary_frequencies,
 )
-from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 
@@ -231,17 +231,17 @@ class CoordinatePositions(PositionalScheme):
     With a `row_window` of n, a query sees what has no row, such as the operands and the result, and
     the n rows above and below the one that it looks for, or that it is in if it looks for none.
     With a `column_window` of n, a query sees what has no column, the highest digit of a row before
-    a mark, and the n columns on both sides of the one that it looks for, or that it is in, or all
-    if its rule reads all of a row (`datagen.slots.FAR`). Of the question's operands and the other
-    columns it only sees those that its rule may read (`datagen.slots.READERS`). So the work looks
-    alike however many rows and columns it has.
+    a mark, and the n columns on both sides of the one that it looks for, or that it is in. If its
+    rule reads a whole row, it sees all of that row, too (`datagen.slots.FAR`). The columns of the
+    question's operands are others: what copies their digits sees only those (`COPIES`). So the work
+    looks alike however many rows and columns it has.
     """
 
     frequency_F: torch.Tensor
-    is_far_K: torch.Tensor
+    is_far_KK: torch.Tensor
     is_field_K: torch.Tensor
-    is_reader_K: torch.Tensor
-    is_mark_K: torch.Tensor
+    is_copy_K: torch.Tensor
+    is_row_end_K: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__(config, n_positions)
@@ -256,8 +256,10 @@ class CoordinatePositions(PositionalScheme):
         frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
         self.n_still = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
-        sets = {"far": FAR, "field": FIELDS, "reader": READERS, "mark": ROW_ENDS}
-        for name, kinds in sets.items():
+        # By the next kind of a query and the kind of a key
+        is_far = [[key in FAR.get(query, ()) for key in Kind] for query in Kind]
+        self.register_buffer("is_far_KK", torch.tensor(is_far), persistent=False)
+        for name, kinds in (("field", FIELDS), ("copy", COPIES), ("row_end", ROW_ENDS)):
             is_one_K = torch.tensor([kind in kinds for kind in Kind])
             self.register_buffer(f"is_{name}_K", is_one_K, persistent=False)
 
@@ -309,13 +311,13 @@ class CoordinatePositions(PositionalScheme):
             return all_BS6.new_ones(1, dtype=torch.bool)
         column_B1S = all_BS6[:, None, :, COLUMN]
         own_BT1, sought_BT1 = new_BT6[..., COLUMN, None], new_BT6[..., QUERY_COLUMN, None]
-        next_kind_BT1 = new_BT6[..., NEXT_KIND, None]
+        kind_B1S, next_BT1 = all_BS6[:, None, :, KIND], new_BT6[..., NEXT_KIND, None]
         center_BT1 = torch.where(sought_BT1 > 0, sought_BT1, own_BT1)
         near_BTS = (column_B1S - center_BT1).abs() <= self.column_window
-        near_BTS = near_BTS & (center_BT1 > 0) | self.is_far_K[next_kind_BT1]
-        is_field_B1S = self.is_field_K[all_BS6[:, None, :, KIND]]
-        near_BTS = near_BTS & (is_field_B1S == self.is_reader_K[next_kind_BT1])
-        return (column_B1S == 0) | self.is_mark_K[all_BS6[:, None, :, NEXT_KIND]] | near_BTS
+        near_BTS = near_BTS & (center_BT1 > 0)
+        near_BTS = near_BTS & (self.is_field_K[kind_B1S] == self.is_copy_K[next_BT1])
+        by_all_B1S = (column_B1S == 0) | self.is_row_end_K[all_BS6[:, None, :, NEXT_KIND]]
+        return by_all_B1S | near_BTS | self.is_far_KK[next_BT1, kind_B1S]
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)

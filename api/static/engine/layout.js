@@ -21,22 +21,19 @@ export const KIND = Object.fromEntries(NAMES.map((name, index) => [name, index])
 
 // Sets of kinds; `datagen/slots.py` says what they are.
 export const FIELDS = new Set([KIND.A_FIELD, KIND.B_FIELD]);
-export const READERS = new Set([
-  KIND.A_SIGN,
-  KIND.A_DIGIT,
-  KIND.B_SIGN,
-  KIND.B_SIGN_OF_SUM,
-  KIND.B_DIGIT,
-]);
+export const COPIES = new Set([KIND.A_DIGIT, KIND.B_DIGIT]);
 export const ROW_ENDS = new Set([KIND.EXACT_MARK, KIND.RESULT_MARK]);
-export const FAR = new Set([
-  KIND.A_SIGN,
-  KIND.B_SIGN,
-  KIND.B_SIGN_OF_SUM,
-  KIND.ROUNDING,
-  KIND.QUOTIENT_ROUNDING,
-  KIND.SUM_SIGN,
-  KIND.SIGN,
+const EXACT_SUM = [KIND.SUM_BELOW, KIND.SUM_HALF, KIND.SUM_KEPT];
+const EXACT_PRODUCT = [KIND.PRODUCT_BELOW, KIND.PRODUCT_HALF, KIND.PRODUCT_KEPT];
+const ROUNDED = [KIND.ROUNDED_RESULT, KIND.ROUNDED_TOP];
+export const FAR = new Map([
+  [KIND.A_SIGN, new Set([KIND.A_FIELD])],
+  [KIND.B_SIGN, new Set([KIND.B_FIELD])],
+  [KIND.B_SIGN_OF_SUM, new Set([KIND.B_FIELD])],
+  [KIND.ROUNDING, new Set([...EXACT_SUM, ...EXACT_PRODUCT])],
+  [KIND.QUOTIENT_ROUNDING, new Set([KIND.REMAINDER_DIGIT])],
+  [KIND.SUM_SIGN, new Set([KIND.SUM_RESULT, ...ROUNDED])],
+  [KIND.SIGN, new Set([KIND.PRODUCT_RESULT, KIND.QUOTIENT_RESULT, ...ROUNDED])],
 ]);
 
 /**

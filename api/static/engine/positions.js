@@ -4,7 +4,7 @@
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
-import { FAR, FIELDS, READERS, ROW_ENDS } from "./layout.js";
+import { COPIES, FAR, FIELDS, ROW_ENDS } from "./layout.js";
 
 const BASE = 10_000; // of the sinusoidal frequencies
 const ROTATED = ["rope", "learned+rope", "coupled+rope"];
@@ -198,7 +198,8 @@ function seesRow([, , ownRow, , queryRow], [, , row], window) {
  */
 function seesColumn([, nextKind, , own, , sought], [kind, after, , column], window) {
   if (window === null || !column || ROW_ENDS.has(after)) return true;
+  if (FAR.get(nextKind)?.has(kind)) return true;
   const center = sought || own;
   const isNear = center > 0 && Math.abs(column - center) <= window;
-  return (isNear || FAR.has(nextKind)) && FIELDS.has(kind) === READERS.has(nextKind);
+  return isNear && FIELDS.has(kind) === COPIES.has(nextKind);
 }

@@ -38,14 +38,11 @@ from calcgpt.inference.native.numba_types import (
 from calcgpt.inference.native.products import product
 from calcgpt.inference.native.weights import (
     ACTIVATION,
-    ALL_COLUMNS,
-    ALL_FIELDS,
     BY_ROW,
     CENTER_COLUMN,
     CENTER_ROW,
     COLUMN_WINDOW,
     FF_WIDTH,
-    FIELD_AXIS,
     HAS_QK_NORM,
     HEAD_DIM,
     IS_GATED,
@@ -56,6 +53,7 @@ from calcgpt.inference.native.weights import (
     N_HEAD,
     N_KV_HEAD,
     OWN_COLUMN,
+    OWN_KIND,
     OWN_ROW,
     PANEL,
     Q_NORM,
@@ -66,6 +64,7 @@ from calcgpt.inference.native.weights import (
     SILU,
     SQUARED_RELU,
     TILE,
+    WHOLE_ROWS,
 )
 
 F32 = np.float32
@@ -235,14 +234,11 @@ def hide_rows(marks: Ints, scores: Floats, n: int, query: int, window: int) -> N
 def hide_columns(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
     """Takes from the n scores of a query those of the columns that are not within its window."""
     center = marks[MARKS * query + CENTER_COLUMN]
-    lowest, highest = center - window + 1, center + window - 1
-    if center == ALL_COLUMNS:
-        lowest, highest = 1, FIELD_AXIS - 1
-    elif center == ALL_FIELDS:
-        lowest, highest = FIELD_AXIS, 2 * FIELD_AXIS
+    whole_rows = marks[MARKS * query + WHOLE_ROWS]
     for i in range(n):
-        column = marks[MARKS * i + OWN_COLUMN]
-        if column != 0 and (column < lowest or column > highest):
+        column, kind = marks[MARKS * i + OWN_COLUMN], marks[MARKS * i + OWN_KIND]
+        is_near = column == 0 or abs(column - center) < window
+        if not is_near and whole_rows >> kind & 1 == 0:
             scores[i] = F32(-1e30)
 
 

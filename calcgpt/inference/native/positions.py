@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
     ACTIVATIONS,
-    ALL_COLUMNS,
-    ALL_FIELDS,
     BY_POSITION,
     BY_ROW,
     CENTER_COLUMN,
@@ -23,6 +21,7 @@ from calcgpt.inference.native.weights import (
     FIELD_AXIS,
     KIND_OF_NEXT,
     KINDS,
+    MARKS,
     NEXT_KINDS,
     NO_COLUMN,
     NOT_ROTATED,
@@ -32,6 +31,7 @@ from calcgpt.inference.native.weights import (
     PLACES,
     POSITIONS,
     ROWS,
+    WHOLE_ROWS,
     Floats,
     Reader,
     Tensors,
@@ -48,7 +48,7 @@ from datagen.coordinates import (
     known_coordinates,
     rotary_frequencies,
 )
-from datagen.slots import FAR, FIELDS, READERS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_ID = 2**8 - 1  # larger ids are no characters
@@ -128,14 +128,16 @@ class Coordinates:
         self._are_characters = len(config.characters) == vocab_size
         self._characters = np.zeros(MAX_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
-        self._is_far, self._is_field, self._is_reader, self._is_mark = (
-            np.array([kind in kinds for kind in Kind]) for kinds in (FAR, FIELDS, READERS, ROW_ENDS)
+        self._is_field, self._is_copy, self._is_row_end = (
+            np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES, ROW_ENDS)
         )
+        whole_rows = [sum(1 << kind for kind in FAR.get(reader, ())) for reader in Kind]
+        self._whole_rows = np.array(whole_rows)
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
-    def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int16], Floats]:
-        """Returns the marks (N, 6) of the tokens of a text (`weights.MARKS`), and the rotations
+    def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
+        """Returns the marks (N, 7) of the tokens of a text (`weights.MARKS`), and the rotations
         (N, 2, D) of their queries and keys.
 
         N is at least S: tokens after the text are included as far as theirs are certain already.
@@ -145,23 +147,23 @@ class Coordinates:
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
-        marks_N6 = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
-        looks_for_none = marks_N6[:, CENTER_ROW] == 0
-        marks_N6[looks_for_none, CENTER_ROW] = marks_N6[looks_for_none, OWN_ROW]
-        self._set_columns(marks_N6)
-        return marks_N6, rotations.reshape(len(where_N6), 2, -1)
+        marks = np.empty((len(where_N6), MARKS), np.int64)
+        marks[:, :WHOLE_ROWS] = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
+        looks_for_none = marks[:, CENTER_ROW] == 0
+        marks[looks_for_none, CENTER_ROW] = marks[looks_for_none, OWN_ROW]
+        self._set_columns(marks)
+        return marks, rotations.reshape(len(where_N6), 2, -1)
 
-    def _set_columns(self, marks_N6: NDArray[np.int16]) -> None:
-        """Sets the columns of the marks as the window over columns needs them."""
-        kind_N, next_N = marks_N6[:, OWN_KIND], marks_N6[:, KIND_OF_NEXT]
-        own_N, center_N = marks_N6[:, OWN_COLUMN], marks_N6[:, CENTER_COLUMN]  # views
-        is_far_N, is_reader_N = self._is_far[next_N], self._is_reader[next_N]
+    def _set_columns(self, marks: NDArray[np.int64]) -> None:
+        """Sets the marks (N, 7) that a window over columns needs."""
+        kind_N, next_N = marks[:, OWN_KIND], marks[:, KIND_OF_NEXT]
+        own_N, center_N = marks[:, OWN_COLUMN], marks[:, CENTER_COLUMN]  # views
         np.copyto(center_N, own_N, where=center_N == 0)
         np.copyto(center_N, NO_COLUMN, where=center_N == 0)
-        center_N[is_reader_N] += FIELD_AXIS
-        center_N[is_far_N] = np.where(is_reader_N[is_far_N], ALL_FIELDS, ALL_COLUMNS)
         own_N[self._is_field[kind_N]] += FIELD_AXIS
-        own_N[self._is_mark[next_N]] = 0  # seen by all
+        center_N[self._is_copy[next_N]] += FIELD_AXIS
+        own_N[self._is_row_end[next_N]] = 0  # seen by all
+        marks[:, WHOLE_ROWS] = self._whole_rows[next_N]
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no

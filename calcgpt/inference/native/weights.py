@@ -69,12 +69,11 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
 ) = range(36)
 
 # What the text says of a token: its kind and that of the next, its row, the row around which it
-# sees others, or 0, and the same for columns. Those of the question's operands are another axis.
-MARKS = 6
-OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN = range(MARKS)
-FIELD_AXIS = 10_000  # is added to their columns
-# As a center: all columns but those of the question's operands, only those, and none
-ALL_COLUMNS, ALL_FIELDS, NO_COLUMN = -1, -2, -FIELD_AXIS
+# sees others, or 0, and the same for columns. The kinds that it sees in all columns are bits.
+MARKS = 7
+OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN, WHOLE_ROWS = range(MARKS)
+FIELD_AXIS = 10_000  # is added to the columns of the question's operands, which are others
+NO_COLUMN = -FIELD_AXIS  # as a center
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)

@@ -18,7 +18,7 @@ from datagen.coordinates import (
     coordinates,
 )
 from datagen.layout import layout, shape_of
-from datagen.slots import FAR, FIELDS, NEAR, NOWHERE, READERS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, NEAR, NOWHERE, ROW_ENDS, Kind
 from datagen.work import render
 
 OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
@@ -62,13 +62,13 @@ def test_a_rule_reads_what_a_window_over_columns_shows(prompt: str) -> None:
     slots = layout(shape_of(prompt)).slots
     for before, slot in itertools.pairwise(slots):
         center = slot.query_column or before.column
-        for source in slot.sources:
-            if source == NOWHERE or not slots[source].column:
+        for position in slot.sources:
+            source = slots[position]
+            if position == NOWHERE or not source.column or slots[position + 1].kind in ROW_ENDS:
                 continue
-            is_highest = slots[source + 1].kind in ROW_ENDS
-            is_near = center > 0 and abs(slots[source].column - center) <= NEAR
-            assert is_highest or is_near or slot.kind in FAR
-            assert is_highest or (slots[source].kind in FIELDS) == (slot.kind in READERS)
+            is_near = center > 0 and abs(source.column - center) <= NEAR
+            is_near &= (source.kind in FIELDS) == (slot.kind in COPIES)
+            assert is_near or source.kind in FAR[slot.kind]
 
 
 @given(st.binary(max_size=60) | st.text("$(0123456789+-*/.)=;|:n", max_size=80).map(str.encode))
