@@ -30,7 +30,7 @@ PAGES = {
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"scratchpad-{name}.json"
-    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
+    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "pairs")
 ] + [
     ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
