@@ -237,8 +237,8 @@ class NativeCache:
         """Fills in the coordinates of all texts up to `stop`, and of what is certain to follow."""
         for slot in self.slots[self.n_known[self.slots] < stop].tolist():
             marks, rotations = coordinates(self.tokens[slot, :stop])
-            n = self.n_known[slot] = min(len(marks), self.capacity)
-            self.marks[slot, :n], self.rotations[slot, :n] = marks[:n], rotations[:n]
+            n = self.n_known[slot] = min(len(rotations), self.capacity)
+            self.marks[slot, :, :n], self.rotations[slot, :n] = marks[:, :n], rotations[:n]
 
     def restart(self, batch: int, length: int) -> None:
         """Uses the first `batch` slots for other sequences, of which they have `length` tokens."""
@@ -254,7 +254,7 @@ class NativeCache:
         self.tokens = np.empty((batch, capacity), np.int64)
         # Where the text determines them: the coordinates of the first `n_known` tokens of a slot.
         n_place = capacity if self._by_text else 0
-        self.marks = np.empty((batch, n_place, MARKS), np.int64)
+        self.marks = np.empty((batch, MARKS, n_place), np.int64)
         self.rotations = np.empty((batch, n_place, 2, self._key_width), np.float32)
         self.n_known = np.zeros(batch, np.int64)
 

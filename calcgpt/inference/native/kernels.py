@@ -18,6 +18,7 @@ import numpy as np
 from calcgpt.inference.native.layers import (
     activate,
     attend,
+    hide,
     norm,
     remember,
     rotate_heads,
@@ -27,6 +28,7 @@ from calcgpt.inference.native.layers import (
 from calcgpt.inference.native.numba_types import (
     Floats,
     Ints,
+    Masks,
     Model,
     Texts,
     at,
@@ -38,6 +40,7 @@ from calcgpt.inference.native.products import add_linear, linear
 from calcgpt.inference.native.weights import (
     ATTENTION_NORM,
     CHUNK,
+    COLUMN_WINDOW,
     DOWN,
     FF_NORM,
     FF_WIDTH,
@@ -65,6 +68,7 @@ from calcgpt.inference.native.weights import (
     PLACES,
     POSITIONS,
     QKV,
+    ROW_WINDOW,
     ROWS,
     TILE,
     UP,
@@ -87,6 +91,7 @@ def embed(
     w: Floats,
     row_of_token: Ints,
     marks: Ints,
+    capacity: int,
     tokens: Ints,
     position: int,
     x: Floats,
@@ -94,7 +99,7 @@ def embed(
 ) -> None:
     """Writes the sum of the embeddings of a token: its own and those of where it is.
 
-    `tokens` points to the first of its sequence. See `calcgpt.model.positions`.
+    `tokens` and `marks` point to the first of its sequence. See `calcgpt.model.positions`.
     """
     for i in range(step):
         x[i] = F32(0)
@@ -109,8 +114,8 @@ def embed(
         add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), x)
         add_row(plan, w, plan[ROWS] + row, x)
     if plan[KINDS]:
-        add_row(plan, w, plan[KINDS] + marks[OWN_KIND], x)
-        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT], x)
+        add_row(plan, w, plan[KINDS] + marks[OWN_KIND * capacity + position], x)
+        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT * capacity + position], x)
 
 
 @compiled
@@ -121,7 +126,7 @@ def attention(
     row: int,
     n_token: int,
     start: int,
-    blank: Floats,
+    masks: Masks,
     qkv: Floats,
     qkv_step: int,
     scores: Floats,
@@ -129,13 +134,31 @@ def attention(
     y_step: int,
     n_row: int,
 ) -> None:
-    """Attention of rows from `row` on, those of a sequence by tiles. For `blank` see `attend`."""
+    """Attention of rows from `row` on, those of a sequence by tiles. For `masks` see `attend`."""
     slots, r = texts[1], 0
+    blank, hidden, step = masks
     while r < n_row:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         q, to, n_seen = at(qkv, r * qkv_step), at(y, r * y_step), start + token + 1
-        attend(plan, texts, layer, slot, n_seen, blank, q, qkv_step, scores, to, y_step, n_query)
+        of_tile = (blank, at(hidden, r * step), step)
+        attend(plan, texts, layer, slot, n_seen, of_tile, q, qkv_step, scores, to, y_step, n_query)
+        r += n_query
+
+
+@compiled
+def hide_rows(
+    plan: Ints, texts: Texts, row: int, n_token: int, start: int, masks: Masks, n_row: int
+) -> None:
+    """Writes what the windows hide from rows from `row` on, by the tiles of `attention`."""
+    marks, slots, _tokens, _cache, _n_slot, capacity = texts
+    _blank, hidden, step = masks
+    r = 0
+    while r < n_row and step:
+        slot, token = slots[(row + r) // n_token], (row + r) % n_token
+        n_query = min(n_token - token, n_row - r, TILE)
+        text, to = at(marks, MARKS * slot * capacity), at(hidden, r * step)
+        hide(plan, text, capacity, start + token + 1, to, step, n_query)
         r += n_query
 
 
@@ -172,13 +195,18 @@ def forward(
     a_step = step + PANEL
     h = at(a, room * a_step)  # queries, keys and values; the hidden layer
     scores = at(h, room * max(n_qkv, n_up))
+    masks = (blank, blank, 0)
+    if plan[ROW_WINDOW] or plan[COLUMN_WINDOW]:
+        masks = (blank, at(scores, TILE * capacity + PANEL), capacity)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
         n_each, begin = n_token, start  # tokens of each sequence, and where they begin
         for r in range(n_row):
             slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
-            text, mark = at(tokens, slot * capacity), MARKS * (slot * capacity + position)
-            embed(plan, w, row_of_token, at(marks, mark), text, position, at(x, r * step), step)
+            text, about = at(tokens, slot * capacity), at(marks, MARKS * slot * capacity)
+            to = at(x, r * step)
+            embed(plan, w, row_of_token, about, capacity, text, position, to, step)
+        hide_rows(plan, texts, row, n_each, begin, masks, n_row)
         for layer in range(plan[N_LAYER]):
             here = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
             norm(plan, at(here, plan[ATTENTION_NORM]), x, step, a, a_step, n_row)
@@ -195,8 +223,9 @@ def forward(
                 n_row = max(0, (n_row - first_last + n_token - 1) // n_token)
                 keep_last(x, step, first_last, n_token, n_row)
                 keep_last(h, n_qkv, first_last, n_token, n_row)
+                hide_rows(plan, texts, row, n_each, begin, masks, n_row)
             attention(
-                plan, texts, layer, row, n_each, begin, blank, h, n_qkv, scores, a, a_step, n_row
+                plan, texts, layer, row, n_each, begin, masks, h, n_qkv, scores, a, a_step, n_row
             )
             add_linear(at(here, plan[OUT]), a, a_step, x, plan[N_EMBD], step, n_row)
             norm(plan, at(here, plan[FF_NORM]), x, step, a, a_step, n_row)
@@ -204,8 +233,8 @@ def forward(
             activate(plan, h, n_up, n_row)
             add_linear(at(here, plan[DOWN]), h, n_up, x, plan[FF_WIDTH], step, n_row)
         norm(plan, at(w, plan[FINAL_NORM]), x, step, a, a_step, n_row)
-        to, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
-        linear(at(w, plan[HEAD]), a, a_step, to, plan[N_EMBD], n_logit, n_row)
+        of_row, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
+        linear(at(w, plan[HEAD]), a, a_step, of_row, plan[N_EMBD], n_logit, n_row)
 
 
 @compiled
@@ -273,7 +302,7 @@ def decode(
     `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
     its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
     cosines before sines, has a row for each position or, if the text determines them, one for the
-    query and one for the key of each place of each slot, as `marks` (slots, capacity, 6) has what
+    query and one for the key of each place of each slot, as `marks` (slots, 7, capacity) has what
     the text says of it. `scratch` is memory (`weights.scratch_size`), zeros at first.
 
     What a slot writes, and how probable that was, is put into its row of `written` and

@@ -14,6 +14,7 @@ from calcgpt.inference.native.numba_types import (
     Float,
     Floats,
     Ints,
+    Masks,
     Texts,
     Vector,
     add,
@@ -43,12 +44,12 @@ from calcgpt.inference.native.weights import (
     CENTER_ROW,
     COLUMN_WINDOW,
     FF_WIDTH,
+    FIELD_AXIS,
     HAS_QK_NORM,
     HEAD_DIM,
     IS_GATED,
     IS_LAYERNORM,
     K_NORM,
-    MARKS,
     N_EMBD,
     N_HEAD,
     N_KV_HEAD,
@@ -68,6 +69,7 @@ from calcgpt.inference.native.weights import (
 )
 
 F32 = np.float32
+HIDDEN, SKIPPED = F32(-1e30), F32(-2e30)  # added to a score
 
 
 @compiled
@@ -211,9 +213,11 @@ def soften(scores: Floats, n: int, n_score: int, scale: Float) -> Float:
     lowest, peak, total = every(F32(-3e38)), every(F32(-3e38)), zeros()
     for i in range(0, n, PANEL):
         peak = larger(first(n - i, load(scores, i), lowest), peak)
-    peak, factor = every(largest_of(peak)), every(scale)
+    peak, factor, least = every(largest_of(peak)), every(scale), every(F32(1e-30))
     for i in range(0, n_score, PANEL):
         weight = exp(multiply(subtract(load(scores, i), peak), factor))
+        # What is hidden gets 0: products of the least numbers take a hundred times as long.
+        weight = larger(subtract(weight, least), zeros())
         weight = first(n - i, weight, zeros())
         store(scores, i, weight)
         total = add(total, weight)
@@ -221,25 +225,40 @@ def soften(scores: Floats, n: int, n_score: int, scale: Float) -> Float:
 
 
 @compiled
-def hide_rows(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
-    """Takes from the n scores of a query those of the rows that are not within its window."""
-    center = marks[MARKS * query + CENTER_ROW]
-    for i in range(n):
-        row = marks[MARKS * i + OWN_ROW]
-        if row != 0 and (center == 0 or abs(row - center) >= window):
-            scores[i] = F32(-1e30)
+def hide(
+    plan: Ints, marks: Ints, capacity: int, n_seen: int, hidden: Floats, step: int, n_query: int
+) -> None:
+    """Writes what `attend` adds to the scores of a tile: 0 where the windows of a row show it a key
+    that it may see, else HIDDEN. A panel of keys that no row sees begins with SKIPPED."""
+    kinds, n_key = at(marks, OWN_KIND * capacity), whole_panels(n_seen + n_query - 1)
+    rows, columns = at(marks, OWN_ROW * capacity), at(marks, OWN_COLUMN * capacity)
+    row_window = plan[ROW_WINDOW] if plan[ROW_WINDOW] else 2 * FIELD_AXIS
+    column_window = plan[COLUMN_WINDOW]
+    for r in range(n_query):
+        to, query = at(hidden, r * step), n_seen + r - 1
+        row = marks[CENTER_ROW * capacity + query]
+        column = marks[CENTER_COLUMN * capacity + query]
+        whole_rows = marks[WHOLE_ROWS * capacity + query]
+        for key in range(n_key):  # without branches, so that the compiler uses vectors
+            is_in_row = (rows[key] == 0) | (abs(rows[key] - row) < row_window)
+            is_in_column = (columns[key] == 0) | (abs(columns[key] - column) < column_window)
+            is_in_column |= (whole_rows >> (kinds[key] & 63)) & 1 == 1
+            is_in_column |= column_window == 0
+            to[key] = F32(0) if is_in_row & is_in_column & (key <= query) else HIDDEN
+    for key in range(0, n_key, PANEL):
+        shown = load(hidden, key)
+        for r in range(1, n_query):
+            shown = larger(shown, load(hidden, r * step + key))
+        if largest_of(shown) < F32(0):
+            hidden[key] = SKIPPED
 
 
 @compiled
-def hide_columns(marks: Ints, scores: Floats, n: int, query: int, window: int) -> None:
-    """Takes from the n scores of a query those of the columns that are not within its window."""
-    center = marks[MARKS * query + CENTER_COLUMN]
-    whole_rows = marks[MARKS * query + WHOLE_ROWS]
-    for i in range(n):
-        column, kind = marks[MARKS * i + OWN_COLUMN], marks[MARKS * i + OWN_KIND]
-        is_near = column == 0 or abs(column - center) < window
-        if not is_near and whole_rows >> kind & 1 == 0:
-            scores[i] = F32(-1e30)
+def next_panel(hidden: Floats, key: int, n_key: int, is_skipped: int) -> int:
+    """Returns the first panel from a key on that is skipped, or that is not; n_key for none."""
+    while key < n_key and (hidden[key] == SKIPPED) != is_skipped:
+        key += PANEL
+    return key
 
 
 @compiled
@@ -249,7 +268,7 @@ def attend(
     layer: int,
     slot: int,
     n_seen: int,
-    blank: Floats,
+    masks: Masks,
     q: Floats,
     q_step: int,
     scores: Floats,
@@ -260,30 +279,41 @@ def attend(
     """Attention of up to TILE rows that follow each other in a text. The first sees `n_seen` tokens
     of its slot, every other one more than the row before it.
 
-    `blank` are zeros, as many as the context is long. `scores` has room for TILE rows of scores and
-    for the sum of each.
+    `masks` has zeros, as many as the context is long, and what `hide` wrote or, without windows,
+    the same zeros, with a step of 0. `scores` has room for TILE rows of scores and for the sum of
+    each. Those of skipped panels are left out.
     """
-    all_marks, _slots, _tokens, cache, n_slot, capacity = texts
-    marks = at(all_marks, MARKS * slot * capacity)
+    _marks, _slots, _tokens, cache, n_slot, capacity = texts
+    blank, hidden, hidden_step = masks
     width, wide = plan[HEAD_DIM], whole_panels(plan[HEAD_DIM])
     per_group, n_last = plan[N_HEAD] // plan[N_KV_HEAD], n_seen + n_query - 1
-    n_score, scale = whole_panels(n_last), F32(1) / sqrt(F32(width))
+    n_key, scale = whole_panels(n_last), F32(1) / sqrt(F32(width))
     sums = at(scores, TILE * capacity)
     for head in range(plan[N_HEAD]):
         keys = keys_of(plan, cache, layer * n_slot + slot, head // per_group, capacity)
         values = at(keys, width * capacity)
         q_head, y_head = at(q, head * width), at(y, head * width)
         k_step, v_step = width * PANEL, capacity * PANEL
-        product(keys, k_step, q_head, q_step, blank, 0, scores, capacity, width, n_score, n_query)
+        n_score, n_last_score, key = 0, 0, next_panel(hidden, 0, n_key, 0)
+        while key < n_key:
+            end = next_panel(hidden, key, n_key, 1)
+            k, z, s = at(keys, key * width), at(hidden, key), at(scores, n_score)
+            product(
+                k, k_step, q_head, q_step, z, hidden_step, s, capacity, width, end - key, n_query
+            )
+            n_score, n_last_score = n_score + end - key, n_score + min(end, n_last) - key
+            key = next_panel(hidden, end, n_key, 0)
         for r in range(n_query):
-            row = at(scores, r * capacity)
-            if plan[ROW_WINDOW]:
-                hide_rows(marks, row, n_seen + r, n_seen + r - 1, plan[ROW_WINDOW])
-            if plan[COLUMN_WINDOW]:
-                hide_columns(marks, row, n_seen + r, n_seen + r - 1, plan[COLUMN_WINDOW])
-            sums[r] = soften(row, n_seen + r, n_score, scale)
-        # What is written beyond the head's width, the next head overwrites.
-        product(values, v_step, scores, capacity, blank, 0, y_head, y_step, n_last, wide, n_query)
+            n = min(n_seen + r, n_last_score)
+            sums[r] = soften(at(scores, r * capacity), n, n_score, scale)
+        n_score, key, z, z_step = 0, next_panel(hidden, 0, n_key, 0), blank, 0
+        while key < n_key:
+            end = next_panel(hidden, key, n_key, 1)
+            v, s, n_value = at(values, key * PANEL), at(scores, n_score), min(end, n_last) - key
+            # What is written beyond the head's width, the next head overwrites.
+            product(v, v_step, s, capacity, z, z_step, y_head, y_step, n_value, wide, n_query)
+            n_score, z, z_step = n_score + end - key, y_head, y_step
+            key = next_panel(hidden, end, n_key, 0)
         for r in range(n_query):
             factor = every(F32(1) / sums[r])
             for i in range(r * y_step, r * y_step + wide, PANEL):

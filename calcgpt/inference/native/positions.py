@@ -23,8 +23,8 @@ from calcgpt.inference.native.weights import (
     KINDS,
     MARKS,
     NEXT_KINDS,
-    NO_COLUMN,
     NOT_ROTATED,
+    NOWHERE,
     OWN_COLUMN,
     OWN_KIND,
     OWN_ROW,
@@ -137,7 +137,7 @@ class Coordinates:
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
-        """Returns the marks (N, 7) of the tokens of a text (`weights.MARKS`), and the rotations
+        """Returns the marks (7, N) of the tokens of a text (`weights.MARKS`), and the rotations
         (N, 2, D) of their queries and keys.
 
         N is at least S: tokens after the text are included as far as theirs are certain already.
@@ -147,23 +147,20 @@ class Coordinates:
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
-        marks = np.empty((len(where_N6), MARKS), np.int64)
-        marks[:, :WHOLE_ROWS] = where_N6[:, [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
-        looks_for_none = marks[:, CENTER_ROW] == 0
-        marks[looks_for_none, CENTER_ROW] = marks[looks_for_none, OWN_ROW]
-        self._set_columns(marks)
-        return marks, rotations.reshape(len(where_N6), 2, -1)
+        return self._marks(where_N6), rotations.reshape(len(where_N6), 2, -1)
 
-    def _set_columns(self, marks: NDArray[np.int64]) -> None:
-        """Sets the marks (N, 7) that a window over columns needs."""
-        kind_N, next_N = marks[:, OWN_KIND], marks[:, KIND_OF_NEXT]
-        own_N, center_N = marks[:, OWN_COLUMN], marks[:, CENTER_COLUMN]  # views
-        np.copyto(center_N, own_N, where=center_N == 0)
-        np.copyto(center_N, NO_COLUMN, where=center_N == 0)
-        own_N[self._is_field[kind_N]] += FIELD_AXIS
-        center_N[self._is_copy[next_N]] += FIELD_AXIS
-        own_N[self._is_row_end[next_N]] = 0  # seen by all
-        marks[:, WHOLE_ROWS] = self._whole_rows[next_N]
+    def _marks(self, where_N6: NDArray[np.int16]) -> NDArray[np.int64]:
+        """Returns the marks of tokens, (7, N), by their coordinates."""
+        marks = np.empty((MARKS, len(where_N6)), np.int64)
+        marks[:WHOLE_ROWS] = where_N6.T[[KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
+        for own, center in ((OWN_ROW, CENTER_ROW), (OWN_COLUMN, CENTER_COLUMN)):
+            np.copyto(marks[center], marks[own], where=marks[center] == 0)
+            np.copyto(marks[center], NOWHERE, where=marks[center] == 0)
+        marks[OWN_COLUMN, self._is_field[marks[OWN_KIND]]] += FIELD_AXIS
+        marks[CENTER_COLUMN, self._is_copy[marks[KIND_OF_NEXT]]] += FIELD_AXIS
+        marks[OWN_COLUMN, self._is_row_end[marks[KIND_OF_NEXT]]] = 0  # seen by all
+        marks[WHOLE_ROWS] = self._whole_rows[marks[KIND_OF_NEXT]]
+        return marks
 
     def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
         """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no

@@ -68,12 +68,12 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     PLAN_SIZE,
 ) = range(36)
 
-# What the text says of a token: its kind and that of the next, its row, the row around which it
-# sees others, or 0, and the same for columns. The kinds that it sees in all columns are bits.
+# What the text says of a token: its kind and that of the next, its row, or 0, the row around which
+# it sees others, and the same for columns. The kinds that it sees in all columns are bits.
 MARKS = 7
 OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN, WHOLE_ROWS = range(MARKS)
 FIELD_AXIS = 10_000  # is added to the columns of the question's operands, which are others
-NO_COLUMN = -FIELD_AXIS  # as a center
+NOWHERE = -FIELD_AXIS  # around which it sees others if it has no row or column
 
 NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
@@ -114,7 +114,9 @@ def scratch_size(config: ModelConfig) -> int:
     n_up = padded(config.ff_width) * (2 if config.gated else 1)
     per_row = 2 * padded(config.n_embd) + PANEL + max(n_qkv, n_up)
     n_context = padded(config.block_size)
-    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL
+    is_windowed = config.row_window is not None or config.column_window is not None
+    n_hidden = (CHUNK + TILE) * n_context if is_windowed else 0
+    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_hidden
 
 
 def lay_out(
