@@ -155,10 +155,13 @@ def test_the_speeds_are_the_benchmarks(threads: str) -> None:
                 assert f"{median} ({ratio:.2f})" in RESULTS, (threads, model, contestant)
 
 
-def test_the_figures_of_the_service_are_the_benchmarks() -> None:
-    figures = json.loads((ROOT / "docs/results/serve.json").read_text("utf-8"))
+@pytest.mark.parametrize(
+    ("file", "checkpoint"), [("serve", "blog"), ("serve-scratchpad", "scratchpad")]
+)
+def test_the_figures_of_the_service_are_the_benchmarks(file: str, checkpoint: str) -> None:
+    figures = json.loads((ROOT / f"docs/results/{file}.json").read_text("utf-8"))
     names = [name for name in figures if name.startswith("checkpoint ")]
-    assert "checkpoint blog" in names
+    assert f"checkpoint {checkpoint}" in names
     for key in names:
         checkpoint = key.removeprefix("checkpoint ")
         for name, of in figures[key].items():
