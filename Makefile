@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 WEB ?= web
-ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad,$(wildcard checkpoints/*)))
+ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 
 .PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants openapi constraints clean
 
@@ -13,7 +13,7 @@ serve: .venv/serve.stamp
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.
 web: .venv/serve.stamp
-	$(BIN)/calcgpt export scratchpad $(WEB) --to web --force $(ALSO)
+	$(BIN)/calcgpt export scratchpad-long $(WEB) --to web --force $(ALSO)
 
 # Beside each other, because mypy uses one core for most of a minute on a fresh clone.
 test: .venv/dev.stamp

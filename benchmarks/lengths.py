@@ -1,7 +1,8 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
     python -m benchmarks.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
-        [--plots OUT] [--name NAME] [--context N] [--row-window N] [--column-window N] [DIGITS ...]
+        [--plots OUT] [--name NAME] [--operations +-*/] [--context N] [--row-window N]
+        [--column-window N] [DIGITS ...]
 
 Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
 greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window` or `--column-window`, a
@@ -53,7 +54,7 @@ def problems_of(operation: int, a_digits: int, b_digits: int, n: int) -> list[Pr
 def draw(tables: dict[str, list[list[float]]], digits: list[int]) -> Figure:
     """Draws one heat map per operation."""
     figure = new_figure(9, 8)
-    for axes, (operation, table) in zip(figure.subplots(2, 2).flat, tables.items(), strict=True):
+    for axes, (operation, table) in zip(figure.subplots(2, 2).flat, tables.items(), strict=False):
         axes.imshow(table, vmin=0, vmax=1, cmap="RdYlGn", origin="lower")
         for row, shares in enumerate(table):
             for column, share in enumerate(shares):
@@ -125,6 +126,7 @@ def main() -> None:
     options.add_argument("--row-window", type=int, help="hide rows that are further away")
     options.add_argument("--column-window", type=int, help="hide columns that are further away")
     options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
+    options.add_argument("--operations", default="+-*/", help="some of + - * /")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
     options.add_argument("digits", nargs="*", type=int, default=DIGITS, metavar="DIGITS")
@@ -145,6 +147,8 @@ def main() -> None:
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
+        if operation.value not in arguments.operations:
+            continue
         result = results[operation.value] = measure(checkpoint, decoder, code, digits, n)
         print(f"A {operation.value} B, down: digits of A, across: digits of B")
         table = zip(digits, result["exact_match"], strict=True)

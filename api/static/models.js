@@ -12,6 +12,7 @@ const BLOG = "blog"; // the model that repeats the blog's experiment
  * @type {Record<string, string>} */
 const NAMES = {
   [BLOG]: "The blog’s model",
+  scratchpad: "Shows its work, shorter numbers",
   "scratchpad-small": "Shows its work, small",
   "scratchpad-tiny": "Shows its work, tiny",
 };
@@ -173,14 +174,14 @@ function byMerit(a, b) {
   return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
 }
 
-/** `Shows its work (scratchpad)`
+/** `Shows its work (scratchpad-long)`
  * @param {Model} model */
 function named({ id, domain }) {
   const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
 }
 
-/** `805,760 parameters, exact on 99.99% of 10,000 test problems; numbers of up to 16 digits, 8 places`
+/** `805,760 parameters, exact on 99.99% of 10,000 test problems; numbers of up to 40 digits, 8 places`
  * @param {Model} model */
 function facts({ parameters, metrics, domain }) {
   const scores = metrics

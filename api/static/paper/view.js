@@ -8,6 +8,7 @@ import { explain, isWrong } from "../paper.js";
 
 /** @type {Record<string, string>} */
 const SIGNS = { "-": "−" };
+const LONG = 30; // columns beside which there is no room for notes
 
 export class SheetView {
   /** @type {import("../paper.js").Sheet | null} */
@@ -16,6 +17,7 @@ export class SheetView {
   #probabilities = [];
   /** @type {{key: string, element: Element}[]} the rows that are shown; a key says all that a row shows */
   #rows = [];
+  #columns = 0;
   element = element("div", "paper");
   #grid = element("div", "sheet");
   #broken = element("p", "broken", "From here on, the text does not fit this form. The raw text shows it.");
@@ -39,7 +41,9 @@ export class SheetView {
     const columns = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries].map(({ column }) => column));
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
     this.#grid.ariaLabel = `The work of ${name}, as on paper`;
-    this.#grid.style.setProperty("--columns", String(high - low + 1));
+    const n = high - low + 1;
+    this.#grid.classList.toggle("long", n > LONG);
+    this.#grid.style.setProperty("--columns", String(n));
     this.#grid.style.setProperty("--high", String(high));
     sheet.rows.forEach((row, index) => {
       const key = JSON.stringify(row);
@@ -54,6 +58,8 @@ export class SheetView {
     const first = this.#grid.querySelector("[data-at]");
     if (first instanceof HTMLElement && !this.#grid.querySelector("[tabindex='0']")) first.tabIndex = 0;
     this.#broken.hidden = sheet.broken < 0;
+    if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // the lowest digits are written first
+    this.#columns = n;
   }
 
   /** @param {ShownRow} row */
