@@ -59,9 +59,10 @@ export class Positions {
     if (scheme === "coordinates") {
       this.#line = this.#line.slice(0, start);
       for (let at = this.#line.length; at < stop; at += 1) this.#line += this.#vocabulary[tokens[at]];
-      this.#where = this.#reader.read(this.#line, start);
-      this.#keys.length = start;
-      this.#keys.push(...this.#where);
+      const known = Math.min(this.#keys.length, start); // fewer if a shorter text was read in between
+      this.#keys.length = known;
+      this.#keys.push(...this.#reader.read(this.#line, known));
+      this.#where = this.#keys.slice(start);
     } else if (!ROTATED.includes(scheme)) return;
     for (let t = 0; t < stop - start; t += 1) {
       for (const [side, isQuery] of [true, false].entries()) {
