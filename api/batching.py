@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 GREEDY = Sampling()
 TURN = 8  # tokens that a group writes in a turn, if it may write several
+USUAL = 25  # tokens of a problem whose operands have at most ten characters
 
 
 def never(ids: list[int]) -> bool:
@@ -106,6 +107,13 @@ class Job:
         self.completion.probabilities.append(step.probabilities[index])
         if self.n_top:
             self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
+
+    @property
+    def room(self) -> int:
+        """A bound on the tokens of the text. The work of a product has a digit and a carry for each
+        pair of digits of the problem."""
+        n = len(self.prompt)
+        return n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
 
     @property
     def is_full(self) -> bool:
@@ -226,10 +234,12 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`wait`: seconds that the first job waits for others while the model is idle. It does not
-        wait if the job before it was alone."""
+        """`max_batch`: jobs of usual length in a group. Longer ones count as several, because keys
+        and values take memory by the token. `wait`: seconds that the first job waits for others
+        while the model is idle. It does not wait if the job before it was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
+        self._max_tokens = max_batch * (USUAL + USUAL * USUAL // 2)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -301,11 +311,16 @@ class Batcher:
             self._expects_others = len(self._waiting) > 1
         while self._waiting and len(self._groups) + len(batches) < self._max_groups:
             kind, batch, others = self._waiting[0].kind, list[Job](), deque[Job]()
+            room = self._max_tokens
             for job in self._waiting:
                 if job.cancelled:
                     continue
-                fits = job.kind == kind and len(batch) < self._max_batch
-                (batch if fits else others).append(job)
+                fits = len(batch) < self._max_batch and (job.room <= room or not batch)
+                if fits and job.kind == kind:
+                    room -= job.room
+                    batch.append(job)
+                else:
+                    others.append(job)
             self._waiting = others
             if batch:
                 batches.append(batch)

@@ -110,6 +110,12 @@ def operations(port: int, seconds: float, n: int) -> Counter[str]:
     return flood(port, [many, some], 64, seconds)
 
 
+def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
+    """Sends batches of products whose work fills the model's context."""
+    expressions = [f"{'1234567890' * 4}*{'9876543219' * 4}"] * 64
+    return flood(port, [request("/v1/calculate/batch", expressions=expressions)], 64, seconds)
+
+
 def stop_strings(port: int, seconds: float, n: int) -> Counter[str]:
     """Asks for many continuations, each searched for the longest stop strings."""
     body = {"prompt": "$(", "n": 20, "max_tokens": 200, "logprobs": 5, "stop": ["q" * 128] * 4}
@@ -229,6 +235,7 @@ ATTACKS: dict[str, Attack] = {
     for attack in (
         connections,
         operations,
+        long_numbers,
         stop_strings,
         parsing,
         trailers,

@@ -28,16 +28,20 @@ PAGES = {
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
-EXACTNESS = [
-    ROOT / "docs" / "results" / f"scratchpad-{name}.json"
-    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "pairs")
-] + [
-    ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40")
-] + [
-    ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
-    for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
-]
+EXACTNESS = (
+    [
+        ROOT / "docs" / "results" / f"scratchpad-{name}.json"
+        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "pairs")
+    ]
+    + [
+        ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
+        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40")
+    ]
+    + [
+        ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
+        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
+    ]
+)
 CERTIFIED, CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
 )
