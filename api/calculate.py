@@ -123,7 +123,7 @@ async def begin(
     calculator = service.calculator(demands.model)
     service.admission.require_room()
     computation = await _parsed(calculator, expression, demands)
-    await service.admit(request, stack, max(1, len(computation.outline)))
+    await service.admit(request, stack, max(1, computation.n_operations))
     return calculator, computation
 
 
@@ -242,7 +242,7 @@ async def _begin_all(
             n_operations += error.position // READ_PER_OPERATION
         else:
             begun.append(computation)
-            n_operations += len(computation.outline)
+            n_operations += computation.n_operations
         service.admission.require_room(n_operations)
     return begun, n_operations
 

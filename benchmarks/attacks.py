@@ -112,7 +112,7 @@ def operations(port: int, seconds: float, n: int) -> Counter[str]:
 
 def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends batches of products whose work fills the model's context."""
-    expressions = [f"{'1234567890' * 4}*{'9876543219' * 4}"] * 64
+    expressions = [f"{'1234567890' * 4}*{'9876543219' * 4}"] * 32
     return flood(port, [request("/v1/calculate/batch", expressions=expressions)], 64, seconds)
 
 

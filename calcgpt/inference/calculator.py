@@ -51,6 +51,7 @@ from datagen.arithmetic import (
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
+USUAL = 20  # characters of both operands of an operation, together
 MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
 
@@ -159,6 +160,15 @@ class Computation:
         if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
             start, end = literal.superfluous_places(self._text, self._limits.default_places)
         raise ExpressionError(refusal.kind, refusal.reason, start, end)
+
+    @property
+    def n_operations(self) -> int:
+        """The number of operations of usual length that are as much work. The work of a product
+        has characters for each pair of digits, so one of long numbers counts as several."""
+        n_digits = [
+            len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b in self._operations
+        ]
+        return sum(max(1, n * n // USUAL**2) for n in n_digits)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.

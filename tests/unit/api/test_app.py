@@ -273,6 +273,15 @@ def test_operations_count_not_expressions() -> None:
         assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
 
 
+def test_operations_of_long_numbers_count_as_several() -> None:
+    with client_of(worked_model(), max_items=3, max_pending=8) as client:
+        asked = [f"{'1' * 26}+{'2' * 24}", f"{'1' * 21}+{'1' * 19}"]  # 6 and 4
+        one, both = ({"expressions": asked[:n], "unproven": True} for n in (1, 2))
+        assert client.post("/v1/calculate/batch", json=one).status_code == 200
+        refused = client.post("/v1/calculate/batch", json=both)
+        assert "10 operations; the limit is 8" in problem(refused, 422, "too-many-items")["detail"]
+
+
 @pytest.mark.parametrize("end", ["", "/0"])
 def test_a_batch_without_room_is_not_read_to_its_end(
     monkeypatch: pytest.MonkeyPatch, end: str
