@@ -35,7 +35,7 @@ EXACTNESS = (
     ]
     + [
         ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40")
+        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "classes")
     ]
     + [
         ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
