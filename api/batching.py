@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Hashable
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 GREEDY = Sampling()
 TURN = 8  # tokens that a group writes in a turn, if it may write several
-USUAL = 25  # tokens of a problem whose operands have at most ten characters
+USUAL = 337  # tokens of a text at most, if both operands have ten characters
 
 
 def never(ids: list[int]) -> bool:
@@ -109,11 +110,13 @@ class Job:
             self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
 
     @property
-    def room(self) -> int:
-        """A bound on the tokens of the text. The work of a product has a digit and a carry for each
-        pair of digits of the problem."""
+    def weight(self) -> float:
+        """The number of usual jobs that are as heavy. Keys and values take memory by the token, and
+        each token looks at all before it: the weight grows faster than the text. The work of a
+        product has a digit and a carry for each pair of digits."""
         n = len(self.prompt)
-        return n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
+        most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
+        return max(1.0, math.pow(most / USUAL, 1.5))
 
     @property
     def is_full(self) -> bool:
@@ -234,12 +237,11 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`max_batch`: jobs of usual length in a group. Longer ones count as several, because keys
-        and values take memory by the token. `wait`: seconds that the first job waits for others
-        while the model is idle. It does not wait if the job before it was alone."""
+        """`max_batch`: the weight of the jobs in a group; a longer one may be there alone. `wait`:
+        seconds that the first job waits for others while the model is idle. It does not wait if the
+        job before it was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
-        self._max_tokens = max_batch * (USUAL + USUAL * USUAL // 2)
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
@@ -311,13 +313,13 @@ class Batcher:
             self._expects_others = len(self._waiting) > 1
         while self._waiting and len(self._groups) + len(batches) < self._max_groups:
             kind, batch, others = self._waiting[0].kind, list[Job](), deque[Job]()
-            room = self._max_tokens
+            weight = 0.0
             for job in self._waiting:
                 if job.cancelled:
                     continue
-                fits = len(batch) < self._max_batch and (job.room <= room or not batch)
+                fits = not batch or weight + job.weight <= self._max_batch
                 if fits and job.kind == kind:
-                    room -= job.room
+                    weight += job.weight
                     batch.append(job)
                 else:
                     others.append(job)

@@ -54,7 +54,9 @@ class Settings(BaseSettings):
         description="Let the models confirm exact answers in one pass, or depart from them; "
         "what they answer is the same.",
     )
-    max_batch: int = Field(32, ge=1, description="Most problems in one forward pass.")
+    max_batch: int = Field(
+        32, ge=1, description="Most problems in one forward pass; long ones count as several."
+    )
     max_groups: int = Field(2, ge=1, description="Most batches that are decoded in turns.")
     batch_wait: float = Field(
         0.002,

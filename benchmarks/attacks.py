@@ -111,9 +111,13 @@ def operations(port: int, seconds: float, n: int) -> Counter[str]:
 
 
 def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
-    """Sends batches of products whose work fills the model's context."""
-    expressions = [f"{'1234567890' * 4}*{'9876543219' * 4}"] * 32
-    return flood(port, [request("/v1/calculate/batch", expressions=expressions)], 64, seconds)
+    """Sends batches of products whose work fills the model's context, each of another shape."""
+    a, b = "1234567890" * 4, "9876543219" * 4
+    points = [(i, j) for i in range(32, 40) for j in range(32, 40)]
+    products = [f"{a[:i]}.{a[i:]}*{b[:j]}.{b[j:]}" for i, j in points]
+    halves = (products[:32], products[32:])
+    requests = [request("/v1/calculate/batch", expressions=half) for half in halves]
+    return flood(port, requests, 64, seconds)
 
 
 def stop_strings(port: int, seconds: float, n: int) -> Counter[str]:

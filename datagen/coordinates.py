@@ -60,7 +60,7 @@ def known_coordinates(line: bytes) -> Coordinates:
     return np.concatenate((work[:-1], answer, after))
 
 
-@lru_cache(maxsize=5_000)
+@lru_cache(maxsize=1_000)  # at most 42 kB each
 def _work_coordinates(shape: Shape) -> Coordinates:
     """Returns the coordinates of questions and works of a shape. Nothing before the question's last
     character is predicted, so that it has no next kind and no query."""

@@ -91,18 +91,19 @@ def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
     assert max(decoder.batches) == max_batch
 
 
-def test_long_texts_count_as_several() -> None:
-    """Their keys and values take as much memory as those of many short ones."""
+@pytest.mark.parametrize(("digits", "rows"), [(10, 8), (20, 5), (40, 1)])
+def test_long_texts_count_as_several(digits: int, rows: int) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right)
-    long = f"$({'1' * 40}+{'2' * 40})="
 
     async def work(batcher: Batcher) -> None:
-        jobs = [job(decoder, long) for _ in range(5)]
-        cut = [job(decoder, max_new_tokens=4_000) for _ in range(5)]
-        await asyncio.gather(*map(batcher.complete, jobs + cut))
+        prompt = f"$({'1' * digits}+{'2' * digits})="
+        await asyncio.gather(*(batcher.complete(job(decoder, prompt)) for _ in range(8)))
+        cut = [job(decoder, max_new_tokens=4_000) for _ in range(2)]
+        await asyncio.gather(*map(batcher.complete, cut))
 
     run(work, wait=0.2)
-    assert max(decoder.batches) == 2
+    assert max(decoder.batches) == rows
+    assert decoder.batches[-1] == 1
 
 
 @pytest.mark.parametrize(("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])])

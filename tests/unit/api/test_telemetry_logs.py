@@ -32,7 +32,7 @@ def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
     handlers, level, stderr = root.handlers, root.level, sys.stderr
     root.handlers, sys.stderr = [], stream
     library.setLevel(logging.NOTSET)  # a server that ran in this process may have set it
-    library.disabled = False  # a sweep may have disabled it: alembic disables all loggers
+    library.disabled = False  # what ran in this process may have disabled it
     try:
         telemetry.configure(*args)
         yield stream

@@ -17,7 +17,7 @@ from datagen.coordinates import (
     ROW,
     coordinates,
 )
-from datagen.layout import layout, shape_of
+from datagen.layout import MAX_SLOTS, layout, shape_of
 from datagen.slots import COPIES, FAR, FIELDS, NEAR, NOWHERE, ROW_ENDS, Kind
 from datagen.work import render
 
@@ -88,3 +88,14 @@ def test_damaged_work_has_coordinates(prompt: str, data: st.DataObject) -> None:
     whole = coordinates(damaged)
     assert whole.shape == (len(damaged), N_COORDINATES)
     assert np.array_equal(whole[:position, OWN], coordinates(line)[:position, OWN])
+
+
+def test_the_memory_of_layouts_is_bounded() -> None:
+    """Those who ask a service choose the shapes of questions, and so how much is kept."""
+    numbers = [f"{'1' * i}.{'1' * (40 - i)}" for i in range(31, 40)]
+    prompts = [f"${places}({a}*{b})=" for places in "345" for a in numbers for b in numbers]
+    shapes = {shape for prompt in prompts if (shape := shape_of(prompt))}
+    assert len(shapes) == len(prompts)
+    n_slots = [len(layout(shape).slots) for shape in shapes]
+    assert min(n_slots) > 3_000
+    assert layout.cache_info().currsize * min(n_slots) <= MAX_SLOTS < sum(n_slots)
