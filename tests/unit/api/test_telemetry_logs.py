@@ -28,11 +28,13 @@ class Terminal(io.StringIO):
 @contextmanager
 def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
     """Logging as `configure` sets it up, with `stream` for stderr; all as before after it."""
-    root, library = logging.getLogger(), logging.getLogger("uvicorn.error")
+    root = logging.getLogger()
     handlers, level, stderr = root.handlers, root.level, sys.stderr
     root.handlers, sys.stderr = [], stream
-    library.setLevel(logging.NOTSET)  # a server that ran in this process may have set it
-    library.disabled = False  # what ran in this process may have disabled it
+    for name in ("uvicorn", "uvicorn.error"):  # a server that ran in this process set them
+        library = logging.getLogger(name)
+        library.setLevel(logging.NOTSET)
+        library.disabled = False
     try:
         telemetry.configure(*args)
         yield stream
