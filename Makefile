@@ -6,7 +6,7 @@ PORT ?= 8000
 WEB ?= web
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 
-.PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants openapi constraints clean
+.PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -74,6 +74,12 @@ lock: .venv/audit.stamp
 # one core; `make mutants MUTANTS=--resume` continues after an interruption.
 mutants: .venv/mutants.stamp
 	$(BIN)/python -m benchmarks.mutants --json docs/results/mutants.json $(MUTANTS)
+
+# The experiments of the posts with three seeds, and their tables in docs/RESULTS.md. Takes some hours, and
+# continues after an interruption. `make results RESULTS="attention --jobs 2"` is one suite of them.
+results: .venv/dev.stamp
+	$(BIN)/calcgpt datagen text --source tinyshakespeare
+	$(BIN)/python -m benchmarks.posts $(RESULTS)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
