@@ -3,10 +3,11 @@
     python -m benchmarks.attacks [--runs N] [--seconds S] [--connections N] [--only NAME ...]
                                  [--json FILE]
 
-A service is started with a port for health checks, and attacked in several ways, one after the
-other. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
-each time, and the memory of all processes of the service is read. An attack is made as hard as one
-client can make it from this machine, with which the service shares its processors.
+For each kind of attack a service is started, with a port for health checks, and attacked several
+times. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
+each time, and the memory of all processes of the service is read, as it was before the attacks. An
+attack is made as hard as one client can make it from this machine, with which the service shares
+its processors.
 """
 
 from __future__ import annotations
@@ -383,15 +384,19 @@ def main(runs: int, seconds: float, n: int, only: tuple[str, ...], out: Path | N
         **environment(torch.device("cpu"), "uvicorn", "fastapi"),
         "attacks": {},
     }
-    with serving() as (process, port, health_port, start_seconds):
-        flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
-        time.sleep(SETTLE_SECONDS)
-        report |= {"start_seconds": round(start_seconds, 1), "idle_mib": memory_of(process)}
-        for name in only or ATTACKS:
-            runs_of = report["attacks"][name] = []
+    for name in only or ATTACKS:
+        with serving() as (process, port, health_port, start_seconds):
+            flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
+            time.sleep(SETTLE_SECONDS)
+            results: list[dict[str, Any]] = []
+            report["attacks"][name] = {
+                "start_seconds": round(start_seconds, 1),
+                "idle_mib": memory_of(process),
+                "runs": results,
+            }
             for _ in range(runs):
-                runs_of.append(measure(ATTACKS[name], (process, port, health_port), seconds, n))
-                click.echo(f"{name}: {json.dumps(runs_of[-1])}", err=True)
+                results.append(measure(ATTACKS[name], (process, port, health_port), seconds, n))
+                click.echo(f"{name}: {json.dumps(results[-1])}", err=True)
                 if out:
                     write_json(out, report)  # now, because a run takes minutes
 
