@@ -28,20 +28,16 @@ PAGES = {
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
-EXACTNESS = (
-    [
-        ROOT / "docs" / "results" / f"scratchpad-{name}.json"
-        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "pairs")
-    ]
-    + [
-        ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "classes")
-    ]
-    + [
-        ROOT / "docs" / "results" / f"scratchpad-small-{name}.json"
-        for name in ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
-    ]
-)
+COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
+EXACTNESS = [
+    ROOT / "docs" / "results" / f"{model}-{name}.json"
+    for model, more in {
+        "scratchpad": ("pairs",),
+        "scratchpad-long": ("wide-40", "pairs"),
+        "scratchpad-small": (),
+    }.items()
+    for name in (*COMMON, *more)
+]
 CERTIFIED, CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
 )
