@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from calcgpt.inference.generate import Sampling
 
 
+scoring_engine_option = click.option(
+    "--engine",
+    shell_complete=complete_engine,
+    help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
+    "[default: torch, or native without it]",
+)
+
+
 @click.command(name="eval")
 @checkpoint_argument
 @click.option("--data", type=PATH, help="A file of problems, or of plain text.")
@@ -51,12 +59,7 @@ if TYPE_CHECKING:
     help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
 @seed_option("sampling")
-@click.option(
-    "--engine",
-    shell_complete=complete_engine,
-    help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
-    "[default: torch, or native without it]",
-)
+@scoring_engine_option
 @click.option(
     "--plain",
     is_flag=True,
@@ -119,13 +122,12 @@ def evaluate(
     from calcgpt.evaluation.evaluate import predicts_text
     from calcgpt.inference.generate import Sampling
     from calcgpt.registry import resolve
-    from datagen.extras import is_installed
     from datagen.files import write_json, write_text
 
     source = _source_of(data, task)
     if (workers or shards or scored) if task else split:
         raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
-    engine = engine or ("torch" if is_installed("torch") else "native")
+    engine = _engine_of(engine)
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
     loaded, decoder = in_shards.load_for_scoring(folder, chosen, engine)
     if data and predicts_text(loaded):
@@ -191,6 +193,13 @@ def _print_scores(
     click.echo(report.confidence_line(record))
     if "first_faults" in record:
         click.echo(report.first_error_table(record))
+
+
+def _engine_of(engine: str | None) -> str:
+    """Returns the engine that --engine names, or its default."""
+    from datagen.extras import is_installed
+
+    return engine or ("torch" if is_installed("torch") else "native")
 
 
 def _device_of(engine: str, device: str) -> str:
@@ -303,6 +312,7 @@ def generate(
     callback=named_paths,
     help="Also score this file, under this name. Repeatable.",
 )
+@scoring_engine_option
 @device_option
 @force_option("a checkpoint at OUT")
 @quiet_option
@@ -312,6 +322,7 @@ def publish(
     data: Path | None,
     task: str | None,
     also: dict[str, Path],
+    engine: str | None,
     device: str,
     force: bool,
     quiet: bool,
@@ -320,16 +331,15 @@ def publish(
 
     OUT holds the model, its scores and its model card, without the state of the training.
     """
-    from calcgpt.checkpoint import Checkpoint
     from calcgpt.evaluation.report import publish as write
+    from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
     source = _source_of(data, task)
-    on = _device_of("torch", device)
-    loaded = Checkpoint.load(resolve(run))
-    loaded.model.to(on)
+    engine = _engine_of(engine)
+    loaded, decoder = load_for_scoring(resolve(run), _device_of(engine, device), engine)
     _note_other_task(loaded, source)
-    write(loaded, source, out, force, also=also, progress=not quiet)
+    write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 

@@ -23,7 +23,7 @@ from calcgpt.evaluation.evaluate import (
     first_error_record,
     predicts_text,
 )
-from calcgpt.inference.generate import Sampling
+from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
 from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
@@ -97,13 +97,15 @@ def publish(
     force: bool = False,
     *,
     also: Mapping[str, Path] | None = None,
+    decoder: Decoder | None = None,
     progress: bool = True,
 ) -> None:
     """Writes the folder `out`: the checkpoint without its training state, and its scores.
 
     The validation and test problems of `data`, a data set or a task, are scored greedy, and those
     of test also sampled at temperature 1, as in the blog post. `also` names further files, which
-    are scored greedy and recorded under `also` in the metrics.
+    are scored greedy and recorded under `also` in the metrics. `decoder` runs the model; it
+    defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
     DataError for a model of plain text, or a file without problems; all before anything is scored.
@@ -120,7 +122,12 @@ def publish(
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
         sampling = Sampling(temperature)
-        record, _ = evaluation_record(checkpoint, source, sampling, progress=progress, split=split)
+        answer = partial(
+            evaluate, decoder or checkpoint.model, checkpoint.tokenizer, sampling=sampling
+        )
+        record, _ = evaluation_record(
+            checkpoint, source, sampling, progress=progress, evaluate_lines=answer, split=split
+        )
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 
     metrics = {key: value for key, value in checkpoint.metrics.items() if key != ALSO}

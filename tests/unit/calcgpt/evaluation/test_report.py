@@ -35,7 +35,7 @@ from calcgpt.evaluation.report import (
 )
 from calcgpt.inference.generate import Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
-from calcgpt.metrics import Scores, score_cells
+from calcgpt.metrics import Scores, read_scores, score_cells
 from calcgpt.recipe import build
 from datagen import work
 from datagen.files import sha256
@@ -262,6 +262,19 @@ def test_a_task_can_be_published_and_drawn(
     assert "calcgpt calc" not in card
     assert run_cli("eval", tiny_folder, "--task", task, "--quiet", "--json", record).code == 0
     assert run_cli("plot", tmp_path, record).out == f"{tmp_path}/scores-reliability.png\n"
+
+
+def test_another_engine_publishes_the_same_scores(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    scores = {}
+    for engine in ("torch", "native"):
+        out = tmp_path / engine
+        command = ("publish", tiny_folder, out, "--data", data_folder, "--quiet")
+        assert run_cli(*command, "--engine", engine).code == 0
+        metrics = Checkpoint.load(out).metrics
+        scores[engine] = [read_scores(metrics, split, "") for split in ("validation", "test")]
+    assert scores["native"] == scores["torch"]
 
 
 def test_publishing_scores_further_files_under_their_names(
