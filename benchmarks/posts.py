@@ -70,15 +70,18 @@ def ablate(suite: str, runs: Path, jobs: list[str]) -> None:
 
 
 def sweep(runs: Path, steps: int | None) -> None:
-    """Searches the space `blog`, and publishes the report."""
+    """Searches the space `blog` on the blog's data, and publishes the report."""
     space: str | Path = "blog"
+    data = runs / "data"
+    if not data.exists():
+        calcgpt("datagen", data)
     if steps:
         space = runs / "blog.toml"
         text = re.sub(r"max_steps = \d+", f"max_steps = {steps}", SPACE.read_text("utf-8"))
         text = re.sub(r"grace_steps = \d+", f"grace_steps = {max(1, steps // 20)}", text)
         runs.mkdir(parents=True, exist_ok=True)
         write_text(space, text)
-    calcgpt("sweep", space, "--out", runs / SWEEP)
+    calcgpt("sweep", space, "--data", data, "--out", runs / SWEEP)
     publish(runs / SWEEP, DOCS / "results" / SWEEP)
 
 
