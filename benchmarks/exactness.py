@@ -69,7 +69,7 @@ CLASS_DRAWN = 400_000
 CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and short numbers
 CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
-SHOWN = 100  # wrong answers that the figures list
+SHOWN = 1_000  # wrong answers that the figures list
 
 
 def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
