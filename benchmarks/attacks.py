@@ -112,12 +112,16 @@ def operations(port: int, seconds: float, n: int) -> Counter[str]:
 
 
 def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
-    """Sends batches of products whose work fills the model's context, each of another shape."""
+    """Sends batches of products and quotients whose work fills the model's context, all of
+    different shapes."""
     a, b = "1234567890" * 4, "9876543219" * 4
     points = [(i, j) for i in range(32, 40) for j in range(32, 40)]
-    products = [f"{a[:i]}.{a[i:]}*{b[:j]}.{b[j:]}" for i, j in points]
-    halves = (products[:32], products[32:])
-    requests = [request("/v1/calculate/batch", expressions=half) for half in halves]
+    long = [f"{a[:i]}.{a[i:]}{op}{b[:j]}.{b[j:]}" for op in "*/" for i, j in points]
+    requests = [
+        request("/v1/calculate/batch", expressions=long[first : first + 32], places=places)
+        for first in range(0, len(long), 32)
+        for places in range(1, 9)
+    ]
     return flood(port, requests, 64, seconds)
 
 

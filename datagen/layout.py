@@ -21,10 +21,9 @@ from datagen.slots import (
     Shape,
     Slot,
     get,
+    kept,
 )
 
-MAX_SLOTS = 150_000  # of all layouts that are kept; a slot takes 200 bytes
-_n_slots = 0
 _PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
 _ALIKE = str.maketrans("23456789", "11111111")
 
@@ -63,25 +62,14 @@ def _digits_and_places(field: str) -> tuple[int, int, bool]:
     return max(1, len(digits)), len(places), not digits
 
 
-@lru_cache(maxsize=5_000)
+@kept(lambda plan: len(plan.slots))
 def layout(shape: Shape) -> Layout:
     """Returns the layout of all questions of this shape."""
     plan = Layout()
     write = {"*": _product, "/": _quotient}.get(shape.op, _sum)
     write(plan, shape)
     plan.put(Kind.EQUALS)
-    _make_room(len(plan.slots))
     return plan
-
-
-def _make_room(n: int) -> None:
-    """Empties the cache of layouts before they have more than MAX_SLOTS slots. Those who ask a
-    service choose the shapes, and a layout has 50 slots or 3,500."""
-    global _n_slots
-    _n_slots += n
-    if _n_slots > MAX_SLOTS:
-        layout.cache_clear()
-        _n_slots = n
 
 
 @dataclass(slots=True)

@@ -8,13 +8,18 @@ Rows count from 1. Columns count from 2, lowest digit first, so that the digit b
 remainder has column 1. A coordinate of 0 means that there is none.
 """
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any, Generic, TypeVar
 
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
 WIDTH = 10  # as in `datagen.notation`: the least number of characters of an operand or answer
 LOWEST = 2  # column of a row's lowest digit
+MAX_SLOTS = 150_000  # of all that a `ShapeCache` keeps; a slot of a layout takes 200 bytes
+
+T = TypeVar("T")
 
 
 class Kind(IntEnum):
@@ -174,3 +179,39 @@ class Layout:
 def get(positions: list[int], index: int) -> int:
     """Returns the position of a digit, or NOWHERE if the row has no such digit."""
     return positions[index] if 0 <= index < len(positions) else NOWHERE
+
+
+class ShapeCache(Generic[T]):
+    """A function of shapes that keeps its results until these describe more than MAX_SLOTS slots.
+
+    Those who ask a service choose the shapes, and a layout has 50 slots or 3,500, so that a number
+    of shapes would be no bound on the memory.
+    """
+
+    def __init__(self, function: Callable[[Shape], T], n_slots: Callable[[Any], int]) -> None:
+        """`n_slots` returns how many slots a result describes."""
+        self._function, self._n_slots = function, n_slots
+        self._results: dict[Shape, T] = {}
+        self._lock = threading.Lock()
+        self.n_kept = 0  # slots
+        self.__doc__ = function.__doc__
+
+    def __call__(self, shape: Shape) -> T:
+        """Returns the function's result for a shape."""
+        result = self._results.get(shape)
+        if result is not None:
+            return result
+        result = self._function(shape)
+        with self._lock:
+            n = self._n_slots(result)
+            if self.n_kept + n > MAX_SLOTS:
+                self._results.clear()
+                self.n_kept = 0
+            self._results[shape] = result
+            self.n_kept += n
+        return result
+
+
+def kept(n_slots: Callable[[Any], int]) -> Callable[[Callable[[Shape], T]], ShapeCache[T]]:
+    """Makes a `ShapeCache` of a function; `n_slots` returns how many slots a result describes."""
+    return lambda function: ShapeCache(function, n_slots)

@@ -16,7 +16,6 @@ row.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -26,7 +25,7 @@ from datagen import direct
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.rules import RULES, second_quotient_digit
-from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape
+from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, kept
 from datagen.splits import next_words, problem_hashes
 
 # Lines are written together while they, and one of each shape, have at most so many characters.
@@ -115,7 +114,7 @@ def _shape(prompt: bytes) -> Shape:
     return shape
 
 
-@lru_cache(maxsize=1_000)
+@kept(lambda work: len(work.plan.slots))
 def _work(shape: Shape) -> _Work:
     plan = layout(shape)
     slots = plan.slots[plan.prompt_length :]

@@ -8,7 +8,6 @@ A work without an error always ends in the exact answer.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from datagen.errors import NotationError
 from datagen.layout import answer_slots, layout, shape_of
 from datagen.rules import NINE, RULES, ZERO
-from datagen.slots import Kind, Shape
+from datagen.slots import Kind, Shape, kept
 
 
 class StepKind(StrEnum):
@@ -174,7 +173,7 @@ class Division:
         return np.array([abs(dividend - digit * divisor) < divisor for digit in range(10)])
 
 
-@lru_cache(maxsize=1_000)
+@kept(lambda result: 1 + sum(len(each.divisor) + len(each.dividend) for each in result.values()))
 def divisions(shape: Shape) -> dict[int, Division]:
     """Returns what each quotient digit divides, by its position in a line."""
     result: dict[int, Division] = {}
@@ -199,7 +198,7 @@ class SlotGroup:
     sources: NDArray[np.intp]  # (number of sources, m)
 
 
-@lru_cache(maxsize=1_000)
+@kept(lambda groups: sum(len(group.positions) for group in groups))
 def slot_groups(shape: Shape) -> list[SlotGroup]:
     """Returns the slots of a work by kind, `=` included."""
     plan = layout(shape)

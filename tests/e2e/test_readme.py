@@ -33,7 +33,7 @@ EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
     for model, more in {
         "scratchpad": ("pairs",),
-        "scratchpad-long": ("wide-40", "pairs"),
+        "scratchpad-long": ("wide-40", "pairs", "million"),
         "scratchpad-small": (),
     }.items()
     for name in (*COMMON, *more)

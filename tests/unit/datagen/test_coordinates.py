@@ -1,8 +1,10 @@
 """Coordinates follow from the text so far, and point to what a rule reads."""
 
 import itertools
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from work_strategies import prompts
@@ -17,9 +19,20 @@ from datagen.coordinates import (
     ROW,
     coordinates,
 )
-from datagen.layout import MAX_SLOTS, layout, shape_of
-from datagen.slots import COPIES, FAR, FIELDS, NEAR, NOWHERE, ROW_ENDS, Kind
+from datagen.layout import layout, shape_of
+from datagen.slots import (
+    COPIES,
+    FAR,
+    FIELDS,
+    MAX_SLOTS,
+    NEAR,
+    NOWHERE,
+    ROW_ENDS,
+    Kind,
+    ShapeCache,
+)
 from datagen.work import render
+from datagen.work_errors import divisions, slot_groups
 
 OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
 
@@ -90,12 +103,19 @@ def test_damaged_work_has_coordinates(prompt: str, data: st.DataObject) -> None:
     assert np.array_equal(whole[:position, OWN], coordinates(line)[:position, OWN])
 
 
-def test_the_memory_of_layouts_is_bounded() -> None:
+@pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
+def test_what_is_kept_of_shapes_is_bounded(cache: ShapeCache[Any], op: str) -> None:
     """Those who ask a service choose the shapes of questions, and so how much is kept."""
     numbers = [f"{'1' * i}.{'1' * (40 - i)}" for i in range(31, 40)]
-    prompts = [f"${places}({a}*{b})=" for places in "345" for a in numbers for b in numbers]
+    prompts = [f"${n}({a}{op}{b})=" for n in "89" for a in numbers for b in numbers]
     shapes = {shape for prompt in prompts if (shape := shape_of(prompt))}
     assert len(shapes) == len(prompts)
-    n_slots = [len(layout(shape).slots) for shape in shapes]
-    assert min(n_slots) > 3_000
-    assert layout.cache_info().currsize * min(n_slots) <= MAX_SLOTS < sum(n_slots)
+    assert sum(len(layout(shape).slots) for shape in shapes) > MAX_SLOTS
+    kept = []
+    for shape in shapes:
+        result = cache(shape)
+        assert cache(shape) is result
+        kept.append(cache.n_kept)
+    assert 0 < max(kept) <= MAX_SLOTS
+    was_emptied = any(after < before for before, after in itertools.pairwise(kept))
+    assert was_emptied or cache is divisions  # which are fewer
