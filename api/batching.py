@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 GREEDY = Sampling()
 TURN = 8  # tokens that a group writes in a turn, if it may write several
-USUAL = 337  # tokens of a text at most, if both operands have ten characters
+USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
 
 
 def never(ids: list[int]) -> bool:
@@ -116,7 +116,7 @@ class Job:
         product has a digit and a carry for each pair of digits."""
         n = len(self.prompt)
         most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
-        return max(1.0, math.pow(most / USUAL, 1.5))
+        return max(1.0, math.pow(most / USUAL_LENGTH, 1.5))
 
     @property
     def is_full(self) -> bool:

@@ -13,11 +13,13 @@ tables of docs/RESULTS.md that are tables of a report become those of the new on
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+import tomli_w
 
 from datagen.files import write_text
 
@@ -25,7 +27,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 RESULTS = DOCS / "RESULTS.md"
 SUITES = ("blog", "positions", "feedforward", "attention")
 SWEEP = "sweep"
-SPACE = Path(__file__).parents[1] / "calcgpt" / "sweeps" / "blog.toml"
+SPACE = DOCS.parent / "calcgpt" / "sweeps" / "blog.toml"
 
 
 def calcgpt(*arguments: str | Path) -> None:
@@ -78,10 +80,9 @@ def sweep(runs: Path, steps: int | None) -> None:
         calcgpt("datagen", data)
     if steps:
         space = runs / "blog.toml"
-        text = re.sub(r"max_steps = \d+", f"max_steps = {steps}", SPACE.read_text("utf-8"))
-        text = re.sub(r"grace_steps = \d+", f"grace_steps = {max(1, steps // 20)}", text)
-        runs.mkdir(parents=True, exist_ok=True)
-        write_text(space, text)
+        table = tomllib.loads(SPACE.read_text("utf-8"))
+        table["search"] |= {"max_steps": steps, "grace_steps": max(1, steps // 20)}
+        write_text(space, tomli_w.dumps(table))
     calcgpt("sweep", space, "--data", data, "--out", runs / SWEEP)
     publish(runs / SWEEP, DOCS / "results" / SWEEP)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen.layout import answer_slots, layout, shape_of
-from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot, kept
+from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot, shape_cache
 
 N_COORDINATES = 6
 KIND, NEXT_KIND, ROW, COLUMN, QUERY_ROW, QUERY_COLUMN = range(N_COORDINATES)
@@ -60,7 +60,7 @@ def known_coordinates(line: bytes) -> Coordinates:
     return np.concatenate((work[:-1], answer, after))
 
 
-@kept(len)
+@shape_cache(len)
 def _work_coordinates(shape: Shape) -> Coordinates:
     """Returns the coordinates of questions and works of a shape. Nothing before the question's last
     character is predicted, so that it has no next kind and no query."""

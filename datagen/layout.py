@@ -21,7 +21,7 @@ from datagen.slots import (
     Shape,
     Slot,
     get,
-    kept,
+    shape_cache,
 )
 
 _PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
@@ -62,7 +62,7 @@ def _digits_and_places(field: str) -> tuple[int, int, bool]:
     return max(1, len(digits)), len(places), not digits
 
 
-@kept(lambda plan: len(plan.slots))
+@shape_cache(lambda plan: len(plan.slots))
 def layout(shape: Shape) -> Layout:
     """Returns the layout of all questions of this shape."""
     plan = Layout()

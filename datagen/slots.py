@@ -193,7 +193,7 @@ class ShapeCache(Generic[T]):
         self._function, self._n_slots = function, n_slots
         self._results: dict[Shape, T] = {}
         self._lock = threading.Lock()
-        self.n_kept = 0  # slots
+        self.currsize = 0  # slots
         self.__doc__ = function.__doc__
 
     def __call__(self, shape: Shape) -> T:
@@ -204,14 +204,14 @@ class ShapeCache(Generic[T]):
         result = self._function(shape)
         with self._lock:
             n = self._n_slots(result)
-            if self.n_kept + n > MAX_SLOTS:
+            if self.currsize + n > MAX_SLOTS:
                 self._results.clear()
-                self.n_kept = 0
+                self.currsize = 0
             self._results[shape] = result
-            self.n_kept += n
+            self.currsize += n
         return result
 
 
-def kept(n_slots: Callable[[Any], int]) -> Callable[[Callable[[Shape], T]], ShapeCache[T]]:
+def shape_cache(n_slots: Callable[[Any], int]) -> Callable[[Callable[[Shape], T]], ShapeCache[T]]:
     """Makes a `ShapeCache` of a function; `n_slots` returns how many slots a result describes."""
     return lambda function: ShapeCache(function, n_slots)

@@ -25,7 +25,7 @@ from datagen import direct
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.rules import RULES, second_quotient_digit
-from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, kept
+from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 
 # Lines are written together while they, and one of each shape, have at most so many characters.
@@ -114,7 +114,7 @@ def _shape(prompt: bytes) -> Shape:
     return shape
 
 
-@kept(lambda work: len(work.plan.slots))
+@shape_cache(lambda work: len(work.plan.slots))
 def _work(shape: Shape) -> _Work:
     plan = layout(shape)
     slots = plan.slots[plan.prompt_length :]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from datagen.errors import NotationError
 from datagen.layout import answer_slots, layout, shape_of
 from datagen.rules import NINE, RULES, ZERO
-from datagen.slots import Kind, Shape, kept
+from datagen.slots import Kind, Shape, shape_cache
 
 
 class StepKind(StrEnum):
@@ -173,7 +173,9 @@ class Division:
         return np.array([abs(dividend - digit * divisor) < divisor for digit in range(10)])
 
 
-@kept(lambda result: 1 + sum(len(each.divisor) + len(each.dividend) for each in result.values()))
+@shape_cache(
+    lambda result: 1 + sum(len(each.divisor) + len(each.dividend) for each in result.values())
+)
 def divisions(shape: Shape) -> dict[int, Division]:
     """Returns what each quotient digit divides, by its position in a line."""
     result: dict[int, Division] = {}
@@ -198,7 +200,7 @@ class SlotGroup:
     sources: NDArray[np.intp]  # (number of sources, m)
 
 
-@kept(lambda groups: sum(len(group.positions) for group in groups))
+@shape_cache(lambda groups: sum(len(group.positions) for group in groups))
 def slot_groups(shape: Shape) -> list[SlotGroup]:
     """Returns the slots of a work by kind, `=` included."""
     plan = layout(shape)

@@ -13,13 +13,13 @@ from calcgpt.cli.options import (
     ExpressionCommand,
     checkpoint_argument,
     complete_checkpoint,
-    complete_engine,
     device_option,
     force_option,
     in_a_folder,
     json_option,
     named_paths,
     quiet_option,
+    scoring_engine_option,
     seed_option,
     task_option,
 )
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.inference.generate import Sampling
-
-
-scoring_engine_option = click.option(
-    "--engine",
-    shell_complete=complete_engine,
-    help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
-    "[default: torch, or native without it]",
-)
 
 
 @click.command(name="eval")

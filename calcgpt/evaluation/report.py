@@ -45,6 +45,7 @@ def evaluation_record(
     progress: bool = True,
     evaluate_lines: Evaluate | None = None,
     split: str = "test",
+    decoder: Decoder | None = None,
 ) -> tuple[dict[str, Any], Evaluation]:
     """Scores a checkpoint on the problems of a file or of a task.
 
@@ -52,9 +53,10 @@ def evaluation_record(
     the seed of the checkpoint's recipe.
 
     Returns the record that `calcgpt eval --json` writes, and the evaluation. By default `evaluate`
-    scores; `evaluate_lines` takes its place. `confidence` of the record is that of
-    `confidence_record`. For a file, `by_length` is that of `by_operand_length` and, if the model
-    writes worked steps, those of `first_error_record` are added.
+    scores what `decoder` writes, or the model itself; `evaluate_lines` takes its place.
+    `confidence` of the record is that of `confidence_record`. For a file, `by_length` is that of
+    `by_operand_length` and, if the model writes worked steps, those of `first_error_record` are
+    added.
     """
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
@@ -62,9 +64,8 @@ def evaluation_record(
     else:
         lines = data.lines(split, split_seed, limit)
     if evaluate_lines is None:
-        evaluate_lines = partial(
-            evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling
-        )
+        model = decoder or checkpoint.model
+        evaluate_lines = partial(evaluate, model, checkpoint.tokenizer, sampling=sampling)
     with progress_bar(len(lines), progress, unit="problem", leave=False) as bar:
         evaluation = evaluate_lines(lines, progress=bar.update)
     record = {
@@ -122,11 +123,8 @@ def publish(
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
         sampling = Sampling(temperature)
-        answer = partial(
-            evaluate, decoder or checkpoint.model, checkpoint.tokenizer, sampling=sampling
-        )
         record, _ = evaluation_record(
-            checkpoint, source, sampling, progress=progress, evaluate_lines=answer, split=split
+            checkpoint, source, sampling, progress=progress, split=split, decoder=decoder
         )
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 

@@ -51,7 +51,7 @@ from datagen.arithmetic import (
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
-USUAL = 20  # characters of both operands of an operation, together
+USUAL_LENGTH = 20  # characters of both operands of an operation, together
 MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
 
@@ -165,10 +165,10 @@ class Computation:
     def n_operations(self) -> int:
         """The number of operations of usual length that are as much work. The work of a product
         has characters for each pair of digits, so one of long numbers counts as several."""
-        n_digits = [
+        lengths = [
             len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b in self._operations
         ]
-        return sum(max(1, n * n // USUAL**2) for n in n_digits)
+        return sum(max(1, n * n // USUAL_LENGTH**2) for n in lengths)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.

@@ -115,7 +115,7 @@ def test_what_is_kept_of_shapes_is_bounded(cache: ShapeCache[Any], op: str) -> N
     for shape in shapes:
         result = cache(shape)
         assert cache(shape) is result
-        kept.append(cache.n_kept)
+        kept.append(cache.currsize)
     assert 0 < max(kept) <= MAX_SLOTS
     was_emptied = any(after < before for before, after in itertools.pairwise(kept))
     assert was_emptied or cache is divisions  # which are fewer
