@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from calcgpt.cli import checkpoints, data, experiments, training
+from calcgpt.cli import analysis, checkpoints, data, experiments, training
 from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
@@ -95,7 +95,7 @@ def cli() -> None:
     """
 
 
-for module in (data, training, checkpoints, experiments):
+for module in (data, training, checkpoints, analysis, experiments):
     for command in module.COMMANDS:
         cli.add_command(command)
 cli.add_command(calc)

@@ -1,4 +1,4 @@
-"""Commands that score, publish, export and draw a checkpoint."""
+"""Commands that use a checkpoint: score it, write with it, publish it, export it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from calcgpt.cli.options import (
     PATH,
-    ExpressionCommand,
     checkpoint_argument,
     complete_checkpoint,
     device_option,
@@ -391,100 +390,4 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     click.echo(f"{out}: {names} as {written}")
 
 
-@click.command()
-@click.argument("folders", nargs=-1, required=True, type=PATH)
-def report(folders: tuple[Path, ...]) -> None:
-    """Print the scores in the metrics.json of FOLDERS as a Markdown table."""
-    from calcgpt.evaluation.report import comparison_table
-
-    click.echo(comparison_table(folders))
-
-
-@click.command()
-@click.argument("out", type=PATH)
-@click.argument("files", nargs=-1, required=True, type=PATH)
-def plot(out: Path, files: tuple[Path, ...]) -> None:
-    """Draw FILES that other commands wrote, as PNGs in the folder OUT.
-
-    For a run's metrics.jsonl: loss and exact match against tokens. For a file of `eval --json`:
-    reliability, exact match by operand lengths and, for worked steps, the first wrong steps.
-    """
-    from calcgpt.plots import plot as draw
-
-    for file in draw(out, files):
-        click.echo(str(file))
-
-
-@click.command(name="inspect", cls=ExpressionCommand)
-@checkpoint_argument
-@click.argument("expression")
-@click.option(
-    "--out", default="inspection", show_default=True, type=PATH, help="The folder of the plots."
-)
-@click.option(
-    "--layer", type=int, help="Draw only this layer in large. 0 is the first.  [default: all]"
-)
-@click.option(
-    "--head", type=int, help="Draw only this head in large. 0 is the first.  [default: all]"
-)
-@click.option(
-    "--data",
-    type=PATH,
-    help="Activations over this file of problems.  [default: draw problems as the model's recipe "
-    "does, else the blog's]",
-)
-@click.option(
-    "--n",
-    default=256,
-    show_default=True,
-    type=click.IntRange(1, 100_000),
-    help="Number of problems for the activations.",
-)
-@seed_option("problems")
-@json_option("Write the numbers to this file.")
-def inspect_(
-    checkpoint: str,
-    expression: str,
-    out: Path,
-    layer: int | None,
-    head: int | None,
-    data: Path | None,
-    n: int,
-    seed: int,
-    json_file: Path | None,
-) -> None:
-    """Draw the attention of CHECKPOINT as it answers EXPRESSION, and its activations.
-
-    attention.png and attention-layer-N.png show how much each character attends to each earlier
-    one. activations.png shows each feed-forward network before and after its nonlinearity, over
-    many problems with their exact answers. A unit is dead if its input to the nonlinearity is never
-    above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
-    """
-    from datagen.extras import require
-
-    require("a look inside a model", "torch", "matplotlib")
-    import torch
-
-    from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.inspection import choose, inspect
-    from calcgpt.lab.inspection_plots import draw_inspection
-    from calcgpt.registry import resolve
-    from datagen.files import write_json
-
-    torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
-    loaded = Checkpoint.load(resolve(checkpoint))
-    layers, heads = choose(loaded.recipe.model, layer, head)
-    inspection = inspect(loaded, expression, data, n, seed)
-    files = draw_inspection(out, inspection, layers, heads)
-    if json_file:
-        write_json(json_file, inspection.record())
-        files.append(json_file)
-    click.echo(inspection.answer.written)
-    for file in files:
-        click.echo(str(file))
-    click.echo(inspection.table())
-    for error in inspection.answer.errors:
-        click.echo(error, err=True)
-
-
-COMMANDS = [evaluate, generate, publish, export, report, plot, inspect_]
+COMMANDS = [evaluate, generate, publish, export]

@@ -1,4 +1,5 @@
-"""Options that several commands share, and what a shell completes when a user presses the tab key.
+"""Options that several commands share, what a shell completes when a user presses the tab key, and
+how a result is printed.
 
 Click completes commands, options and fixed choices itself. Here are the names that are files of
 the package, and the fields of a recipe with their values.
@@ -241,3 +242,16 @@ data_option = click.option(
     type=PATH,
     help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
 )
+
+
+def echo_report(
+    text: str, drawn: list[Path], json_file: Path | None, record: dict[str, Any]
+) -> None:
+    """Writes the record if --json is given. Prints the text, and then the files that there are."""
+    from datagen.files import write_json
+
+    if json_file:
+        write_json(json_file, record)
+    click.echo(text)
+    for file in filter(None, (*drawn, json_file)):
+        click.echo(str(file))

@@ -14,7 +14,6 @@ import click
 from calcgpt.cli.options import (
     PATH,
     SEED,
-    complete_checkpoint,
     complete_recipe,
     data_option,
     device_option,
@@ -173,49 +172,4 @@ def recipes(name: str | None) -> None:
     click.echo(f"presets, for --set model.preset=NAME: {', '.join(preset_names())}")
 
 
-@click.command()
-@click.argument("checkpoint", required=False, shell_complete=complete_checkpoint)
-@click.option(
-    "--recipe",
-    shell_complete=complete_recipe,
-    help="Show a recipe instead of a checkpoint: a name or a TOML file.",
-)
-@set_option("With --recipe: override a field: model.preset=llama.")
-@click.option(
-    "--vocabulary",
-    default=21,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="With --recipe: the number of tokens, where it depends on the data.",
-)
-def info(
-    checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int
-) -> None:
-    """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
-
-    CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
-    operations that a token takes, are given as closed formulas.
-    """
-    from datagen.extras import require
-
-    require("a table of formulas", "sympy")
-    from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.info import choices, operation_table, parameter_table, training
-    from calcgpt.recipe import load_recipe
-    from calcgpt.registry import resolve
-
-    if (checkpoint is None) == (recipe is None):
-        raise click.UsageError("give either CHECKPOINT or --recipe")
-    trained = ""
-    if checkpoint is not None:
-        folder = resolve(checkpoint)
-        loaded = Checkpoint.load(folder)
-        model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
-        trained = f"\n\n{training(loaded, folder)}"
-    else:
-        model = load_recipe(str(recipe), overrides).model
-    tables = f"{parameter_table(model, vocabulary)}\n\n{operation_table(model, vocabulary)}"
-    click.echo(f"{choices(model)}\n\n{tables}{trained}")
-
-
-COMMANDS = [train, recipes, info]
+COMMANDS = [train, recipes]
