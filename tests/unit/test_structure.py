@@ -14,13 +14,10 @@ PACKAGES = ("datagen", "calcgpt", "api")
 # From the ground up. A room imports from lower floors only; rooms of one floor do not import each
 # other. Imports inside functions count, too.
 FLOORS = [
-    {"datagen"},
-    {"calcgpt", "calcgpt.tables"},  # `calcgpt` itself is its version and the names for users
-    {"calcgpt.errors"},
-    {"calcgpt.config"},
-    {"calcgpt.recipe"},
+    {"datagen", "calcgpt.config", "calcgpt.tables"},
+    {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
+    {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics"},
-    {"calcgpt.model", "calcgpt.data"},
     {"calcgpt.plots", "calcgpt.checkpoint"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},
@@ -28,7 +25,6 @@ FLOORS = [
     {"calcgpt.training"},
     {"calcgpt.lab"},
     {"calcgpt.cli"},
-    {"calcgpt.__main__"},
 ]
 LONGEST_CHAIN = 14
 WEB = ("fastapi", "starlette", "uvicorn", "httptools")
@@ -71,6 +67,8 @@ def all_imports(module: str) -> set[str]:
 def room(module: str) -> str:
     """The package or file of the house that a module belongs to."""
     first, *rest = module.split(".")
+    if rest == ["__main__"]:  # `python -m calcgpt` is the command
+        return "calcgpt.cli"
     return first if first != "calcgpt" or not rest else f"calcgpt.{rest[0]}"
 
 
