@@ -140,7 +140,8 @@ class Samples {
     try {
       for (let index = 0; index < SAMPLES; index += 1) {
         let text = "";
-        const sampling = { temperature, topK, seed: this.#first + index };
+        const most = 2 * (prompt.length + output.length); // a text that is longer will never end
+        const sampling = { temperature, topK, seed: this.#first + index, most };
         for await (const written of write(model, prompt, sampling, signal)) text += written.text;
         const { text: result } = readAnswer(prompt + text, places);
         nRight += Number(result === exact);

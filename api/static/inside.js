@@ -242,7 +242,8 @@ class Panel {
     let text = prompt + kept + character;
     try {
       if (character !== "$") {
-        for await (const written of write(model, text, {}, signal)) {
+        // Work of a problem has one length: what is twice as long will never end.
+        for await (const written of write(model, text, { most: 2 * this.#text.length }, signal)) {
           text += written.text;
           line.append(written.text);
         }
@@ -252,7 +253,8 @@ class Panel {
       return;
     }
     const { text: result } = readAnswer(text, places);
-    const ends = result === null ? "it ends in no number" : `it ends in ${plain(result)}`;
+    const last = text.endsWith("$") ? "it ends in no number" : "it does not end";
+    const ends = result === null ? last : `it ends in ${plain(result)}`;
     const recovers = result === exact ? "It recovers: that is exact." : `The exact answer is ${plain(exact)}.`;
     verdict.textContent = `With ${character} instead of ${before}, ${ends}. ${recovers}`;
   }

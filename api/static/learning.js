@@ -68,6 +68,7 @@ class Panel {
     this.#answer.ariaLive = "polite";
     const slider = this.#slider.control;
     slider.type = "range";
+    slider.disabled = this.#play.disabled = true; // until the run is there
     slider.addEventListener("input", () => {
       this.#pause();
       this.#show();
@@ -126,8 +127,9 @@ class Panel {
     this.#hint.textContent = `${description} It has ${count(parameters)} parameters and answers to ${PLACES} places.`;
     if (!this.#curve) this.#draw(this.#run);
     const slider = this.#slider.control;
-    const before = slider.max ? Number(slider.value) : 0; // the panel was open before
-    Object.assign(slider, { min: 0, max: snapshots.length - 1, step: 1 });
+    const before = slider.disabled ? 0 : Number(slider.value); // the panel may have been open before
+    Object.assign(slider, { min: 0, max: snapshots.length - 1, step: 1, disabled: false });
+    this.#play.disabled = false;
     const index = trained ? snapshots.findIndex(({ step }) => step === trained) : before;
     slider.value = String(Math.max(0, index));
     this.#show();

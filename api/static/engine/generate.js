@@ -3,8 +3,9 @@
 import { softmax } from "./products.js";
 
 /**
- * How the next character is chosen. At temperature 0, decoding is greedy.
- * @typedef {{temperature?: number, topK?: number, seed?: number}} Sampling
+ * How the next character is chosen, and the most characters of the whole text. At temperature 0,
+ * decoding is greedy.
+ * @typedef {{temperature?: number, topK?: number, seed?: number, most?: number}} Sampling
  */
 
 /**
@@ -23,17 +24,18 @@ export function encode(vocabulary, text) {
 
 /**
  * Yields each character that a model writes after a text, and its probability at temperature 1, up
- * to and including `$`, or to the end of the context.
+ * to and including `$`, or until the text has `most` characters or fills the context.
  * @param {import("./decoder.js").Decoder} decoder
  * @param {string} vocabulary
  * @param {string} text
  * @param {Sampling} [sampling]
  * @returns {Generator<{text: string, probability: number}>}
  */
-export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0 } = {}) {
+export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, most = Infinity } = {}) {
   const tokens = encode(vocabulary, text);
   const draw = random(seed);
-  while (tokens.length <= decoder.config.block_size) {
+  const length = Math.min(most, decoder.config.block_size + 1); // the last character is never read
+  while (tokens.length < length) {
     const [logits] = decoder.read(tokens).logits;
     const token = temperature ? sample(logits, temperature, topK, draw()) : largest(logits);
     softmax(logits);
