@@ -275,6 +275,7 @@ async function open() {
     if (isShown && !models.has(exampleModel)) clear();
     return;
   }
+  if (link.isOwn) return; // somebody typed before the models were there
   models.choose(asked);
   showView(asked.view);
   field.text = asked.question;

@@ -10,6 +10,7 @@ export class Link {
   #shown = null;
   #view = "";
   #isExample = false;
+  #written = ""; // in the address, by this
   #field = byId("link", HTMLInputElement);
   #copied = byId("copied");
 
@@ -20,6 +21,11 @@ export class Link {
   /** The question that is shown; empty if there is none. */
   get question() {
     return this.#shown?.question ?? "";
+  }
+
+  /** Whether the address names what is shown here, and nobody came with it. */
+  get isOwn() {
+    return this.#written !== "" && location.hash === this.#written;
   }
 
   /** Something else is shown. An example has a link, but the address does not name it.
@@ -60,7 +66,9 @@ export class Link {
   }
 
   #show() {
-    if (this.#shown && !this.#isExample) history.replaceState(null, "", this.#address);
+    if (!this.#shown || this.#isExample) return;
+    history.replaceState(null, "", this.#address);
+    this.#written = location.hash;
   }
 
   async #copy() {
