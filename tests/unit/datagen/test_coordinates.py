@@ -103,19 +103,27 @@ def test_damaged_work_has_coordinates(prompt: str, data: st.DataObject) -> None:
     assert np.array_equal(whole[:position, OWN], coordinates(line)[:position, OWN])
 
 
-@pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
-def test_what_is_kept_of_shapes_is_bounded(cache: ShapeCache[Any], op: str) -> None:
+def test_what_is_kept_of_shapes_is_bounded() -> None:
     """Those who ask a service choose the shapes of questions, and so how much is kept."""
-    numbers = [f"{'1' * i}.{'1' * (40 - i)}" for i in range(31, 40)]
-    prompts = [f"${n}({a}{op}{b})=" for n in "89" for a in numbers for b in numbers]
-    shapes = {shape for prompt in prompts if (shape := shape_of(prompt))}
-    assert len(shapes) == len(prompts)
-    assert sum(len(layout(shape).slots) for shape in shapes) > MAX_SLOTS
-    kept = []
-    for shape in shapes:
+    cache, kept = ShapeCache(lambda shape: [shape], n_slots=lambda result: MAX_SLOTS // 3), []
+    for width in range(10, 20):
+        shape = shape_of(f"$({1:0{width}}+{1:0{width}})=")
+        assert shape
         result = cache(shape)
         assert cache(shape) is result
         kept.append(cache.currsize)
-    assert 0 < max(kept) <= MAX_SLOTS
-    was_emptied = any(after < before for before, after in itertools.pairwise(kept))
-    assert was_emptied or cache is divisions  # which are fewer
+    third = MAX_SLOTS // 3
+    assert kept == [third, 2 * third, 3 * third] * 3 + [third]
+
+
+@pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
+def test_what_is_kept_of_a_shape_counts_by_its_size(cache: ShapeCache[Any], op: str) -> None:
+    sizes = []
+    for number in ("0000000111", "1" * 35):
+        shape = shape_of(f"$7({number}{op}{number})=")
+        assert shape
+        before = cache.currsize
+        cache(shape)
+        sizes.append(cache.currsize - before)
+    small, large = sizes
+    assert 0 < small < large / 3
