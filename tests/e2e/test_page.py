@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 import httpx2 as httpx
 import matplotlib.image
@@ -269,6 +271,18 @@ def test_it_fits_every_width(page: Page) -> None:
         sizes = page.get_by_role("button").evaluate_all(SIZES)
         assert len(sizes) > 20
         assert [small for small in sizes if min(small[1:]) < 44] == [], width
+
+
+def test_a_phone_can_install_it(page: Page, address: str) -> None:
+    session = page.context.new_cdp_session(page)
+    manifest = session.send("Page.getAppManifest")
+    assert manifest["errors"] == []
+    assert manifest["url"] == f"{address}/static/app.webmanifest"
+    start = json.loads(manifest["data"])["start_url"]
+    assert urljoin(manifest["url"], start) == f"{address}/"
+    reasons = session.send("Page.getInstallabilityErrors")["installabilityErrors"]
+    assert [reason["errorId"] for reason in reasons] == ["in-incognito"]  # as all windows here are
+    session.detach()
 
 
 def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) -> None:
