@@ -39,7 +39,8 @@ EXACTNESS = [
     for name in (*COMMON, *more)
 ]
 CERTIFIED, CONFIDENCE = (
-    ROOT / "docs" / "results" / f"scratchpad-{name}.json" for name in ("certified", "confidence")
+    ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
+    for name in ("certified", "confidence")
 )
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
@@ -70,7 +71,7 @@ def certified_rows() -> Iterator[str]:
         lowest = f"{math.floor(rule['lowest'] * 10_000) / 10_000:.4f}"
         name = rule["rule"]
         if rule["sampled"]:
-            name, counts[0] = f"{name} (sampled)", "about 753,000"
+            name, counts[0] = f"{name} (sampled)", "about 917,000"
         yield f"| {' | '.join([name, *counts, lowest])} |"
 
 
@@ -85,7 +86,8 @@ def confidence_rows() -> Iterator[str]:
                 if threshold is None:
                     cells += [f"needs {guarantee[kind]['needs']:,} problems", ""]
                 else:
-                    cells += [f"{threshold:.4f}" if threshold else "0", f"{100 * kept:.2f}%"]
+                    above = f"{math.ceil(threshold * 10_000) / 10_000:.4f}" if threshold else "0"
+                    cells += [above, f"{100 * kept:.2f}%"]
             yield f"| {' | '.join(cells)} |"
 
 
