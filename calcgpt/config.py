@@ -56,6 +56,7 @@ Distribution = Literal[
     "edge",
     "everyday",
     "hard",
+    "rounding",
     "whole-5",
     "whole-7",
     "wide",

@@ -6,6 +6,7 @@
     corner       those, with up to 12 digits and nine places, and more (see `corner_problems`)
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
+    rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
@@ -24,7 +25,13 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import corner_problems, edge_problems, everyday_problems, hard_problems
+from datagen import (
+    corner_problems,
+    edge_problems,
+    everyday_problems,
+    hard_problems,
+    rounding_problems,
+)
 from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
 from datagen.errors import DataError, did_you_mean
 from datagen.sampling import (
@@ -187,6 +194,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "hard": Distribution(hard_problems.WORDS, hard_problems.hard),
+    "rounding": Distribution(rounding_problems.WORDS, rounding_problems.rounding),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),

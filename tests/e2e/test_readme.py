@@ -28,7 +28,7 @@ PAGES = {
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
-COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes")
+COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "rounding")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
     for model, more in {

@@ -26,6 +26,7 @@ HUNDREDTHS = ("blog", "calculator", "edge", *WHOLE)
 LONGEST = {
     "corner": 12,
     "hard": 12,
+    "rounding": 12,
     "wide": 20,
     "wide-12": 12,
     "wide-16": 16,
@@ -139,6 +140,7 @@ PINNED = {
     "corner": "02ecec9dd8f3c629",
     "edge": "1423f3f91d0842ea",
     "everyday": "cb54569b031f9222",
+    "rounding": "6c68f13811dc9db8",
     "hard": "37bd5014848b63bb",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",

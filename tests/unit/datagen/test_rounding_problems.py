@@ -1,0 +1,60 @@
+"""Each kind of rounding problems has the rounding that its name says."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact_values import exact
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from datagen.arithmetic import Problem
+from datagen.corner_problems import KIND_WORDS, of_kind
+from datagen.rounding_problems import KINDS, WORDS, rounding
+from datagen.sampling import bit_generator
+
+N = 3_000
+
+
+def in_last_places(problem: Problem) -> Fraction:
+    """The exact value in units of the answer's last place, without its sign."""
+    return abs(exact(problem)) * 10**problem.places
+
+
+def rounds_up_to_a_new_digit(problem: Problem) -> bool:
+    """Whether the answer is a power of ten above the exact value."""
+    value = in_last_places(problem)
+    return value < round(value) and set(str(round(value))) <= {"1", "0"}
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, list[Problem]]:
+    words = bit_generator(6, 0, 0).random_raw(KIND_WORDS * N).reshape(KIND_WORDS, N)
+    return {name: of_kind(kind, words).to_problems() for name, kind in KINDS.items()}
+
+
+def test_quotients_near_the_middle(samples: dict[str, list[Problem]]) -> None:
+    problems = samples["quotients near the middle"]
+    distances = [abs(in_last_places(problem) % 1 - Fraction(1, 2)) for problem in problems]
+    assert np.mean([distance < Fraction(1, 100) for distance in distances]) > 0.6
+    assert 0.1 < np.mean([distance == 0 for distance in distances]) < 0.5
+    lengths = {len(str(abs(problem.b.units))) for problem in problems}
+    assert lengths >= set(range(2, 12))
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "new digit" in name])
+def test_results_that_round_up_to_a_new_digit(name: str, samples: dict[str, list[Problem]]) -> None:
+    share = np.mean([rounds_up_to_a_new_digit(problem) for problem in samples[name]])
+    assert 0.5 < share < 0.95  # the others fall short of it
+    assert len(set(samples[name])) > 0.9 * N
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+def test_any_words_give_a_problem(data: st.DataObject) -> None:
+    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+    halves = data.draw(st.lists(half, min_size=2 * WORDS, max_size=2 * WORDS))
+    high, low = np.array(halves, np.uint64).reshape(WORDS, 2, 1).swapaxes(0, 1)
+    (problem,) = rounding(high << np.uint64(32) | low).to_problems()
+    assert max(abs(problem.a.units), abs(problem.b.units)) < 10**12
+    assert max(problem.a.places, problem.b.places) <= 9
