@@ -50,8 +50,8 @@ def datagen() -> None:
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, corner, edge, everyday, hard, rounding, wide, wide-12, wide-16, wide-40, "
-    "whole-5 or whole-7.",
+    help="blog, calculator, corner, edge, everyday, hard, rounding, wide, wide-12, wide-16, "
+    "wide-40, whole-5 or whole-7.",
 )
 @click.option(
     "--format",
