@@ -185,7 +185,7 @@ def test_a_model_without_a_class_in_transformers_is_refused(
 ) -> None:
     direct = REPOSITORY / "checkpoints" / "direct"
     outcome = run_cli("export", direct, "--to", "hf", tmp_path / "out")
-    refused(outcome, "position is 'learned', LlamaForCausalLM has 'rope'")
+    refused(outcome, "position is 'coupled+rope', LlamaForCausalLM has 'rope'")
     for name in EXPORTABLE.keys() - {"minigpt"}:
         assert f", {name} has " in outcome.err
     assert list(tmp_path.iterdir()) == []
