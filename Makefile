@@ -21,7 +21,7 @@ test: .venv/dev.stamp
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 pytest: .venv/dev.stamp
-	$(BIN)/pytest -q -n 3  # for two cores, as some tests wait; tests/conftest.py shares the files out
+	$(BIN)/pytest -q -n 2  # tests/conftest.py shares the files out
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
