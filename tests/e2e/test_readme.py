@@ -124,6 +124,18 @@ def test_the_tables_of_scratchpad_are_whole() -> None:
     assert {*rows, *certified_rows(), *reached} <= set(RESULTS.splitlines())
 
 
+def test_every_benchmark_that_is_named_exists() -> None:
+    files = [ROOT / "Makefile", *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    named = {
+        name
+        for file in files
+        if file.name != "LOG.md"  # which may tell of those that are gone
+        for name in re.findall(r"\bbenchmarks\.(\w+)", file.read_text("utf-8"))
+    }
+    assert {"fuzz", "exactness"} <= named
+    assert named - {"NAME"} <= {file.stem for file in (ROOT / "benchmarks").glob("*.py")}
+
+
 @pytest.mark.parametrize("file", ABLATIONS, ids=lambda file: file.parent.name)
 def test_the_tables_of_the_ablations_are_those_of_their_reports(file: Path) -> None:
     tables = [part for part in file.read_text("utf-8").split("\n\n") if part.startswith("| ")]
