@@ -37,7 +37,7 @@ def _quotients_near_the_middle(sampler: Sampler, places: Integers) -> Drawn:
     power = POWERS_OF_TEN.take(fewer)
     near = sampler.choice((-1, 0, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
     a = b * middle // power + np.where(power > 1, sampler.below(2), near)
-    return Decimals(np.maximum(a, 1), a_places), _all(DIV, a), Decimals(b, b_places)
+    return Decimals(np.maximum(a, 1), a_places), np.full(len(a), DIV), Decimals(b, b_places)
 
 
 def _products_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
@@ -50,7 +50,7 @@ def _products_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     total = places + dropped
     low = np.maximum(0, total - MAX_PLACES)
     a_places = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
-    return Decimals(a, a_places), _all(MUL, a), Decimals(b, total - a_places)
+    return Decimals(a, a_places), np.full(len(a), MUL), Decimals(b, total - a_places)
 
 
 def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
@@ -60,7 +60,11 @@ def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     less = np.where(sampler.one_in(2), 1 + sampler.below(9), sampler.below(b))
     a = b * POWERS_OF_TEN.take(sampler.below(4)) - less
     b_places = sampler.below(np.minimum(4, MAX_PLACES - places + 1))
-    return Decimals(np.maximum(a, 1), b_places + places), _all(DIV, a), Decimals(b, b_places)
+    return (
+        Decimals(np.maximum(a, 1), b_places + places),
+        np.full(len(a), DIV),
+        Decimals(b, b_places),
+    )
 
 
 def _sums_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
@@ -84,10 +88,6 @@ def _power_beyond(sampler: Sampler, dropped: Integers) -> Integers:
 def _short_of(sampler: Sampler, dropped: Integers) -> Integers:
     """Returns how much less than a power of ten: from 1 to a little more than rounds up to it."""
     return 1 + sampler.below(6 * POWERS_OF_TEN.take(dropped) // 10)
-
-
-def _all(code: int, like: Integers) -> Integers:
-    return np.full(len(like), code)
 
 
 KINDS: dict[str, Kind] = {

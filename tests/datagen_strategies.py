@@ -1,10 +1,12 @@
 """Hypothesis strategies: every number that ten characters can hold, numbers of any length, and
 problems of them."""
 
+import numpy as np
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.notation import WIDTH, number_text
+from datagen.sampling import Words
 
 
 def whole(value: int) -> Number:
@@ -66,3 +68,15 @@ any_problems = st.builds(
     st.sampled_from(Operation),
     st.integers(1, 9),
 )
+
+
+def words_of(n: int) -> st.SearchStrategy[Words]:
+    """The words of one problem of a distribution, (n, 1). Halves of words are often extreme."""
+    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
+
+    def joined(halves: list[int]) -> Words:
+        high, low = np.array(halves, np.uint64).reshape(n, 2, 1).swapaxes(0, 1)
+        words: Words = high << np.uint64(32) | low
+        return words
+
+    return st.lists(half, min_size=2 * n, max_size=2 * n).map(joined)

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from datagen_strategies import words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,10 +111,7 @@ def assert_is_a_problem(
 ) -> None:
     """Half words of any size, the least and the greatest often, give a problem that the notation
     and the worked steps write, read and find right."""
-    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
-    halves = data.draw(st.lists(half, min_size=2 * n_words, max_size=2 * n_words))
-    high, low = np.array(halves, np.uint64).reshape(n_words, 2, 1).swapaxes(0, 1)
-    problems = draw(high << np.uint64(32) | low)
+    problems = draw(data.draw(words_of(n_words)))
     (problem,) = problems.to_problems()
     line = render(problem)
     assert parse(line) == problem

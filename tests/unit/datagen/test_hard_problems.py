@@ -5,14 +5,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from datagen_strategies import words_of
 from exact_values import exact
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from datagen.arithmetic import Operation, Problem
 from datagen.corner_problems import KIND_WORDS, of_kind
 from datagen.hard_problems import KINDS, WORDS, hard
-from datagen.sampling import bit_generator
+from datagen.sampling import Words, bit_generator
 
 N = 3_000
 
@@ -47,11 +47,8 @@ def test_first_digits_of_quotients(samples: dict[str, list[Problem]]) -> None:
 
 
 @settings(max_examples=50)
-@given(data=st.data())
-def test_any_words_give_a_problem(data: st.DataObject) -> None:
-    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
-    halves = data.draw(st.lists(half, min_size=2 * WORDS, max_size=2 * WORDS))
-    high, low = np.array(halves, np.uint64).reshape(WORDS, 2, 1).swapaxes(0, 1)
-    (problem,) = hard(high << np.uint64(32) | low).to_problems()
+@given(words_of(WORDS))
+def test_any_words_give_a_problem(words: Words) -> None:
+    (problem,) = hard(words).to_problems()
     assert max(abs(problem.a.units), abs(problem.b.units)) < 10**12
     assert max(problem.a.places, problem.b.places) <= 9
