@@ -5,6 +5,8 @@ AUDIT := .venv/audit/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 WEB ?= web
+# Processes of the tests: one for each core, up to four. More would wait for the largest group of files.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 
 .PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi constraints clean
@@ -21,7 +23,7 @@ test: .venv/dev.stamp
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 pytest: .venv/dev.stamp
-	$(BIN)/pytest -q -n 2  # tests/conftest.py shares the files out
+	$(BIN)/pytest -q -n $(WORKERS)  # tests/conftest.py shares the files out
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
