@@ -21,7 +21,6 @@ import numpy as np
 from ray import tune
 from ray.tune import Callback
 from ray.tune.search import Searcher
-from tqdm import tqdm
 
 from calcgpt.errors import ConfigError
 from calcgpt.lab.space import Space
@@ -36,6 +35,7 @@ from calcgpt.lab.trials import (
     run_trial,
 )
 from calcgpt.training.environment import usable_cores
+from datagen.progress import progress_bar
 from datagen.ray_cluster import connected
 
 OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
@@ -220,7 +220,7 @@ class Progress(Callback):
     def __init__(self, space: Space, show: bool) -> None:
         self._space = space
         self._best: tuple[float, str] | None = None
-        self._bar = tqdm(total=space.search.trials, unit="trial", disable=not show)
+        self._bar = progress_bar(space.search.trials, show, unit="trial")
 
     def close(self) -> None:
         self._bar.close()
