@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GREEDY = Sampling()
-TURN = 8  # tokens that a group writes in a turn, if it may write several
+TURN = 32  # tokens that a group writes in a turn, if it may write several; others wait for 2 ms
 USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
 
 
@@ -352,8 +352,9 @@ class Batcher:
             group.drop(set(group.rows))
             return
         model = jobs[0].model
+        batch_size = self._metrics.batch_size.labels(model)
         for size in turn.sizes:
-            self._metrics.batch_size.labels(model).observe(size)
+            batch_size.observe(size)
         self._metrics.tokens.labels(model).inc(turn.n_token)
         if isinstance(group, Drafts):
             self._metrics.drafts.labels(model, "true").inc(len(turn.ended))
