@@ -38,7 +38,7 @@ from calcgpt.inference.native.weights import (
 
 # Rows that `write` decodes to their end before the next ones begin, so that what it reads of their
 # keys and values stays in the processor's last cache.
-AT_ONCE = 24
+AT_ONCE = 12
 FIRST_CAPACITY = 128  # tokens of the cache; most problems with their work are shorter
 
 Ids = NDArray[np.int64]
