@@ -64,7 +64,8 @@ def rows(folder: Path) -> list[Row]:
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard shows: for each name its steps and values."""
+    """What TensorBoard shows: for each name its steps and values. Files that were begun in the same
+    second are read in any order."""
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator",
         reason="the extra `lab` is not installed",
@@ -72,7 +73,7 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     events = accumulator.EventAccumulator(str(folder / "tensorboard"))
     events.Reload()
     return {
-        name: [(event.step, event.value) for event in events.Scalars(name)]
+        name: sorted((event.step, event.value) for event in events.Scalars(name))
         for name in events.Tags()["scalars"]
     }
 
