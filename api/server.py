@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
+GRACE_SECONDS = 1  # for what a server of the process that starts the workers still answers
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
 HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
@@ -123,6 +124,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         # addresses and did not set TCP_NODELAY.
         supervisor = Supervisor(config, [listener], model, health_listener)
         supervisor.run()
+        supervisor.end_threads()
     if supervisor.error:
         raise supervisor.error
 
@@ -161,7 +163,8 @@ class Supervisor(Multiprocess):
         """`model` is the name of the default model, `health_listener` where health is answered."""
         super().__init__(config, sockets)
         self._model, self._health_listener = model, health_listener
-        self._stand_in: uvicorn.Server | None = None
+        self._stand_in: OwnServer | None = None
+        self._health: OwnServer | None = None
         self.error: UserError | None = None  # why it ended by itself
         self._served: set[Process] = set()
         self._ended: set[Process] = set()
@@ -178,7 +181,7 @@ class Supervisor(Multiprocess):
             health = FastAPI(openapi_url=None, redirect_slashes=False)
             problems.install(health)
             health.include_router(health_routes(self.ready, Metrics()))
-            _serve_in_thread(health, self._health_listener)
+            self._health = OwnServer(health, self._health_listener)
 
     def _start_worker(self) -> Worker:
         worker = Worker(self.config, self.sockets)
@@ -220,12 +223,10 @@ class Supervisor(Multiprocess):
     def _stand_in_if_needed(self) -> None:
         if self._served or not self._n_failed:
             if self._stand_in:
-                self._stand_in.should_exit = True
+                self._stand_in.end()
             self._stand_in = None
         elif not self._stand_in:
-            self._stand_in = _serve_in_thread(
-                BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup()
-            )
+            self._stand_in = OwnServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
 
     def _bury(self, worker: Process) -> None:
         worker.kill()  # it may only hang
@@ -235,6 +236,12 @@ class Supervisor(Multiprocess):
             self._n_failed += 1
             self._retry_at = time.monotonic() + min(2.0**self._n_failed / 4, MAX_RETRY_SECONDS)
         self._served.discard(worker)
+
+    def end_threads(self) -> None:
+        """Ends its own servers. One that ran while Python ends could crash the process."""
+        for own in (self._stand_in, self._health):
+            if own:
+                own.end()
 
     def terminate_all(self) -> None:
         for listener in self.sockets:
@@ -248,22 +255,29 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     await problem.response()(scope, receive, send)
 
 
-def _serve_in_thread(app: ASGIApp, listener: socket.socket) -> uvicorn.Server:
-    """Returns a server of a few connections in a thread that ends with the process."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        http=BoundedProtocol,
-        ws="none",
-        limit_concurrency=MAX_OWN_CONNECTIONS,
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
-    Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
-    return server
+class OwnServer:
+    """A server of a few connections in a thread of this process."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            http=BoundedProtocol,
+            ws="none",
+            limit_concurrency=MAX_OWN_CONNECTIONS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = Thread(target=self._server.run, kwargs={"sockets": [listener]}, daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ends it, within some two seconds."""
+        self._server.should_exit = True
+        self._thread.join(2 * GRACE_SECONDS)
 
 
 def _options(settings: Settings) -> dict[str, Any]:
