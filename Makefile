@@ -5,7 +5,7 @@ AUDIT := .venv/audit/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 WEB ?= web
-# Processes of the tests: one for each core, up to four. More would wait for the largest group of files.
+# Processes of the tests: one for each core, up to four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 

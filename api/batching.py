@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GREEDY = Sampling()
-TURN = 32  # tokens that a group writes in a turn, if it may write several; others wait for 2 ms
+TURN = 32  # tokens that a group writes in a turn, if it may write several; one row takes 2 ms
 USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
 
 

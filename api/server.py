@@ -36,8 +36,8 @@ log = logging.getLogger(__name__)
 
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
-GRACE_SECONDS = 1  # for what a server of the process that starts the workers still answers
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
+GRACE_SECONDS = 1  # that such a server has for its open requests when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
 HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
 
@@ -238,7 +238,7 @@ class Supervisor(Multiprocess):
         self._served.discard(worker)
 
     def end_threads(self) -> None:
-        """Ends its own servers. One that ran while Python ends could crash the process."""
+        """Ends its own servers. A thread that still runs when Python ends can crash the process."""
         for own in (self._stand_in, self._health):
             if own:
                 own.end()
@@ -275,7 +275,7 @@ class OwnServer:
         self._thread.start()
 
     def end(self) -> None:
-        """Ends it, within some two seconds."""
+        """Ends the server and waits for its thread."""
         self._server.should_exit = True
         self._thread.join(2 * GRACE_SECONDS)
 

@@ -155,7 +155,7 @@ def test_a_signal_before_it_is_ready_ends_it(
 
 
 def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> None:
-    with server(tiny_copy, "--workers", 2, forked=False) as running:
+    with server(tiny_copy, "--workers", 2) as running:
         wait_for(lambda: len(ready(running)) == 2)
         (tiny_copy / "model.safetensors").write_bytes(b"not a model")
         for worker in ready(running):
