@@ -38,7 +38,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint
@@ -59,6 +58,7 @@ from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.errors import UserError
 from datagen.problem_classes import Class, classes_of, most_digits
+from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, problem_hashes
 
@@ -77,16 +77,18 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
     seen: set[int] = set()
     parts: list[ProblemArray] = []
     block = 0
-    while len(seen) < n:
-        for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
-            hashes = problem_hashes(problems)
-            rows = []
-            for row in np.flatnonzero(belongs(hashes, split)).tolist():
-                if len(seen) < n and int(hashes[row]) not in seen:
-                    seen.add(int(hashes[row]))
-                    rows.append(row)
-            parts.append(problems.take(np.array(rows, np.intp)))
-        block += 1
+    with progress_bar(n, desc=f"drawing {name}") as bar:
+        while len(seen) < n:
+            for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
+                hashes = problem_hashes(problems)
+                rows = []
+                for row in np.flatnonzero(belongs(hashes, split)).tolist():
+                    if len(seen) < n and int(hashes[row]) not in seen:
+                        seen.add(int(hashes[row]))
+                        rows.append(row)
+                parts.append(problems.take(np.array(rows, np.intp)))
+                bar.update(len(rows))
+            block += 1
     return concatenate(parts)
 
 
@@ -112,7 +114,7 @@ def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
     counts: Counter[Class] = Counter()
     seen: set[int] = set()
     parts: list[ProblemArray] = []
-    with tqdm(total=CLASS_DRAWN, desc="drawing", disable=None) as bar:
+    with progress_bar(CLASS_DRAWN, desc="drawing") as bar:
         for problems, hashes in itertools.chain.from_iterable(turns):
             rows = []
             for row, problem in enumerate(problems.to_problems()):
@@ -204,7 +206,7 @@ def score_set(
     source = {"set": name, "n": len(problems), "seed": seed, "split": arguments.split}
     start, done = time.perf_counter(), 0
     with (
-        tqdm(total=len(problems), desc=name, disable=None) as bar,
+        progress_bar(len(problems), desc=name) as bar,
         closing(
             score_shards(
                 scoring,
@@ -237,7 +239,7 @@ def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, An
     ways = {"one pass": scoring, "plain": replace(scoring, plain=True, engine="torch")}
     seconds: dict[str, list[float]] = {way: [] for way in ways}
     n_different, largest = 0, 0.0
-    with tqdm(total=len(problems), desc=f"{name}, both ways", disable=None) as bar:
+    with progress_bar(len(problems), desc=f"{name}, both ways") as bar:
         for shard in shards_of(problems):
             answers = []
             for way, score in ways.items():

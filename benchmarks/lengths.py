@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from tqdm import tqdm
 
 from benchmarks.measure import environment, parser, write
 from calcgpt.checkpoint import Checkpoint
@@ -33,6 +32,7 @@ from calcgpt.tables import text_table
 from datagen import work
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
 from datagen.layout import layout, shape_of
+from datagen.progress import progress_bar
 from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
 
@@ -95,7 +95,7 @@ def measure(
     problems = [p for a, b in cells for p in problems_of(code, a, b, n)]
     text = work.render_lines(ProblemArray.from_problems(problems)).decode()
     lines = [split_line(line) for line in text.splitlines()]
-    with tqdm(total=len(problems), desc=OPERATIONS[code].name, disable=None) as bar:
+    with progress_bar(len(problems), desc=OPERATIONS[code].name) as bar:
         evaluation = evaluate(decoder, checkpoint.tokenizer, lines, progress=bar.update)
     shares = np.array(evaluation.right).reshape(len(digits), len(digits), n).mean(axis=2).tolist()
     return {

@@ -31,7 +31,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from benchmarks.exactness import share
 from benchmarks.measure import environment, parser, write
@@ -49,6 +48,7 @@ from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
 from datagen.errors import UserError
 from datagen.files import read_json, read_text, sha256, write_json
 from datagen.formats import renderer
+from datagen.progress import progress_bar
 from datagen.workers import make_engine
 
 SHARD = 100  # expressions that are answered together
@@ -290,7 +290,7 @@ def main() -> None:
         tasks = read(path)[: arguments.n]
         outcomes: list[Outcome] = []
         folder = arguments.shards and arguments.shards / name
-        with tqdm(total=len(tasks), desc=name, disable=None) as bar:
+        with progress_bar(len(tasks), desc=name) as bar:
             for rows in answered(answering, tasks, arguments.workers, folder):
                 outcomes += rows
                 bar.update(len(rows))

@@ -19,7 +19,6 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import device
-from tqdm import tqdm
 
 from benchmarks.exactness import fresh_problems, share
 from benchmarks.measure import environment, parser, write
@@ -30,6 +29,7 @@ from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.errors import UserError
+from datagen.progress import progress_bar
 
 SETS = ("blog", "everyday")
 
@@ -53,7 +53,7 @@ def measure(
     results = {}
     for name, problems in sets.items():
         right: list[bool] = []
-        bar = tqdm(total=len(problems), desc=f"{folder.name}, {name}", disable=None)
+        bar = progress_bar(len(problems), desc=f"{folder.name}, {name}")
         shards = shards_of(problems)
         with (
             bar,

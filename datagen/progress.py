@@ -15,6 +15,8 @@ class _Lines(tqdm):  # type: ignore[type-arg]
 
     def __init__(self, **options: Any) -> None:
         self._next = time.monotonic() + SECONDS
+        if desc := options.get("desc"):
+            options["desc"] = f"{desc}: "  # which tqdm adds to its own format only
         super().__init__(**{**options, "bar_format": LINE, "leave": False})
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
