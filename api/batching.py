@@ -2,13 +2,14 @@
 
 So the event loop never waits for a model, and forward passes do not compete for the CPU.
 
-Jobs that wait at the same time and are of one kind (`Job.kind`) form a group, which is decoded as
-one batch. Jobs that arrive later form the next group. Groups take turns, so that a short answer
-does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca). A turn is one
-token, or several if the engine can write them by itself and no client waits for single tokens.
+Jobs of one kind (`Job.kind`) form a group, which is decoded as one batch. Groups take turns, so
+that a short answer does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca).
 
-Jobs with a draft (`calcgpt.inference.drafts`) are first read together, a forward pass in a turn.
-Those that depart from their draft then wait to write the rest like all others.
+There are three kinds of groups. A `Pool` is for an engine that writes by itself and for clients
+that do not wait for single tokens. Its turn is several tokens, and jobs that arrive later join it
+between two turns. A `Group` writes a token in a turn, and jobs that arrive later form the next one.
+`Drafts` are for jobs with a draft (`calcgpt.inference.drafts`): they are read together, a forward
+pass in a turn. Those that depart from their draft then wait to write the rest like all others.
 
 Shapes: B rows of a batch, V vocabulary.
 """
@@ -20,7 +21,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from api.telemetry import Metrics
+from calcgpt.inference.continuous import ContinuousBatch
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.generate import (
     Completion,
@@ -44,7 +46,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GREEDY = Sampling()
-TURN = 32  # tokens that a group writes in a turn, if it may write several; one row takes 2 ms
+# Tokens that a pool writes in a turn, all rows together and each of them. Between two turns others
+# join, which is worth the more the more rows there are.
+TURN, MIN_TURN, MAX_TURN = 96, 16, 32
 USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
 
 
@@ -87,6 +91,8 @@ class Job:
             return id(self)
         if self.has_draft:
             return id(self.drafter)
+        if self.may_join:
+            return id(self.decoder), self.stop_token
         return id(self.decoder), len(self.prompt), self.stop_token
 
     @property
@@ -96,11 +102,13 @@ class Job:
         return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
 
     @property
-    def is_plain(self) -> bool:
-        """Whether only the whole text matters, written greedily until the model stops."""
+    def may_join(self) -> bool:
+        """Whether the job may join others in a pool: only the whole text matters, and the decoder
+        writes it by itself."""
         is_watched = self.on_token is not None or self.n_top > 0
         ends = self.ends is not never or self.max_new_tokens is not None
-        return self.sampling.temperature == 0 and not is_watched and not ends
+        is_plain = self.sampling.temperature == 0 and not is_watched and not ends
+        return is_plain and isinstance(self.decoder, GreedyWriter)
 
     def add(self, step: Step, index: int) -> None:
         """Adds the token that a step wrote in row `index` of its batch."""
@@ -117,6 +125,12 @@ class Job:
         n = len(self.prompt)
         most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
         return max(1.0, math.pow(most / USUAL_LENGTH, 1.5))
+
+    def fits(self, jobs: Sequence[Job], max_batch: float) -> bool:
+        """Says whether a batch of these jobs has room for this one by their weight. All its rows
+        have room for the longest text; an empty batch has room for any."""
+        largest = max([self.weight, *(job.weight for job in jobs)])
+        return not jobs or (len(jobs) + 1) * largest <= max_batch
 
     @property
     def is_full(self) -> bool:
@@ -146,89 +160,119 @@ class Drafts:
     """Jobs whose drafts are read together."""
 
     def __init__(self, jobs: list[Job]) -> None:
-        self.jobs, self.rows = jobs, list(range(len(jobs)))
         drafter = jobs[0].drafter
         assert drafter is not None
+        self._open = dict(enumerate(jobs))
         self._passes = drafter.read([job.prompt for job in jobs])
 
-    def drop(self, rows: Collection[int]) -> None:
-        """Removes these rows, if they are open."""
-        self.rows = [row for row in self.rows if row not in rows]
+    @property
+    def jobs(self) -> list[Job]:
+        """The open jobs."""
+        return list(self._open.values())
+
+    def drop(self, jobs: Collection[Job]) -> None:
+        """Removes these jobs."""
+        self._open = {row: job for row, job in self._open.items() if job not in jobs}
 
     def turn(self) -> Turn:
         """Reads the drafts of some jobs, in one pass."""
         read = next(self._passes, None)
         if read is None:  # no pass can read those that are left
-            left, self.rows = self.rows, []
-            return Turn([], 0, [], [], [self.jobs[row] for row in left])
+            left, self._open = self.jobs, {}
+            return Turn([], 0, [], [], left)
         written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
         for draft in read:
-            if draft.row not in self.rows:
+            job = self._open.pop(draft.row, None)
+            if job is None:
                 continue
-            job = self.jobs[draft.row]
-            job.completion.ids.extend(draft.ids)
-            job.completion.probabilities.extend(draft.probabilities)
+            job.completion.extend(draft.ids, draft.probabilities)
             if job.on_token:
                 tokens = zip(draft.ids, draft.probabilities, strict=True)
                 written += [(job, token, probability) for token, probability in tokens]
             (ended if draft.is_whole else departed).append(job)
-        self.drop({draft.row for draft in read})
         n_token = sum(len(draft.ids) for draft in read)
         return Turn([len(read)], n_token, written, ended, departed)
 
 
 class Group:
-    """Jobs of one kind that are decoded together."""
+    """Jobs with prompts of one length, which write a token in each turn."""
 
     def __init__(self, jobs: list[Job]) -> None:
         first = jobs[0]
-        self.jobs = jobs
-        self.generation = Generation(
-            first.decoder,
-            np.array([job.prompt for job in jobs], np.int64),
-            first.stop_token,
-            sampling=first.sampling,
-        )
-        self.drop = self.generation.drop
-        self._may_run = isinstance(first.decoder, GreedyWriter) and all(
-            job.is_plain for job in jobs
+        self._jobs = jobs
+        prompts_BP = np.array([job.prompt for job in jobs], np.int64)
+        self._generation = Generation(
+            first.decoder, prompts_BP, first.stop_token, sampling=first.sampling
         )
 
     @property
-    def rows(self) -> list[int]:
-        """The open rows."""
-        return self.generation.rows
+    def jobs(self) -> list[Job]:
+        """The open jobs."""
+        return [self._jobs[row] for row in self._generation.rows]
+
+    def drop(self, jobs: Collection[Job]) -> None:
+        """Removes these jobs."""
+        rows = self._generation.rows
+        self._generation.drop({row for row in rows if self._jobs[row] in jobs})
 
     def turn(self) -> Turn:
-        """Writes a token of every job, or some."""
-        return self._run() if self._may_run else self._step()
-
-    def _run(self) -> Turn:
-        part = self.generation.run(TURN)
-        for row, ids, probabilities in zip(part.rows, part.ids, part.probabilities, strict=True):
-            self.jobs[row].completion.ids.extend(ids)
-            self.jobs[row].completion.probabilities.extend(probabilities)
-        lengths = np.array([len(ids) for ids in part.ids])
-        sizes = [int((lengths > n).sum()) for n in range(lengths.max())]
-        return Turn(sizes, sum(sizes), [], self._ended(part.rows))
-
-    def _step(self) -> Turn:
-        step = self.generation.step()
-        for index, row in enumerate(step.rows):
-            self.jobs[row].add(step, index)
-        self.generation.drop({row for row in step.rows if self.jobs[row].is_full})
+        """Writes a token of every job."""
+        jobs = self.jobs
+        step = self._generation.step()
+        for index, job in enumerate(jobs):
+            job.add(step, index)
+        self.drop({job for job in jobs if job.is_full})
         written = [
             (job, step.ids[index], step.probabilities[index])
-            for index, row in enumerate(step.rows)
-            if (job := self.jobs[row]).on_token
+            for index, job in enumerate(jobs)
+            if job.on_token
         ]
-        n_row = len(step.rows)
-        return Turn([n_row], n_row, written, self._ended(step.rows))
+        remaining = set(self.jobs)
+        ended = [job for job in jobs if job not in remaining]
+        return Turn([len(jobs)], len(jobs), written, ended)
 
-    def _ended(self, rows: list[int]) -> list[Job]:
-        """Returns the jobs of those of these rows that are open no more."""
-        remaining = set(self.generation.rows)
-        return [self.jobs[row] for row in rows if row not in remaining]
+
+class Pool:
+    """Jobs that may join and end at any time. They must be of one kind."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        first = jobs[0]
+        assert isinstance(first.decoder, GreedyWriter)
+        self.kind, self._at_once = first.kind, first.decoder.at_once
+        self._batch = ContinuousBatch(first.decoder, first.stop_token)
+        self._open: dict[int, Job] = {}
+        self._new = deque(jobs)  # whose prompts are not read yet
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The open jobs."""
+        return [*self._open.values(), *self._new]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more jobs would slow down the others."""
+        return len(self._open) + len(self._new) >= self._at_once
+
+    def join(self, job: Job) -> None:
+        """Adds a job, whose prompt is read in the next turn."""
+        self._new.append(job)
+
+    def drop(self, jobs: Collection[Job]) -> None:
+        """Removes these jobs."""
+        self._new = deque(job for job in self._new if job not in jobs)
+        self._batch.drop({row for row, job in self._open.items() if job in jobs})
+        self._open = {row: job for row, job in self._open.items() if job not in jobs}
+
+    def turn(self) -> Turn:
+        """Reads the prompts of new jobs, and writes some tokens of every job."""
+        while self._new:
+            row = self._batch.add(self._new[0].prompt)
+            self._open[row] = self._new.popleft()
+        part = self._batch.run(min(MAX_TURN, max(MIN_TURN, TURN // len(self._open))))
+        ended = [self._open.pop(row) for row in part.ended]
+        for job, completion in zip(ended, part.ended.values(), strict=True):
+            job.completion.extend(completion.ids, completion.probabilities)
+        return Turn(part.sizes, sum(part.sizes), [], ended)
 
 
 class Batcher:
@@ -237,15 +281,15 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`max_batch`: the weight of the jobs in a group; a longer one may be there alone. `wait`:
-        seconds that the first job waits for others while the model is idle. It does not wait if the
-        job before it was alone."""
+        """`max_batch`: the most rows of a batch; rows of long texts count as several, but a text of
+        any length may be alone in one. `wait`: seconds that the first job waits for others while
+        the model is idle. It does not wait if the job before it was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self._groups: list[Group | Drafts] = []
+        self._groups: list[Drafts | Group | Pool] = []
         self._closed = False
         self._expects_others = True
         self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
@@ -301,55 +345,78 @@ class Batcher:
                 self._begin(jobs)
             for group in self._groups:
                 self._step(group)
-            self._groups = [group for group in self._groups if group.rows]
+            self._groups = [group for group in self._groups if group.jobs]
 
     def _is_enough(self) -> bool:
         return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed
 
     def _admit(self) -> list[list[Job]]:
-        """Moves waiting jobs into groups, up to the limit, those that wait longest first."""
-        batches: list[list[Job]] = []
+        """Lets waiting jobs join a pool, and returns those that are to form new groups, up to the
+        limits. Those that wait longest come first: none joins while one before it can't begin."""
+        batches: dict[Hashable, list[Job]] = {}
         if self._waiting:
             self._expects_others = len(self._waiting) > 1
-        while self._waiting and len(self._groups) + len(batches) < self._max_groups:
-            kind, batch, others = self._waiting[0].kind, list[Job](), deque[Job]()
-            weight = 0.0
-            for job in self._waiting:
-                if job.cancelled:
-                    continue
-                fits = not batch or weight + job.weight <= self._max_batch
-                if fits and job.kind == kind:
-                    weight += job.weight
-                    batch.append(job)
-                else:
-                    others.append(job)
-            self._waiting = others
-            if batch:
-                batches.append(batch)
+        while self._waiting:
+            job = self._waiting[0]
+            if job.cancelled:
+                self._waiting.popleft()
+            elif pool := self._pool_for(job):
+                if pool.is_full:
+                    break
+                pool.join(self._waiting.popleft())
+            elif len(self._groups) + len(batches) < self._max_groups and job.kind not in batches:
+                if batch := self._take(job):  # it may be cancelled by now
+                    batches[job.kind] = batch
+            else:
+                break
         self._metrics.queue_depth.set(len(self._waiting))
-        return batches
+        return list(batches.values())
+
+    def _pool_for(self, job: Job) -> Pool | None:
+        """Returns the pool that has room for a job by its weight, full or not."""
+        pools = (group for group in self._groups if isinstance(group, Pool))
+        of_kind = (pool for pool in pools if pool.kind == job.kind)
+        return next((pool for pool in of_kind if job.fits(pool.jobs, self._max_batch)), None)
+
+    def _take(self, first: Job) -> list[Job]:
+        """Takes a waiting job, and others of its kind, as many as fit in a batch."""
+        most, kind, batch, others = self._max_batch, first.kind, list[Job](), deque[Job]()
+        if first.may_join and isinstance(first.decoder, GreedyWriter):
+            most = first.decoder.at_once
+        for job in self._waiting:
+            if job.cancelled:
+                continue
+            if len(batch) < most and job.kind == kind and job.fits(batch, self._max_batch):
+                batch.append(job)
+            else:
+                others.append(job)
+        self._waiting = others
+        return batch
 
     def _begin(self, jobs: list[Job]) -> None:
+        """Makes a group of these jobs."""
+        make = Drafts if jobs[0].has_draft else Pool if jobs[0].may_join else Group
         try:
-            group = Drafts(jobs) if jobs[0].has_draft else Group(jobs)
+            group = make(jobs)
         except Exception as error:
             self._fail(jobs, error)
             return
-        if group.rows:
+        if group.jobs:
             self._groups.append(group)
         else:  # the prompt fills the model's context
             self._report([], jobs)
 
-    def _step(self, group: Group | Drafts) -> None:
+    def _step(self, group: Drafts | Group | Pool) -> None:
+        if cancelled := {job for job in group.jobs if job.cancelled}:
+            group.drop(cancelled)
         jobs = group.jobs
-        group.drop({row for row in group.rows if jobs[row].cancelled})
-        if not group.rows:
+        if not jobs:
             return
         try:
             turn = group.turn()
         except Exception as error:  # the thread must survive it
-            self._fail([jobs[row] for row in group.rows], error)
-            group.drop(set(group.rows))
+            self._fail(jobs, error)
+            group.drop(jobs)
             return
         model = jobs[0].model
         batch_size = self._metrics.batch_size.labels(model)

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import torch
 from forks import PATIENCE
 
@@ -18,6 +20,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, Domain, ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import Recipe
 from datagen import notation, work
@@ -33,7 +36,7 @@ class Cache:
 
     rows: list[list[int]]
 
-    def select(self, rows: torch.Tensor) -> None:
+    def select(self, rows: torch.Tensor | Ints) -> None:
         """Keeps these rows."""
         self.rows = [self.rows[row] for row in rows.tolist()]
 
@@ -85,6 +88,49 @@ class FakeDecoder:
         return logits_BTV
 
 
+class FakeWriter(FakeDecoder):
+    """The same as a `GreedyWriter` and an `ArrayDecoder` of calcgpt.inference.generate."""
+
+    at_once = 3
+
+    def new_array_cache(self, batch: int, n_token: int) -> Cache:
+        """Returns an empty cache."""
+        return self.new_cache(batch, n_token)
+
+    def __call__(self, tokens_BT: Any, cache: Cache, last_only: bool = True) -> Any:
+        """Returns the logits as an array."""
+        return super().__call__(torch.from_numpy(tokens_BT), cache, last_only).numpy()
+
+    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
+        """Continues prompts from their beginning."""
+        return self.extend(prompts_BP, self.new_cache(*prompts_BP.shape), stop_token, length)
+
+    def join(self, tokens_P: Ints, cache: Cache, stop_token: int) -> tuple[int, float]:
+        """Adds a row to the cache."""
+        own = self.new_cache(1, len(tokens_P))
+        ids_BL, probabilities_BL = self.extend(tokens_P[None], own, stop_token, 1)
+        cache.rows += own.rows
+        return int(ids_BL[0, 0]), float(probabilities_BL[0, 0])
+
+    def extend(
+        self, tokens_BT: Ints, cache: Cache, stop_token: int, length: int
+    ) -> tuple[Ints, Floats]:
+        """Continues the rows of the cache."""
+        shape, open_B = (len(tokens_BT), length), np.arange(len(tokens_BT))
+        ids_BL, probabilities_BL = np.full(shape, -1), np.zeros(shape, np.float32)
+        for index in range(length):
+            if not len(open_B):
+                break
+            weights_BV = np.exp(self(tokens_BT, cache)[:, -1])
+            next_B = weights_BV.argmax(axis=1)
+            ids_BL[open_B, index] = next_B
+            probabilities_BL[open_B, index] = weights_BV.max(axis=1) / weights_BV.sum(axis=1)
+            goes_on_B = next_B != stop_token
+            cache.select(np.flatnonzero(goes_on_B))
+            tokens_BT, open_B = next_B[goes_on_B, None], open_B[goes_on_B]
+        return ids_BL, probabilities_BL
+
+
 def right(prompt: str) -> str:
     """The completion of a model that answers at once and is always right."""
     return notation.render(notation.parse_prompt(prompt)).removeprefix(prompt)
@@ -111,7 +157,10 @@ def wrong_at(operation: Operation, others: Callable[[str], str] = right) -> Call
 
 
 def completing_decoder(
-    tokenizer: Tokenizer, completion: Callable[[str], str], block_size: int = 512
+    tokenizer: Tokenizer,
+    completion: Callable[[str], str],
+    block_size: int = 512,
+    kind: type[FakeDecoder] = FakeDecoder,
 ) -> FakeDecoder:
     """Returns a decoder that writes `completion(prompt)` after a prompt of the notation."""
     completion = lru_cache(10_000)(completion)
@@ -123,7 +172,7 @@ def completing_decoder(
         following = completion(prompt + equals)[len(written) :][:1] or FILLER
         return int(tokenizer.encode(following)[0])
 
-    return FakeDecoder(tokenizer, next_token, block_size)
+    return kind(tokenizer, next_token, block_size)
 
 
 def notation_checkpoint(name: str = "fake") -> Checkpoint:

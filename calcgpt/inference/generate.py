@@ -62,10 +62,18 @@ class GreedyWriter(Protocol):
     """A decoder that writes greedily without coming back after each token."""
 
     config: ModelConfig
+    at_once: int  # rows that it writes at once without losing speed
+
+    def new_array_cache(self, batch: int, n_token: int) -> Any:
+        """Returns an empty cache, as an ArrayDecoder's."""
 
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
         after the end of a row, and their probabilities, both (B, length)."""
+
+    def join(self, tokens_P: Ints, cache: Any, stop_token: int) -> tuple[int, float]:
+        """Adds a sequence of these tokens to a cache as its last row. Returns the next token, which
+        is not in the cache yet, and its probability. After `stop_token` the row is dropped."""
 
     def extend(
         self, tokens_BT: Ints, cache: Any, stop_token: int, length: int
@@ -144,6 +152,11 @@ class Completion:
     ids: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
 
+    def extend(self, ids: Sequence[int], probabilities: Sequence[float]) -> None:
+        """Adds what was written next."""
+        self.ids.extend(ids)
+        self.probabilities.extend(probabilities)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -153,15 +166,6 @@ class Step:
     ids: list[int]
     probabilities: list[float]
     logits_BV: Floats  # from which the tokens were chosen
-
-
-@dataclass(frozen=True)
-class Part:
-    """Tokens of each of the B open rows, and their probabilities."""
-
-    rows: list[int]  # indices of the prompts, ascending
-    ids: list[list[int]]
-    probabilities: list[list[float]]
 
 
 class Generation:
@@ -180,7 +184,7 @@ class Generation:
         sampling: Sampling | None = None,
     ) -> None:
         batch, length = prompts_BP.shape
-        self._left = _room(model, length, max_new_tokens)
+        self._left = room_after(model, length, max_new_tokens)
         self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
@@ -193,7 +197,11 @@ class Generation:
 
     def step(self) -> Step:
         """Adds a token to every open row. There must be at least one."""
-        self._read_shared()
+        if self._n_shared:  # the shared prefix of the prompts is read once
+            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
+            self._cache.select(np.zeros(len(self.rows), np.int64))
+            self._tokens = self._tokens[:, self._n_shared :]
+            self._n_shared = 0
         logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
         next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
@@ -204,27 +212,6 @@ class Generation:
         tokens = zip(step.rows, step.ids, strict=True)
         self.drop({row for row, token in tokens if token == self._stop_token or self._left == 0})
         return step
-
-    def run(self, length: int) -> Part:
-        """Adds up to `length` tokens to every open row, of which there must be at least one. Only
-        greedily, and with a GreedyWriter."""
-        assert isinstance(self._model, GreedyWriter)
-        self._read_shared()
-        length = min(length, self._left)
-        written = self._model.extend(self._tokens, self._cache, self._stop_token, length)
-        ids_BL, rows = written[0], self.rows
-        self._left -= length
-        goes_on_B = (ids_BL[:, -1] >= 0) & (ids_BL[:, -1] != self._stop_token) & (self._left > 0)
-        self._tokens = ids_BL[goes_on_B, -1:]
-        self.rows = [rows[index] for index in np.flatnonzero(goes_on_B).tolist()]
-        return Part(rows, *_until_end(*written))
-
-    def _read_shared(self) -> None:
-        if self._n_shared:  # the shared prefix of the prompts is read once
-            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
-            self._cache.select(np.zeros(len(self.rows), np.int64))
-            self._tokens = self._tokens[:, self._n_shared :]
-            self._n_shared = 0
 
     def drop(self, rows: Collection[int]) -> None:
         """Removes these rows from the batch, if they are open."""
@@ -276,14 +263,14 @@ def complete(
 def _written(
     model: GreedyWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
 ) -> list[Completion]:
-    length = _room(model, prompts_BP.shape[1], max_new_tokens)
+    length = room_after(model, prompts_BP.shape[1], max_new_tokens)
     if length < 1:
         return [Completion() for _ in prompts_BP]
-    completions = zip(*_until_end(*model.write(prompts_BP, stop_token, length)), strict=True)
+    completions = zip(*until_end(*model.write(prompts_BP, stop_token, length)), strict=True)
     return [Completion(ids, probabilities) for ids, probabilities in completions]
 
 
-def _until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]], list[list[float]]]:
+def until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]], list[list[float]]]:
     """Returns what each row has before its first -1."""
     ends = (ids_BL >= 0).sum(axis=1).tolist()
     return (
@@ -292,7 +279,9 @@ def _until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]],
     )
 
 
-def _room(model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | None) -> int:
+def room_after(
+    model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | None = None
+) -> int:
     """Returns how many tokens may follow a prompt."""
     room = model.config.block_size - n_prompt + 1  # the last token is never read
     return room if max_new_tokens is None else min(room, max_new_tokens)

@@ -36,9 +36,7 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
-# Rows that `write` decodes to their end before the next ones begin, so that what it reads of their
-# keys and values stays in the processor's last cache.
-AT_ONCE = 12
+AT_ONCE = 12  # rows whose keys and values stay in the processor's last cache
 FIRST_CAPACITY = 128  # tokens of the cache; most problems with their work are shorter
 
 Ids = NDArray[np.int64]
@@ -47,6 +45,8 @@ NO_IDS, NO_FLOATS = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
 
 class NativeDecoder:
     """A `Decoder` in machine code, for one core."""
+
+    at_once = AT_ONCE
 
     def __init__(self, config: ModelConfig, vocab_size: int, tensors: Tensors) -> None:
         """Lays out the weights, which have the names of `model.safetensors`, and compiles or loads
@@ -92,8 +92,7 @@ class NativeDecoder:
         """Continues prompts greedily. Each row ends with `stop_token` or after `length` tokens.
 
         Returns the tokens, -1 after the end of a row, and their probabilities, both (B, length).
-        Some rows are decoded to their end before the next ones begin, so that their keys and values
-        stay in the processor's cache.
+        `at_once` rows are decoded to their end before the next ones begin.
         """
         batch, n_prompt = prompts_BP.shape
         written_BL = np.empty((batch, length), np.int64)
@@ -113,6 +112,20 @@ class NativeDecoder:
             written_BL[part], probabilities_BL[part] = answers
         return written_BL, probabilities_BL
 
+    def join(self, tokens_P: Ids, cache: NativeCache, stop_token: int) -> tuple[int, float]:
+        """Adds a sequence of these tokens to the cache as its last row. Returns the next token and
+        its probability. After `stop_token` the row is dropped."""
+        cache.add()
+        rows, n_slot = cache.slots, len(cache.tokens)
+        slot = rows[-1]
+        written, probabilities = np.empty((n_slot, 1), np.int64), np.empty((n_slot, 1), np.float32)
+        logits = np.empty((1 + TILE, self._n_logit), np.float32)
+        cache.use(rows[-1:].copy())
+        self._run(tokens_P[None], cache, logits, written, probabilities, 0, stop_token)
+        token = int(written[slot, 0])
+        cache.use(rows if token != stop_token else rows[:-1].copy())
+        return token, float(probabilities[slot, 0])
+
     def extend(
         self, tokens_BT: Ids, cache: NativeCache, stop_token: int, length: int
     ) -> tuple[Ids, Floats]:
@@ -122,7 +135,7 @@ class NativeDecoder:
         Returns what `write` does. Rows that wrote `stop_token` are dropped from the cache.
         """
         # Most rows may have ended. Memory that is new to the process costs time.
-        cache.compact(cache.length + tokens_BT.shape[1] + length - 1)
+        cache.compact(cache.n_used + tokens_BT.shape[1] + length - 1)
         slots_B, n_slot, n_done = cache.slots.copy(), len(cache.tokens), 0
         written = np.full((n_slot, length), -1)
         probabilities = np.zeros((n_slot, length), np.float32)
@@ -147,22 +160,21 @@ class NativeDecoder:
         """Reads tokens. Then writes as many as room and coordinates allow, behind `n_done` of each
         row, and drops the rows that end. Returns the number of tokens written."""
         batch, n_token = tokens_BT.shape
-        start, stop = cache.length, cache.length + n_token
+        stop = cache.n_used + n_token
         if stop > self.config.block_size:
             raise ValueError(f"{stop} tokens do not fit in {self.config.block_size}")
         # A negative id is a large one without its sign.
         if tokens_BT.size and tokens_BT.view(np.uint64).max() >= self.vocab_size:
             raise ValueError(f"token ids must be from 0 to {self.vocab_size - 1}")
         cache.reserve(stop)
-        cache.tokens[cache.slots, start:stop] = tokens_BT
+        cache.append(tokens_BT)
         length = written_BL.shape[1]
         plan, weights, row_of_token, rotations, scratch = self._addresses
         n_new = min(length - n_done, cache.capacity - stop + 1)
         if self._coordinates:
-            cache.locate(self._coordinates, stop)
+            n_known = cache.locate(self._coordinates, n_token)
             rotations = cache.addresses[0]
-            n_known = int(cache.n_known[cache.slots].min(initial=cache.capacity))
-            n_new = min(n_new, n_known - stop + 1)
+            n_new = min(n_new, n_known + 1)
         n_open = self._decode(
             plan,
             weights,
@@ -175,7 +187,6 @@ class NativeDecoder:
             probabilities_BL[:, n_done:].ctypes.data,
             batch,
             n_token,
-            start,
             len(cache.tokens),
             cache.capacity,
             last_only,
@@ -183,17 +194,17 @@ class NativeDecoder:
             length,
             stop_token,
         )
-        cache.length = stop + max(0, n_new - 1)
         if n_open < batch:
             cache.use(cache.slots[:n_open].copy())
         return int(n_new)
 
 
 class NativeCache:
-    """Keys and values in slots, one for each sequence, and the tokens themselves, (B, capacity).
+    """Keys and values in slots, one for each sequence, and the tokens, (slots, capacity).
 
-    A row of the batch names its slot, so that dropping rows moves nothing. The capacity grows with
-    the text, because most texts are much shorter than the model allows.
+    A row of the batch names its slot, so that dropping rows moves nothing. `lengths` has the number
+    of tokens of each slot. The capacity grows with the texts, because most are much shorter than
+    the model allows.
     """
 
     def __init__(self, config: ModelConfig, batch: int, n_token: int) -> None:
@@ -201,7 +212,7 @@ class NativeCache:
         self._n_layer, self._n_group = config.n_layer, config.kv_heads
         self._key_width, self._value_width = config.head_dim, padded(config.head_dim)
         self._by_text = config.position == "coordinates"
-        self._limit, self.length = padded(n_token), 0
+        self._limit = padded(n_token)
         self.capacity = min(self._limit, FIRST_CAPACITY)
         self._make(batch)
         self.use(np.arange(batch))
@@ -209,8 +220,23 @@ class NativeCache:
     def use(self, slots: Ids) -> None:
         """Makes these slots the rows of the batch."""
         self.slots = slots
-        arrays = (self.rotations, self.marks, slots, self.tokens, self.values)
+        arrays = (self.rotations, self.marks, slots, self.lengths, self.tokens, self.values)
         self.addresses = [array.ctypes.data for array in arrays]
+
+    @property
+    def n_used(self) -> int:
+        """The number of tokens of the longest sequence of the batch."""
+        return int(self.lengths[self.slots].max(initial=0))
+
+    def add(self) -> None:
+        """Adds an empty sequence to the batch, as the last row."""
+        free = np.setdiff1d(np.arange(len(self.tokens)), self.slots)
+        if not len(free):
+            n_row = len(self.slots)
+            self._move(self.slots, self.capacity, 2 * n_row or 1)
+            self.slots, free = np.arange(n_row), np.arange(n_row, n_row + 1)
+        self.lengths[free[0]] = self.n_known[free[0]] = 0
+        self.use(np.append(self.slots, free[0]))
 
     def select(self, rows: Ids) -> None:
         """Keeps only these rows of the batch: indices of any number, which may repeat."""
@@ -233,46 +259,61 @@ class NativeCache:
             self._move(self.slots, min(self._limit, padded(2 * n_token)))
             self.use(np.arange(len(self.slots)))
 
-    def locate(self, coordinates: Coordinates, stop: int) -> None:
-        """Fills in the coordinates of all texts up to `stop`, and of what is certain to follow."""
-        for slot in self.slots[self.n_known[self.slots] < stop].tolist():
-            marks, rotations = coordinates(self.tokens[slot, :stop])
-            n = self.n_known[slot] = min(len(rotations), self.capacity)
-            self.marks[slot, :, :n], self.rotations[slot, :n] = marks[:, :n], rotations[:n]
+    def append(self, tokens_BT: Ids) -> None:
+        """Puts tokens behind each text. Its length remains: they have no keys and values yet."""
+        columns = self.lengths[self.slots][:, None] + np.arange(tokens_BT.shape[1])
+        self.tokens[self.slots[:, None], columns] = tokens_BT
+
+    def locate(self, coordinates: Coordinates, n_token: int) -> int:
+        """Fills in the coordinates of all texts with their next `n_token` tokens, and of what is
+        certain to follow. Returns how many tokens that are, at least, beyond these."""
+        stops = self.lengths[self.slots] + n_token
+        for row in np.flatnonzero(self.n_known[self.slots] < stops).tolist():
+            slot = self.slots[row]
+            start = self.n_known[slot]
+            marks, rotations = coordinates(self.tokens[slot, : stops[row]], start)
+            n = min(len(rotations), self.capacity - start)
+            self.n_known[slot] = stop = start + n
+            self.marks[slot, :, start:stop] = marks[:, :n]
+            self.rotations[slot, start:stop] = rotations[:n]
+        return int((self.n_known[self.slots] - stops).min(initial=self.capacity))
 
     def restart(self, batch: int, length: int) -> None:
         """Uses the first `batch` slots for other sequences, of which they have `length` tokens."""
-        self.length = length
+        self.lengths[:] = length
         self.n_known[:] = 0
         self.use(np.arange(batch))
 
-    def _make(self, batch: int) -> None:
-        """Makes arrays for `batch` slots."""
+    def _make(self, n_slot: int) -> None:
+        """Makes arrays for `n_slot` empty sequences."""
         capacity = self.capacity
         width = (self._key_width + self._value_width) * capacity
-        self.values = np.empty((self._n_layer, batch, self._n_group, width), np.float32)
-        self.tokens = np.empty((batch, capacity), np.int64)
+        self.values = np.empty((self._n_layer, n_slot, self._n_group, width), np.float32)
+        self.tokens = np.empty((n_slot, capacity), np.int64)
+        self.lengths = np.zeros(n_slot, np.int64)
         # Where the text determines them: the coordinates of the first `n_known` tokens of a slot.
         n_place = capacity if self._by_text else 0
-        self.marks = np.empty((batch, MARKS, n_place), np.int64)
-        self.rotations = np.empty((batch, n_place, 2, self._key_width), np.float32)
-        self.n_known = np.zeros(batch, np.int64)
+        self.marks = np.empty((n_slot, MARKS, n_place), np.int64)
+        self.rotations = np.empty((n_slot, n_place, 2, self._key_width), np.float32)
+        self.n_known = np.zeros(n_slot, np.int64)
 
-    def _move(self, slots: Ids, capacity: int) -> None:
-        """Copies these slots, which become the only ones, into arrays with another capacity. The
-        coordinates are found again."""
-        parts, tokens = self._parts(), self.tokens
+    def _move(self, slots: Ids, capacity: int, n_slot: int = 0) -> None:
+        """Copies these slots into new arrays with another capacity, as the first of `n_slot`, or as
+        the only ones. The coordinates are found again."""
+        n_row, n_used = len(slots), int(self.lengths[slots].max(initial=0))
+        parts, tokens, lengths = self._parts(n_used), self.tokens, self.lengths
         self.capacity = capacity
-        self._make(len(slots))
-        for old, new in zip(parts, self._parts(), strict=True):
-            new[...] = old[:, slots]
-        self.tokens[:, : self.length] = tokens[slots, : self.length]
+        self._make(max(n_row, n_slot))
+        for old, new in zip(parts, self._parts(n_used), strict=True):
+            new[:, :n_row] = old[:, slots]
+        self.tokens[:n_row, :n_used] = tokens[slots, :n_used]
+        self.lengths[:n_row] = lengths[slots]
 
-    def _parts(self) -> tuple[Floats, Floats]:
-        """Returns views of the keys and of the values so far, in whole panels (`layers.remember`
-        says how these lie)."""
+    def _parts(self, n_token: int) -> tuple[Floats, Floats]:
+        """Returns views of the keys and of the values of the first tokens, in whole panels
+        (`layers.remember` says how these lie)."""
         *first, _ = self.values.shape
-        n_key, n_used = self._key_width * self.capacity, padded(self.length)
+        n_key, n_used = self._key_width * self.capacity, padded(n_token)
         keys = self.values[..., :n_key].reshape(*first, -1, self._key_width * PANEL)
         rest = self.values[..., n_key:].reshape(*first, -1, self.capacity, PANEL)
         return keys[..., : n_used // PANEL, :], rest[..., :n_used, :]

@@ -125,7 +125,7 @@ def attention(
     layer: int,
     row: int,
     n_token: int,
-    start: int,
+    offset: int,
     masks: Masks,
     qkv: Floats,
     qkv_step: int,
@@ -134,13 +134,15 @@ def attention(
     y_step: int,
     n_row: int,
 ) -> None:
-    """Attention of rows from `row` on, those of a sequence by tiles. For `masks` see `attend`."""
-    slots, r = texts[1], 0
+    """Attention of rows from `row` on, those of a sequence by tiles. For `offset` see `forward`,
+    for `masks` see `attend`."""
+    slots, lengths, r = texts[1], texts[2], 0
     blank, hidden, step = masks
     while r < n_row:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
-        q, to, n_seen = at(qkv, r * qkv_step), at(y, r * y_step), start + token + 1
+        n_seen = lengths[slot] + offset + token + 1
+        q, to = at(qkv, r * qkv_step), at(y, r * y_step)
         of_tile = (blank, at(hidden, r * step), step)
         attend(plan, texts, layer, slot, n_seen, of_tile, q, qkv_step, scores, to, y_step, n_query)
         r += n_query
@@ -148,17 +150,18 @@ def attention(
 
 @compiled
 def hide_rows(
-    plan: Ints, texts: Texts, row: int, n_token: int, start: int, masks: Masks, n_row: int
+    plan: Ints, texts: Texts, row: int, n_token: int, offset: int, masks: Masks, n_row: int
 ) -> None:
     """Writes what the windows hide from rows from `row` on, by the tiles of `attention`."""
-    marks, slots, _tokens, _cache, _n_slot, capacity = texts
+    marks, slots, lengths, _tokens, _cache, _n_slot, capacity = texts
     _blank, hidden, step = masks
     r = 0
     while r < n_row and step:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
+        n_seen = lengths[slot] + offset + token + 1
         text, to = at(marks, MARKS * slot * capacity), at(hidden, r * step)
-        hide(plan, text, capacity, start + token + 1, to, step, n_query)
+        hide(plan, text, capacity, n_seen, to, step, n_query)
         r += n_query
 
 
@@ -178,13 +181,16 @@ def forward(
     logits: Floats,
     batch: int,
     n_token: int,
-    start: int,
     last_only: int,
 ) -> None:
     """Writes the logits of all rows or of each sequence's last, and the keys and values of all. The
-    arguments are those of `decode`."""
+    arguments are those of `decode`.
+
+    The first row of a sequence has the position `lengths[slot] + offset`: offset is 0, or what
+    comes before the last row if only that is left.
+    """
     plan, w, row_of_token, rotations = model
-    marks, slots, tokens, cache, n_slot, capacity = texts
+    marks, slots, lengths, tokens, cache, n_slot, capacity = texts
     step = whole_panels(plan[N_EMBD])
     n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
     n_up = whole_panels(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
@@ -200,32 +206,34 @@ def forward(
         masks = (blank, at(scores, TILE * capacity + PANEL), capacity)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
-        n_each, begin = n_token, start  # tokens of each sequence, and where they begin
+        n_each, offset = n_token, 0  # rows of each sequence
         for r in range(n_row):
-            slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
+            slot = slots[(row + r) // n_token]
+            position = lengths[slot] + (row + r) % n_token
             text, about = at(tokens, slot * capacity), at(marks, MARKS * slot * capacity)
             to = at(x, r * step)
             embed(plan, w, row_of_token, about, capacity, text, position, to, step)
-        hide_rows(plan, texts, row, n_each, begin, masks, n_row)
+        hide_rows(plan, texts, row, n_each, offset, masks, n_row)
         for layer in range(plan[N_LAYER]):
             here = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
             norm(plan, at(here, plan[ATTENTION_NORM]), x, step, a, a_step, n_row)
             linear(at(here, plan[QKV]), a, a_step, h, plan[N_EMBD], n_qkv, n_row)
             for r in range(n_row):
-                slot, position = slots[(row + r) // n_token], start + (row + r) % n_token
+                slot = slots[(row + r) // n_token]
+                position = lengths[slot] + (row + r) % n_token
                 qkv, place = at(h, r * n_qkv), slot * capacity + position
                 rotate_heads(plan, here, rotations, place, position, qkv)
                 remember(plan, qkv, cache, layer * n_slot + slot, capacity, position)
             if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
                 # From here on, only rows whose logits are asked for. They are texts of one token.
                 first_last = n_token - 1 - row % n_token
-                row, n_each, begin = row // n_token, 1, start + n_token - 1
+                row, n_each, offset = row // n_token, 1, n_token - 1
                 n_row = max(0, (n_row - first_last + n_token - 1) // n_token)
                 keep_last(x, step, first_last, n_token, n_row)
                 keep_last(h, n_qkv, first_last, n_token, n_row)
-                hide_rows(plan, texts, row, n_each, begin, masks, n_row)
+                hide_rows(plan, texts, row, n_each, offset, masks, n_row)
             attention(
-                plan, texts, layer, row, n_each, begin, masks, h, n_qkv, scores, a, a_step, n_row
+                plan, texts, layer, row, n_each, offset, masks, h, n_qkv, scores, a, a_step, n_row
             )
             add_linear(at(here, plan[OUT]), a, a_step, x, plan[N_EMBD], step, n_row)
             norm(plan, at(here, plan[FF_NORM]), x, step, a, a_step, n_row)
@@ -281,6 +289,7 @@ def decode(
     rotations: Floats,
     marks: Ints,
     slots: Ints,
+    lengths: Ints,
     tokens: Ints,
     cache: Floats,
     scratch: Floats,
@@ -289,7 +298,6 @@ def decode(
     probabilities: Floats,
     batch: int,
     n_token: int,
-    start: int,
     n_slot: int,
     capacity: int,
     last_only: int,
@@ -299,8 +307,9 @@ def decode(
 ) -> int:
     """Reads tokens (`forward`). Then each row writes `n_new` tokens, or up to a `stop`.
 
-    `tokens` (slots, capacity) are the texts, the new tokens included; sequence b has its text and
-    its keys and values in slot `slots[b]`, `start` tokens of them from before. `rotations` (n, D),
+    `tokens` (slots, capacity) are the texts, the new tokens included. Sequence b has its text and
+    its keys and values in slot `slots[b]`, and `lengths[slots[b]]` tokens were read before. What is
+    read is added to these lengths. `rotations` (n, D),
     cosines before sines, has a row for each position or, if the text determines them, one for the
     query and one for the key of each place of each slot, as `marks` (slots, 7, capacity) has what
     the text says of it. `scratch` is memory (`weights.scratch_size`), zeros at first.
@@ -310,16 +319,19 @@ def decode(
     then the first of `slots`.
     """
     model = (plan, w, row_of_token, rotations)
-    texts = (marks, slots, tokens, cache, n_slot, capacity)
+    texts = (marks, slots, lengths, tokens, cache, n_slot, capacity)
     for index in range(max(1, n_new)):
-        forward(model, texts, scratch, logits, batch, n_token, start, last_only)
+        forward(model, texts, scratch, logits, batch, n_token, last_only)
+        for b in range(batch):
+            lengths[slots[b]] += n_token
         if n_new == 0:
             return batch
-        start, n_token = start + n_token, 1
+        n_token = 1
         choose(plan, logits, slots, written, probabilities, index, length, batch)
         batch = drop_ended(slots, written, index, length, stop, batch)
         if batch == 0 or index == n_new - 1:
             return batch
         for b in range(batch):
-            tokens[slots[b] * capacity + start] = written[slots[b] * length + index]
+            slot = slots[b]
+            tokens[slot * capacity + lengths[slot]] = written[slot * length + index]
     return batch

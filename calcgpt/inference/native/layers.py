@@ -283,7 +283,7 @@ def attend(
     the same zeros, with a step of 0. `scores` has room for TILE rows of scores and for the sum of
     each. Those of skipped panels are left out.
     """
-    _marks, _slots, _tokens, cache, n_slot, capacity = texts
+    _marks, _slots, _lengths, _tokens, cache, n_slot, capacity = texts
     blank, hidden, hidden_step = masks
     width, wide = plan[HEAD_DIM], whole_panels(plan[HEAD_DIM])
     per_group, n_last = plan[N_HEAD] // plan[N_KV_HEAD], n_seen + n_query - 1

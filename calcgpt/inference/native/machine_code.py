@@ -26,7 +26,7 @@ SOURCES = (
     "weights.py",
     "machine_code.py",
 )
-N_POINTER, N_INT = 12, 9  # the arguments of `kernels.decode`
+N_POINTER, N_INT = 13, 8  # the arguments of `kernels.decode`
 
 
 @functools.cache

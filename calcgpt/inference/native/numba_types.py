@@ -219,7 +219,7 @@ Ints = Any  # the same for int64
 Float = Any  # a float32
 Vector = Any  # 16 of them
 Model = Any  # (plan, weights, row_of_token, rotations) of `kernels.decode`
-Texts = Any  # (marks, slots, tokens, cache, n_slot, capacity) of it
+Texts = Any  # (marks, slots, lengths, tokens, cache, n_slot, capacity) of it
 Masks = Any  # (zeros, what windows hide, numbers from one row of it to the next)
 
 _FLOATS, _INTS = types.CPointer(types.float32), types.CPointer(types.int64)
@@ -227,7 +227,7 @@ TYPES = {
     "Floats": _FLOATS,
     "Ints": _INTS,
     "Model": types.Tuple((_INTS, _FLOATS, _INTS, _FLOATS)),
-    "Texts": types.Tuple((_INTS, _INTS, _INTS, _FLOATS, types.int64, types.int64)),
+    "Texts": types.Tuple((_INTS, _INTS, _INTS, _INTS, _FLOATS, types.int64, types.int64)),
     "Masks": types.Tuple((_FLOATS, _FLOATS, types.int64)),
     "Float": types.float32,
     "Vector": vector,

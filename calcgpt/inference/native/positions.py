@@ -136,13 +136,16 @@ class Coordinates:
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
-    def __call__(self, tokens_S: NDArray[np.int64]) -> tuple[NDArray[np.int64], Floats]:
-        """Returns the marks (7, N) of the tokens of a text (`weights.MARKS`), and the rotations
-        (N, 2, D) of their queries and keys.
+    def __call__(
+        self, tokens_S: NDArray[np.int64], start: int = 0
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Returns the marks (7, N) of the tokens of a text from `start` on (`weights.MARKS`), and
+        the rotations (N, 2, D) of their queries and keys.
 
-        N is at least S: tokens after the text are included as far as theirs are certain already.
+        N is at least S - start: tokens after the text are included as far as theirs are certain
+        already.
         """
-        where_N6 = self._where(self._characters[np.minimum(tokens_S, MAX_ID)])
+        where_N6 = self._where(self._characters[np.minimum(tokens_S, MAX_ID)])[start:]
         axes = where_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)

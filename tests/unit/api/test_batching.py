@@ -8,7 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
-from fake_decoder import FakeDecoder, completing_decoder, notation_checkpoint, right
+from fake_decoder import (
+    FakeDecoder,
+    FakeWriter,
+    completing_decoder,
+    notation_checkpoint,
+    right,
+)
 from forks import PATIENCE
 
 from api.batching import Batcher, Job
@@ -20,11 +26,12 @@ from datagen.notation import ALPHABET
 T = TypeVar("T")
 CHECKPOINT = notation_checkpoint()
 SUM, PRODUCT = "$(0000000001+0000000002)=", "$(0000000003*0000000004)="
+LONG = "$3(0000000001+0000000002)="  # one character more: three places
 
 
-def gated_decoder() -> FakeDecoder:
+def gated_decoder(kind: type[FakeDecoder] = FakeDecoder) -> FakeDecoder:
     """Returns a decoder that waits until its gate is set."""
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right, kind=kind)
     decoder.gate.clear()
     return decoder
 
@@ -147,6 +154,92 @@ def test_a_cancelled_job_frees_its_row() -> None:
     assert decoder.batches[-10:] == [1] * 10
 
 
+def test_a_job_joins_others_that_have_begun_whatever_its_length() -> None:
+    decoder = gated_decoder(FakeWriter)
+
+    async def work(batcher: Batcher) -> None:
+        first, second = job(decoder), job(decoder, LONG)
+        begun = asyncio.create_task(batcher.complete(first))
+        await asyncio.to_thread(decoder.called.wait)
+        joining = asyncio.create_task(batcher.complete(second))
+        await asyncio.sleep(0)  # it is waiting now
+        decoder.gate.set()
+        await asyncio.gather(begun, joining)
+        assert [text_of(each) for each in (first, second)] == ["3000000000$"] * 2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("api.batching.MIN_TURN", 1)
+        patch.setattr("api.batching.TURN", 4)
+        run(work, max_groups=1)
+    # The first reads its prompt and writes 1 + 4 tokens. Then the other reads its own and writes
+    # one, six times they write together, and the other ends alone.
+    assert decoder.batches == [*[1] * 5, 1, *[2] * 6, *[1] * 4]
+
+
+def test_a_decoder_gets_no_more_rows_at_once_than_it_takes_best() -> None:
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right, kind=FakeWriter)
+
+    async def work(batcher: Batcher) -> list[Job]:
+        jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, LONG) * 4]
+        await asyncio.gather(*map(batcher.complete, jobs))
+        return jobs
+
+    jobs = run(work)
+    assert [text_of(done) for done in jobs] == ["3000000000$", "2100000000$", "3000000000$"] * 4
+    assert max(decoder.batches) == FakeWriter.at_once
+
+
+@pytest.mark.parametrize("max_groups", [1, 2])
+def test_jobs_that_join_keep_no_other_job_waiting(max_groups: int) -> None:
+    decoder = completing_decoder(
+        CHECKPOINT.tokenizer,
+        lambda prompt: right(prompt) if len(prompt) < 99 else "$",
+        512,
+        FakeWriter,
+    )
+
+    async def work(batcher: Batcher) -> Job:
+        async def ask_again_and_again() -> None:
+            while True:
+                await batcher.complete(job(decoder))
+
+        clients = [asyncio.create_task(ask_again_and_again()) for _ in range(12)]
+        watched = job(decoder, on_token=lambda token, probability: None)
+        await batcher.complete(watched)
+        heavy = job(decoder, f"$({'1' * 60}+{'2' * 60})=")  # for which the pool has no room
+        await batcher.complete(heavy)
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
+        return watched
+
+    assert text_of(run(work, max_groups=max_groups)) == "3000000000$"
+
+
+def test_a_cancelled_job_leaves_the_others_that_it_joined() -> None:
+    decoder = gated_decoder(FakeWriter)
+
+    async def work(batcher: Batcher) -> None:
+        jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, SUM)]
+        tasks = [asyncio.create_task(batcher.complete(each)) for each in jobs]
+        await asyncio.to_thread(decoder.called.wait)
+        tasks[1].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await tasks[1]
+        decoder.gate.set()
+        await asyncio.gather(tasks[0], tasks[2])
+        assert text_of(jobs[0]) == "3000000000$"
+        assert text_of(jobs[2]) == "3000000000$"
+        assert not jobs[1].completion.ids
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("api.batching.MIN_TURN", 1)
+        patch.setattr("api.batching.TURN", 1)
+        run(work, wait=0.5, max_batch=3)
+    assert decoder.batches.count(3) <= 1
+    assert decoder.batches.count(2) >= 5
+
+
 def test_a_job_cancelled_while_it_waits_never_runs() -> None:
     decoder = gated_decoder()
 
@@ -184,13 +277,14 @@ def test_tokens_are_reported_in_the_event_loop() -> None:
     assert [probability for _, probability in reported] == finished.completion.probabilities
 
 
-def test_a_failure_affects_only_its_own_jobs() -> None:
+@pytest.mark.parametrize("kind", [FakeDecoder, FakeWriter])
+def test_a_failure_affects_only_its_own_jobs(kind: type[FakeDecoder]) -> None:
     def completion(prompt: str) -> str:
         if "*" in prompt:
             raise RuntimeError("broken")
         return right(prompt)
 
-    decoder = completing_decoder(CHECKPOINT.tokenizer, completion)
+    decoder = completing_decoder(CHECKPOINT.tokenizer, completion, kind=kind)
 
     async def work(batcher: Batcher) -> None:
         with pytest.raises(RuntimeError, match="broken"):

@@ -10,7 +10,8 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.inference.generate import Generation, Sampling, generate
+from calcgpt.inference.continuous import ContinuousBatch, Part
+from calcgpt.inference.generate import Sampling, generate
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.native.weights import ACTIVATIONS
 from calcgpt.model.gpt import GPT
@@ -140,19 +141,43 @@ def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> Non
         assert by_native.probabilities == pytest.approx(by_torch.probabilities, rel=1e-5, abs=1e-6)
 
 
-def test_rows_may_be_dropped_between_parts_of_several_tokens() -> None:
-    model = model_of("llama")
-    prompts_BP = tokens_for(model, 9, 25)
-    expected = generate(model, torch.from_numpy(prompts_BP), -1)
-    generation = Generation(native(model), prompts_BP, -1)
-    actual: dict[int, list[int]] = {row: [] for row in range(9)}
-    while generation.rows:
-        part = generation.run(5)
-        for row, ids in zip(part.rows, part.ids, strict=True):
-            actual[row] += ids
-        generation.drop({4, 7})
-    assert [len(actual.pop(row)) for row in (4, 7)] == [5, 5]
-    assert actual == {row: expected[row].ids for row in actual}
+@pytest.mark.parametrize(
+    "variant", ["llama", "coupled", "scratchpad", "scratchpad, windows over rows and columns"]
+)
+def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant: str) -> None:
+    model = model_of(variant)
+    rng = np.random.default_rng(1)
+    prompts = [row[: rng.integers(1, 60)].tolist() for row in tokens_for(model, 24, 60)]
+    prompts += [tokens_for(model, 1, n)[0].tolist() for n in (79, 80, 81, 200)]
+    endless = [generate(model, torch.tensor([prompt]), -1)[0].ids for prompt in prompts]
+    ends = [[[*ids, t].index(t) for ids in endless] for t in range(VOCAB)]
+    stop = int(np.std(ends, axis=1).argmax())  # some rows write it early and others late or never
+    expected = [generate(model, torch.tensor([prompt]), stop)[0] for prompt in prompts]
+    assert len({len(completion.ids) for completion in expected}) >= 5
+
+    batch, row_of, ended = ContinuousBatch(native(model), stop), dict[int, int](), {}
+    n_token = 0
+    for index, prompt in enumerate(prompts):
+        row_of[batch.add(prompt)] = index
+        if index % 3 == 0:  # others join between two of these
+            part = batch.run(int(rng.integers(1, 12)))
+            ended |= part.ended
+            n_token += sum(part.sizes)
+        if index == 12:
+            dropped = batch.rows[1::2]
+            batch.drop([*dropped, 1_000])
+    while batch.rows:
+        part = batch.run(9)
+        ended |= part.ended
+        n_token += sum(part.sizes)
+    assert batch.run(1) == Part([], {})
+    assert dropped
+    assert len(ended) == len(prompts) - len(dropped)
+    assert n_token >= sum(len(completion.ids) for completion in ended.values())
+    for row, actual in ended.items():
+        by_torch = expected[row_of[row]]
+        assert actual.ids == by_torch.ids
+        assert actual.probabilities == pytest.approx(by_torch.probabilities, rel=1e-5, abs=1e-6)
 
 
 def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:

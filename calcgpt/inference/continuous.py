@@ -1,0 +1,93 @@
+"""Continuous batching: sequences that begin and end at different times are decoded together.
+
+It is for decoders that write greedily by themselves (`GreedyWriter`). Others continue prompts of
+one length, which begin together (`calcgpt.inference.generate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calcgpt.inference.generate import Completion, GreedyWriter, room_after, until_end
+
+
+@dataclass(frozen=True)
+class Part:
+    """The result of writing some tokens."""
+
+    sizes: list[int]  # rows of each forward pass, those that read prompts included
+    ended: dict[int, Completion]  # by row
+
+
+class ContinuousBatch:
+    """Continues sequences greedily. New ones can be added at any time, without waiting for others
+    to end (iteration-level scheduling; Yu et al. 2022, Orca).
+
+    A sequence ends with `stop_token`, or when the model's context is full.
+    """
+
+    def __init__(self, model: GreedyWriter, stop_token: int) -> None:
+        self._model, self._stop_token = model, stop_token
+        self._cache = model.new_array_cache(1, model.config.block_size)
+        self._cache.select(np.zeros(0, np.int64))
+        self._n_added = self._n_read = 0
+        self._completions: dict[int, Completion] = {}
+        self._limits: dict[int, int] = {}  # tokens for which there is room in the context
+        self.rows: list[int] = []  # the open ones, in the order of the cache
+
+    def add(self, prompt: Sequence[int]) -> int:
+        """Reads a prompt of at least one token, and writes the first. Returns the new row."""
+        row, limit = self._n_added, room_after(self._model, len(prompt))
+        self._n_added += 1
+        self._completions[row], self._limits[row] = Completion(), limit
+        if limit > 0:
+            tokens_P = np.array(prompt, np.int64)
+            token, probability = self._model.join(tokens_P, self._cache, self._stop_token)
+            self._completions[row].extend([token], [probability])
+            self._n_read += 1
+            if token != self._stop_token:
+                self.rows.append(row)
+                self._keep_those_with_room()
+        return row
+
+    def run(self, length: int) -> Part:
+        """Adds up to `length` tokens to every open row. Returns what ended since the last time."""
+        sizes, self._n_read = [1] * self._n_read, 0
+        if rows := self.rows:
+            last_B1 = np.array([[self._completions[row].ids[-1]] for row in rows], np.int64)
+            length = min(length, *(self._n_left(row) for row in rows))
+            written = self._model.extend(last_B1, self._cache, self._stop_token, length)
+            sizes += (written[0] >= 0).sum(axis=0).tolist()
+            for row, ids, probabilities in zip(rows, *until_end(*written), strict=True):
+                self._completions[row].extend(ids, probabilities)
+            # The decoder has dropped the rows that stopped.
+            self.rows = [row for row in rows if self._completions[row].ids[-1] != self._stop_token]
+            self._keep_those_with_room()
+        ended = self._completions.keys() - set(self.rows)
+        return Part(sizes, {row: self._forget(row) for row in sorted(ended)})
+
+    def drop(self, rows: Collection[int]) -> None:
+        """Removes these rows, if they are there."""
+        self._keep([row for row in self.rows if row not in rows])
+        for row in self._completions.keys() & set(rows):
+            self._forget(row)
+
+    def _n_left(self, row: int) -> int:
+        return self._limits[row] - len(self._completions[row].ids)
+
+    def _keep(self, rows: list[int]) -> None:
+        """Removes all rows but these, without forgetting what the others wrote."""
+        if len(rows) < len(self.rows):
+            indices = [self.rows.index(row) for row in rows]
+            self._cache.select(np.array(indices, np.int64))
+            self.rows = rows
+
+    def _keep_those_with_room(self) -> None:
+        self._keep([row for row in self.rows if self._n_left(row) > 0])
+
+    def _forget(self, row: int) -> Completion:
+        del self._limits[row]
+        return self._completions.pop(row)
