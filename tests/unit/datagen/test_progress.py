@@ -27,6 +27,9 @@ def test_a_file_gets_whole_lines(
     counts = [line.split()[1] for line in error.splitlines()]
     assert counts == sorted(counts)
     assert {"1/3", "2/3", "3/3"} <= set(counts)
+    with progress.progress_bar(3, desc="drawing") as bar:
+        bar.update()
+    assert capsys.readouterr().err.splitlines()[-1].startswith("drawing:  33% 1/3 [")
     with progress.progress_bar(3, show=False) as bar:
         bar.update()
     assert capsys.readouterr().err == ""
