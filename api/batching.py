@@ -2,277 +2,27 @@
 
 So the event loop never waits for a model, and forward passes do not compete for the CPU.
 
-Jobs of one kind (`Job.kind`) form a group, which is decoded as one batch. Groups take turns, so
-that a short answer does not wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca).
-
-There are three kinds of groups. A `Pool` is for an engine that writes by itself and for clients
-that do not wait for single tokens. Its turn is several tokens, and jobs that arrive later join it
-between two turns. A `Group` writes a token in a turn, and jobs that arrive later form the next one.
-`Drafts` are for jobs with a draft (`calcgpt.inference.drafts`): they are read together, a forward
-pass in a turn. Those that depart from their draft then wait to write the rest like all others.
-
-Shapes: B rows of a batch, V vocabulary.
+Jobs of one kind (`Job.kind`) form a group (`api.groups`), which is decoded as one batch. Groups
+take turns, so that a short answer does not wait for a long one (iteration-level scheduling; Yu et
+al. 2022, Orca).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
+from api.groups import Drafts, Job, Lockstep, Pool
 from api.telemetry import Metrics
-from calcgpt.inference.continuous import ContinuousBatch
-from calcgpt.inference.drafts import Drafter
-from calcgpt.inference.generate import (
-    Completion,
-    Decoder,
-    Floats,
-    Generation,
-    GreedyWriter,
-    Sampling,
-    Step,
-    log_softmax,
-)
+from calcgpt.inference.generate import Completion, GreedyWriter
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-GREEDY = Sampling()
-# Tokens that a pool writes in a turn, all rows together and each of them. Between two turns others
-# join, which is worth the more the more rows there are.
-TURN, MIN_TURN, MAX_TURN = 96, 16, 32
-USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
-
-
-def never(ids: list[int]) -> bool:
-    """Says that no text is complete before the model stops."""
-    return False
-
-
-@dataclass(eq=False)
-class Job:
-    """A prompt to continue, and the tokens written so far."""
-
-    model: str  # for the metrics
-    decoder: Decoder
-    prompt: list[int]
-    stop_token: int
-    max_new_tokens: int | None = None
-    sampling: Sampling = GREEDY
-    #: Returns whether the text is complete after these tokens; called in the model's thread.
-    ends: Callable[[list[int]], bool] = never
-    #: Is called in the event loop with each token and its probability.
-    on_token: Callable[[int, float], None] | None = None
-    #: Number of most probable tokens to keep at each position, with their log-probabilities.
-    n_top: int = 0
-    #: Drafts the text of a prompt that is a problem. Has no effect on what is sampled.
-    drafter: Drafter | None = None
-
-    completion: Completion = field(default_factory=Completion)
-    top: list[dict[int, float]] = field(default_factory=list)
-    cancelled: bool = False
-    done: asyncio.Future[None] | None = None
-
-    @property
-    def kind(self) -> Hashable:
-        """Jobs of the same kind can share a batch.
-
-        A sampled job shares with none, so that the samples of its seed do not depend on other jobs.
-        """
-        if self.sampling.temperature > 0:
-            return id(self)
-        if self.has_draft:
-            return id(self.drafter)
-        if self.may_join:
-            return id(self.decoder), self.stop_token
-        return id(self.decoder), len(self.prompt), self.stop_token
-
-    @property
-    def has_draft(self) -> bool:
-        """Whether a draft is to be read: of a whole text, written greedily."""
-        is_cut = self.ends is not never or self.max_new_tokens is not None or self.n_top > 0
-        return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
-
-    @property
-    def may_join(self) -> bool:
-        """Whether the job may join others in a pool: only the whole text matters, and the decoder
-        writes it by itself."""
-        is_watched = self.on_token is not None or self.n_top > 0
-        ends = self.ends is not never or self.max_new_tokens is not None
-        is_plain = self.sampling.temperature == 0 and not is_watched and not ends
-        return is_plain and isinstance(self.decoder, GreedyWriter)
-
-    def add(self, step: Step, index: int) -> None:
-        """Adds the token that a step wrote in row `index` of its batch."""
-        self.completion.ids.append(step.ids[index])
-        self.completion.probabilities.append(step.probabilities[index])
-        if self.n_top:
-            self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
-
-    @property
-    def weight(self) -> float:
-        """The number of usual jobs that are as heavy. Keys and values take memory by the token, and
-        each token looks at all before it: the weight grows faster than the text. The work of a
-        product has a digit and a carry for each pair of digits."""
-        n = len(self.prompt)
-        most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
-        return max(1.0, math.pow(most / USUAL_LENGTH, 1.5))
-
-    def fits(self, jobs: Sequence[Job], max_batch: float) -> bool:
-        """Says whether a batch of these jobs has room for this one by their weight. All its rows
-        have room for the longest text; an empty batch has room for any."""
-        largest = max([self.weight, *(job.weight for job in jobs)])
-        return not jobs or (len(jobs) + 1) * largest <= max_batch
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the job needs no more tokens, even if the model has not stopped."""
-        written = self.completion.ids
-        limit = self.max_new_tokens
-        return (limit is not None and len(written) >= limit) or self.ends(written)
-
-
-def most_probable(logprobs_V: Floats, n: int) -> dict[int, float]:
-    """Returns the log-probabilities of the `n` most probable tokens, the most probable first."""
-    return {int(i): float(logprobs_V[i]) for i in np.argsort(-logprobs_V, kind="stable")[:n]}
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What a group did in a turn."""
-
-    sizes: list[int]  # rows of each forward pass
-    n_token: int  # written by all rows
-    written: list[tuple[Job, int, float]]  # tokens that are reported one by one
-    ended: list[Job]
-    departed: list[Job] = field(default_factory=list)  # from their drafts: they are not complete
-
-
-class Drafts:
-    """Jobs whose drafts are read together."""
-
-    def __init__(self, jobs: list[Job]) -> None:
-        drafter = jobs[0].drafter
-        assert drafter is not None
-        self._open = dict(enumerate(jobs))
-        self._passes = drafter.read([job.prompt for job in jobs])
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The open jobs."""
-        return list(self._open.values())
-
-    def drop(self, jobs: Collection[Job]) -> None:
-        """Removes these jobs."""
-        self._open = {row: job for row, job in self._open.items() if job not in jobs}
-
-    def turn(self) -> Turn:
-        """Reads the drafts of some jobs, in one pass."""
-        read = next(self._passes, None)
-        if read is None:  # no pass can read those that are left
-            left, self._open = self.jobs, {}
-            return Turn([], 0, [], [], left)
-        written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
-        for draft in read:
-            job = self._open.pop(draft.row, None)
-            if job is None:
-                continue
-            job.completion.extend(draft.ids, draft.probabilities)
-            if job.on_token:
-                tokens = zip(draft.ids, draft.probabilities, strict=True)
-                written += [(job, token, probability) for token, probability in tokens]
-            (ended if draft.is_whole else departed).append(job)
-        n_token = sum(len(draft.ids) for draft in read)
-        return Turn([len(read)], n_token, written, ended, departed)
-
-
-class Group:
-    """Jobs with prompts of one length, which write a token in each turn."""
-
-    def __init__(self, jobs: list[Job]) -> None:
-        first = jobs[0]
-        self._jobs = jobs
-        prompts_BP = np.array([job.prompt for job in jobs], np.int64)
-        self._generation = Generation(
-            first.decoder, prompts_BP, first.stop_token, sampling=first.sampling
-        )
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The open jobs."""
-        return [self._jobs[row] for row in self._generation.rows]
-
-    def drop(self, jobs: Collection[Job]) -> None:
-        """Removes these jobs."""
-        rows = self._generation.rows
-        self._generation.drop({row for row in rows if self._jobs[row] in jobs})
-
-    def turn(self) -> Turn:
-        """Writes a token of every job."""
-        jobs = self.jobs
-        step = self._generation.step()
-        for index, job in enumerate(jobs):
-            job.add(step, index)
-        self.drop({job for job in jobs if job.is_full})
-        written = [
-            (job, step.ids[index], step.probabilities[index])
-            for index, job in enumerate(jobs)
-            if job.on_token
-        ]
-        remaining = set(self.jobs)
-        ended = [job for job in jobs if job not in remaining]
-        return Turn([len(jobs)], len(jobs), written, ended)
-
-
-class Pool:
-    """Jobs that may join and end at any time. They must be of one kind."""
-
-    def __init__(self, jobs: list[Job]) -> None:
-        first = jobs[0]
-        assert isinstance(first.decoder, GreedyWriter)
-        self.kind, self._at_once = first.kind, first.decoder.at_once
-        self._batch = ContinuousBatch(first.decoder, first.stop_token)
-        self._open: dict[int, Job] = {}
-        self._new = deque(jobs)  # whose prompts are not read yet
-
-    @property
-    def jobs(self) -> list[Job]:
-        """The open jobs."""
-        return [*self._open.values(), *self._new]
-
-    @property
-    def is_full(self) -> bool:
-        """Whether more jobs would slow down the others."""
-        return len(self._open) + len(self._new) >= self._at_once
-
-    def join(self, job: Job) -> None:
-        """Adds a job, whose prompt is read in the next turn."""
-        self._new.append(job)
-
-    def drop(self, jobs: Collection[Job]) -> None:
-        """Removes these jobs."""
-        self._new = deque(job for job in self._new if job not in jobs)
-        self._batch.drop({row for row, job in self._open.items() if job in jobs})
-        self._open = {row: job for row, job in self._open.items() if job not in jobs}
-
-    def turn(self) -> Turn:
-        """Reads the prompts of new jobs, and writes some tokens of every job."""
-        while self._new:
-            row = self._batch.add(self._new[0].prompt)
-            self._open[row] = self._new.popleft()
-        part = self._batch.run(min(MAX_TURN, max(MIN_TURN, TURN // len(self._open))))
-        ended = [self._open.pop(row) for row in part.ended]
-        for job, completion in zip(ended, part.ended.values(), strict=True):
-            job.completion.extend(completion.ids, completion.probabilities)
-        return Turn(part.sizes, sum(part.sizes), [], ended)
 
 
 class Batcher:
@@ -289,7 +39,7 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self._groups: list[Drafts | Group | Pool] = []
+        self._groups: list[Drafts | Lockstep | Pool] = []
         self._closed = False
         self._expects_others = True
         self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
@@ -395,7 +145,7 @@ class Batcher:
 
     def _begin(self, jobs: list[Job]) -> None:
         """Makes a group of these jobs."""
-        make = Drafts if jobs[0].has_draft else Pool if jobs[0].may_join else Group
+        make = Drafts if jobs[0].has_draft else Pool if jobs[0].may_join else Lockstep
         try:
             group = make(jobs)
         except Exception as error:
@@ -406,7 +156,7 @@ class Batcher:
         else:  # the prompt fills the model's context
             self._report([], jobs)
 
-    def _step(self, group: Drafts | Group | Pool) -> None:
+    def _step(self, group: Drafts | Lockstep | Pool) -> None:
         if cancelled := {job for job in group.jobs if job.cancelled}:
             group.drop(cancelled)
         jobs = group.jobs

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.batching import Job
+from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
 from api.schemas.calculator import (

@@ -22,7 +22,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 
-from api.batching import GREEDY, Job, most_probable
+from api.groups import GREEDY, Job, most_probable
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.routing import DONE, EventStream, JsonRoute, RequestStack, error_event, stream_responses
 from api.schemas.completions import (

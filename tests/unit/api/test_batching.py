@@ -17,7 +17,8 @@ from fake_decoder import (
 )
 from forks import PATIENCE
 
-from api.batching import Batcher, Job
+from api.batching import Batcher
+from api.groups import Job
 from api.telemetry import Metrics
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.generate import Sampling, generate
@@ -168,8 +169,8 @@ def test_a_job_joins_others_that_have_begun_whatever_its_length() -> None:
         assert [text_of(each) for each in (first, second)] == ["3000000000$"] * 2
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.batching.MIN_TURN", 1)
-        patch.setattr("api.batching.TURN", 4)
+        patch.setattr("api.groups.MIN_TURN", 1)
+        patch.setattr("api.groups.TURN", 4)
         run(work, max_groups=1)
     # The first reads its prompt and writes 1 + 4 tokens. Then the other reads its own and writes
     # one, six times they write together, and the other ends alone.
@@ -233,8 +234,8 @@ def test_a_cancelled_job_leaves_the_others_that_it_joined() -> None:
         assert not jobs[1].completion.ids
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("api.batching.MIN_TURN", 1)
-        patch.setattr("api.batching.TURN", 1)
+        patch.setattr("api.groups.MIN_TURN", 1)
+        patch.setattr("api.groups.TURN", 1)
         run(work, wait=0.5, max_batch=3)
     assert decoder.batches.count(3) <= 1
     assert decoder.batches.count(2) >= 5

@@ -13,7 +13,8 @@ from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_a
 from forks import PATIENCE
 from serving import client_of
 
-from api.batching import Batcher, Job
+from api.batching import Batcher
+from api.groups import Job
 from api.service import LoadedModel
 from api.telemetry import Metrics
 from calcgpt.checkpoint import Checkpoint
