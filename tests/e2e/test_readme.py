@@ -1,5 +1,6 @@
 """What the README and the pages beside it say is so."""
 
+import itertools
 import json
 import math
 import re
@@ -33,14 +34,14 @@ EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
     for model, more in {
         "scratchpad": ("pairs",),
-        "scratchpad-long": ("wide-40", "pairs", "million"),
+        "scratchpad-long": ("wide-40", "pairs", "million", "ten-million"),
         "scratchpad-small": (),
     }.items()
     for name in (*COMMON, *more)
 ]
-CERTIFIED, CONFIDENCE = (
+CERTIFIED, *CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-    for name in ("certified", "confidence")
+    for name in ("certified", "confidence", "confidence-ten-million")
 )
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
@@ -77,7 +78,8 @@ def certified_rows() -> Iterator[str]:
 
 def confidence_rows() -> Iterator[str]:
     """The rows about thresholds that at most one wrong answer in so many is above."""
-    for name, result in json.loads(CONFIDENCE.read_text("utf-8")).items():
+    results = [json.loads(file.read_text("utf-8")).items() for file in CONFIDENCE]
+    for name, result in itertools.chain.from_iterable(results):
         for guarantee in result["guarantees"]:
             target = f"{round(1 / guarantee['target']):,}"
             cells = [name, f"{result['n']:,}", str(result["wrong"]), target]
