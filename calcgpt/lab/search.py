@@ -148,7 +148,7 @@ def run_search(
             )
         }
 
-    with cluster(resources, address), closing(Progress(space, previous, progress)) as reporter:
+    with cluster(resources, address), closing(Progress(space, show=progress)) as reporter:
         for trial in previous:
             if trial.ending.status is Status.FAILED:
                 trial.reopen()
@@ -217,11 +217,8 @@ class Progress(Callback):
     Ray Tune calls it in the command's process.
     """
 
-    def __init__(self, space: Space, previous: Sequence[Trial], show: bool) -> None:
-        """`previous` are the trials of earlier runs, which Ray repeats without training."""
+    def __init__(self, space: Space, show: bool) -> None:
         self._space = space
-        kept = (trial for trial in previous if trial.ending.status is not Status.FAILED)
-        self._repeated = {trial.name for trial in kept if trial.ending.status.final}
         self._best: tuple[float, str] | None = None
         self._bar = progress_bar(space.search.trials, show, unit="trial")
 
@@ -247,7 +244,6 @@ class Progress(Callback):
         if ended.ending.status is Status.RUNNING:
             completed = ended.last_step() >= self._space.max_steps
             ended.end(Status.COMPLETED if completed else Status.STOPPED)
-        self._bar.initial += ended.name in self._repeated  # the remaining time is of the others
         self._bar.update()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:

@@ -1,19 +1,15 @@
 """Search algorithms: what they propose, and what they learn from the sweep's folder."""
 
 import math
-from contextlib import closing
-from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tqdm import tqdm
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
 from calcgpt.errors import ConfigError
-from calcgpt.lab.search import Progress, RecordedSearch
+from calcgpt.lab.search import RecordedSearch
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep import (
     ALGORITHMS,
@@ -22,7 +18,7 @@ from calcgpt.lab.sweep import (
     make_search,
     search_seed,
 )
-from calcgpt.lab.trials import Params, Status, SweepFolder, Trial
+from calcgpt.lab.trials import Params, SweepFolder, Trial
 
 
 def with_search(space: Space, **changes: Any) -> Space:
@@ -63,23 +59,6 @@ def test_a_resumed_search_proposes_the_known_trials_and_then_new_ones(
     assert again[:4] == first
     rates = [params.values["train.lr"] for params in again]
     assert len(set(rates)) == 8  # the first draws of the seed are not repeated
-
-
-def test_the_remaining_time_is_that_of_new_trials(
-    space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bar = tqdm(total=6, file=StringIO())
-    monkeypatch.setattr("calcgpt.lab.search.progress_bar", lambda *_, **__: bar)
-    folder = SweepFolder(tmp_path)
-    trials = [folder.new_trial(n, Params(values={}, drawn={})) for n in range(5)]
-    for trial, status in zip(trials, ("completed", "stopped", "diverged", "failed"), strict=False):
-        trial.end(Status(status))
-    with closing(Progress(space, trials, show=True)) as reporter:
-        trials[3].reopen()
-        for trial in trials:
-            reporter.on_trial_complete(1, [], SimpleNamespace(config={"folder": str(trial.path)}))
-    assert (bar.initial, bar.n) == (3, 5)
-    assert {trial.ending.status for trial in trials[3:]} == {Status.STOPPED}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
