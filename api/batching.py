@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from api.groups import Drafts, Job, Lockstep, Pool
 from api.telemetry import Metrics
-from calcgpt.inference.generate import Completion, GreedyWriter
+from calcgpt.inference.generate import Completion
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -130,9 +130,8 @@ class Batcher:
 
     def _take(self, first: Job) -> list[Job]:
         """Takes a waiting job, and others of its kind, as many as fit in a batch."""
-        most, kind, batch, others = self._max_batch, first.kind, list[Job](), deque[Job]()
-        if first.may_join and isinstance(first.decoder, GreedyWriter):
-            most = first.decoder.at_once
+        kind, batch, others = first.kind, list[Job](), deque[Job]()
+        most = writer.at_once if (writer := first.writer) else self._max_batch
         for job in self._waiting:
             if job.cancelled:
                 continue
@@ -145,7 +144,7 @@ class Batcher:
 
     def _begin(self, jobs: list[Job]) -> None:
         """Makes a group of these jobs."""
-        make = Drafts if jobs[0].has_draft else Pool if jobs[0].may_join else Lockstep
+        make = Drafts if jobs[0].has_draft else Pool if jobs[0].writer else Lockstep
         try:
             group = make(jobs)
         except Exception as error:

@@ -33,8 +33,8 @@ from calcgpt.inference.generate import (
 )
 
 GREEDY = Sampling()
-# Tokens that a pool writes in a turn, all rows together and each of them. Between two turns others
-# join, which is worth the more the more rows there are.
+# A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
+# Other jobs join between two turns, so that the turns of many rows are short.
 TURN, MIN_TURN, MAX_TURN = 96, 16, 32
 USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
 
@@ -78,7 +78,7 @@ class Job:
             return id(self)
         if self.has_draft:
             return id(self.drafter)
-        if self.may_join:
+        if self.writer:
             return id(self.decoder), self.stop_token
         return id(self.decoder), len(self.prompt), self.stop_token
 
@@ -89,13 +89,13 @@ class Job:
         return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
 
     @property
-    def may_join(self) -> bool:
-        """Whether the job may join others in a pool: only the whole text matters, and the decoder
-        writes it by itself."""
+    def writer(self) -> GreedyWriter | None:
+        """The decoder, if it writes by itself and only the whole text matters. Such a job may join
+        others in a pool."""
         is_watched = self.on_token is not None or self.n_top > 0
         ends = self.ends is not never or self.max_new_tokens is not None
         is_plain = self.sampling.temperature == 0 and not is_watched and not ends
-        return is_plain and isinstance(self.decoder, GreedyWriter)
+        return self.decoder if is_plain and isinstance(self.decoder, GreedyWriter) else None
 
     def add(self, step: Step, index: int) -> None:
         """Adds the token that a step wrote in row `index` of its batch."""
@@ -113,7 +113,7 @@ class Job:
         most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
         return max(1.0, math.pow(most / USUAL_LENGTH, 1.5))
 
-    def fits(self, jobs: Sequence[Job], max_batch: float) -> bool:
+    def fits(self, jobs: Sequence[Job], max_batch: int) -> bool:
         """Says whether a batch of these jobs has room for this one by their weight. All its rows
         have room for the longest text; an empty batch has room for any."""
         largest = max([self.weight, *(job.weight for job in jobs)])
@@ -223,10 +223,10 @@ class Pool:
     """Jobs that may join and end at any time. They must be of one kind."""
 
     def __init__(self, jobs: list[Job]) -> None:
-        first = jobs[0]
-        assert isinstance(first.decoder, GreedyWriter)
-        self.kind, self._at_once = first.kind, first.decoder.at_once
-        self._batch = ContinuousBatch(first.decoder, first.stop_token)
+        first, writer = jobs[0], jobs[0].writer
+        assert writer
+        self.kind, self._at_once = first.kind, writer.at_once
+        self._batch = ContinuousBatch(writer, first.stop_token)
         self._open: dict[int, Job] = {}
         self._new = deque(jobs)  # whose prompts are not read yet
 

@@ -36,7 +36,6 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
-AT_ONCE = 12  # rows whose keys and values stay in the processor's last cache
 FIRST_CAPACITY = 128  # tokens of the cache; most problems with their work are shorter
 
 Ids = NDArray[np.int64]
@@ -46,7 +45,7 @@ NO_IDS, NO_FLOATS = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
 class NativeDecoder:
     """A `Decoder` in machine code, for one core."""
 
-    at_once = AT_ONCE
+    at_once = 12  # rows whose keys and values stay in the processor's last cache
 
     def __init__(self, config: ModelConfig, vocab_size: int, tensors: Tensors) -> None:
         """Lays out the weights, which have the names of `model.safetensors`, and compiles or loads
@@ -98,13 +97,13 @@ class NativeDecoder:
         written_BL = np.empty((batch, length), np.int64)
         probabilities_BL = np.empty((batch, length), np.float32)
         n_shared = shared_prefix(prompts_BP) if batch > 1 else 0
-        n_slot = min(batch, AT_ONCE)
+        n_slot = min(batch, self.at_once)
         cache = self.new_array_cache(1 if n_shared else n_slot, n_prompt + length - 1)
         if n_shared:
             self(prompts_BP[:1, :n_shared], cache, True)
             cache.select(np.zeros(n_slot, np.int64))
-        for first in range(0, batch, AT_ONCE):
-            part = slice(first, first + AT_ONCE)
+        for first in range(0, batch, self.at_once):
+            part = slice(first, first + self.at_once)
             tokens_BT = prompts_BP[part, n_shared:]
             cache.restart(len(tokens_BT), n_shared)  # what is shared stays in its slots
             cache.tokens[: len(tokens_BT), :n_shared] = prompts_BP[part, :n_shared]

@@ -186,8 +186,8 @@ def forward(
     """Writes the logits of all rows or of each sequence's last, and the keys and values of all. The
     arguments are those of `decode`.
 
-    The first row of a sequence has the position `lengths[slot] + offset`: offset is 0, or what
-    comes before the last row if only that is left.
+    The first row of a sequence has the position `lengths[slot] + offset`. The offset is 0, or
+    n_token - 1 where only the last row of each sequence is left.
     """
     plan, w, row_of_token, rotations = model
     marks, slots, lengths, tokens, cache, n_slot, capacity = texts
@@ -308,11 +308,11 @@ def decode(
     """Reads tokens (`forward`). Then each row writes `n_new` tokens, or up to a `stop`.
 
     `tokens` (slots, capacity) are the texts, the new tokens included. Sequence b has its text and
-    its keys and values in slot `slots[b]`, and `lengths[slots[b]]` tokens were read before. What is
-    read is added to these lengths. `rotations` (n, D),
-    cosines before sines, has a row for each position or, if the text determines them, one for the
-    query and one for the key of each place of each slot, as `marks` (slots, 7, capacity) has what
-    the text says of it. `scratch` is memory (`weights.scratch_size`), zeros at first.
+    its keys and values in slot `slots[b]`, and `lengths[slots[b]]` tokens were read before. The
+    tokens that are read are added to these lengths. `rotations` (n, D), cosines before sines, has a
+    row for each position or, if the text determines them, one for the query and one for the key of
+    each place of each slot, as `marks` (slots, 7, capacity) has what the text says of it. `scratch`
+    is memory (`weights.scratch_size`), zeros at first.
 
     What a slot writes, and how probable that was, is put into its row of `written` and
     `probabilities`, (slots, length). Returns the number of rows that did not stop. Their slots are
