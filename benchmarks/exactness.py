@@ -204,7 +204,7 @@ def score_set(
     shards = shards_of(problems)
     folder = arguments.shards and arguments.shards / name
     source = {"set": name, "n": len(problems), "seed": seed, "split": arguments.split}
-    start, done = time.perf_counter(), 0
+    start, done, n_new = time.perf_counter(), 0, 0
     with (
         progress_bar(len(problems), desc=name) as bar,
         closing(
@@ -218,19 +218,20 @@ def score_set(
             )
         ) as scored,
     ):
-        for rows in scored:
+        for rows, is_new in scored:
             part = slice(done, done + len(rows))
             right[part] = [row.right for row in rows]
             sure[part] = [row.confidence.whole for row in rows]
             wrong += [row for row in rows if not row.right]
             done += len(rows)
+            n_new += is_new * len(rows)
             if arguments.scored:
                 with arguments.scored.open("a", encoding="utf-8") as file:
                     file.write(as_lines(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
     result = figures(problems, right, sure, wrong, checkpoint.recipe.has_work)
-    return result | {"problems_per_second": round(done / seconds, 1)}
+    return result | {"problems_per_second": round(n_new / seconds, 1)}
 
 
 def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def measure(
                 score_shards(scoring, shards, {}, workers=workers, progress=bar.update)
             ) as scored,
         ):
-            for rows in scored:
+            for rows, _ in scored:
                 right += [row.right for row in rows]
         results[name] = by_operation(problems.op, np.array(right, bool))
     return {

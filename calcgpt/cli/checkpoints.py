@@ -180,7 +180,8 @@ def _print_scores(
     how = f"sampled at temperature {sampling.temperature:g}, seed {sampling.seed}"
     click.echo(f"{what}: {how if sampling.temperature else 'greedy'} decoding")
     click.echo(report.score_table(evaluation.scores))
-    click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
+    if evaluation.problems_per_second:
+        click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
     if "first_faults" in record:
         click.echo(report.first_error_table(record))

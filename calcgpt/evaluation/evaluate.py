@@ -148,7 +148,7 @@ class Evaluation:
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
     confidences: list[Confidence]
-    problems_per_second: float
+    problems_per_second: float  # of those scored now; 0 if all were scored earlier
 
     @property
     def right(self) -> list[bool]:

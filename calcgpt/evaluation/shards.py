@@ -14,7 +14,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -61,6 +61,13 @@ class ScoredAnswer(ScoredProblem):
     confidence: Confidence
     completion: str | None = None
     output: str | None = None
+
+
+class ScoredShard(NamedTuple):
+    """The scored problems of a shard, and whether they were scored now, not earlier."""
+
+    rows: list[ScoredAnswer]
+    is_new: bool
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ def score_shards(
     workers: int | None = None,
     folder: Path | None = None,
     progress: Callable[[int], Any] = lambda n: None,
-) -> Generator[list[ScoredAnswer], None, None]:
+) -> Generator[ScoredShard, None, None]:
     """Yields the scored problems of each shard, in order. Close the generator if you stop early.
 
     `workers` processes with one thread each compute; by default this process does. Shards that are
@@ -158,14 +165,15 @@ def score_shards(
         try:
             with closing(_compute(scoring, missing, workers)) as computed:
                 for shard, path in zip(shards, paths, strict=True):
-                    if path and path.exists():
+                    is_new = not (path and path.exists())
+                    if path and not is_new:
                         rows = _read_shard(path, len(shard))
                     else:
                         rows = next(computed)
                         if path:
                             write_text(path, as_lines(rows))
                     progress(len(rows))
-                    yield rows
+                    yield ScoredShard(rows, is_new)
         except BrokenProcessPool as error:
             raise DataError(
                 "a worker process died, perhaps for lack of memory: the same command continues"
@@ -187,19 +195,21 @@ def evaluate_in_shards(
     start = time.perf_counter()
     text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
     source = {"lines_sha256": hashlib.sha256(text.encode()).hexdigest()}
-    shards = score_shards(
+    scored = score_shards(
         scoring, shards_of(lines), source, workers=workers, folder=folder, progress=progress
     )
-    with closing(shards):
-        rows = [row for shard in shards for row in shard]
+    with closing(scored):
+        shards = list(scored)
     seconds = time.perf_counter() - start
+    rows = [row for shard in shards for row in shard.rows]
+    n_new = sum(len(shard.rows) for shard in shards if shard.is_new)
     outputs = [
         line.completion if row.output is None else row.output
         for line, row in zip(lines, rows, strict=True)
     ]
     confidences = [row.confidence for row in rows]
     scores = score(lines, outputs)
-    return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)
+    return Evaluation(scores, list(lines), outputs, confidences, n_new / seconds)
 
 
 def _compute(

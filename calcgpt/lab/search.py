@@ -148,7 +148,7 @@ def run_search(
             )
         }
 
-    with cluster(resources, address), closing(Progress(space, show=progress)) as reporter:
+    with cluster(resources, address), closing(Progress(space, previous, progress)) as reporter:
         for trial in previous:
             if trial.ending.status is Status.FAILED:
                 trial.reopen()
@@ -217,13 +217,18 @@ class Progress(Callback):
     Ray Tune calls it in the command's process.
     """
 
-    def __init__(self, space: Space, show: bool) -> None:
+    def __init__(self, space: Space, previous: Sequence[Trial], show: bool) -> None:
+        """`previous` are the trials of earlier runs. Ray repeats those that have ended without
+        training, so they do not count for the speed."""
         self._space = space
         self._best: tuple[float, str] | None = None
-        self._bar = progress_bar(space.search.trials, show, unit="trial")
+        requested = previous[: space.search.trials]
+        self._known = {trial.name for trial in requested if trial.ending.status.final}
+        total, initial = space.search.trials, len(self._known)
+        self.bar = progress_bar(total, show, initial=initial, unit="trial")
 
     def close(self) -> None:
-        self._bar.close()
+        self.bar.close()
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
@@ -236,7 +241,7 @@ class Progress(Callback):
             self._best = (value, _trial(trial).name)
         n_running = sum(other.status == "RUNNING" for other in trials)
         best, name = self._best
-        self._bar.set_postfix_str(f"{n_running} running, best {search.metric} {best:.4f} ({name})")
+        self.bar.set_postfix_str(f"{n_running} running, best {search.metric} {best:.4f} ({name})")
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Records a trial that has ended by itself or was stopped by the scheduler."""
@@ -244,14 +249,14 @@ class Progress(Callback):
         if ended.ending.status is Status.RUNNING:
             completed = ended.last_step() >= self._space.max_steps
             ended.end(Status.COMPLETED if completed else Status.STOPPED)
-        self._bar.update()
+        self.bar.update(ended.name not in self._known)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Records a trial that Ray has given up."""
         failed = _trial(trial)
         if not failed.ending.status.final:
             failed.end(Status.FAILED, _last_line(trial.error_file))
-        self._bar.update()
+        self.bar.update(failed.name not in self._known)
 
 
 def _trial(ray_trial: Any) -> Trial:

@@ -81,6 +81,8 @@ def test_after_an_interruption_only_the_rest_is_scored(
     assert scored == [16, 8]
     assert (continued.outputs, continued.confidences) == (whole.outputs, whole.confidences)
     assert not list(tmp_path.glob("*.partial"))
+    read = evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
+    assert (read.outputs, read.problems_per_second) == (whole.outputs, 0)
 
 
 def test_another_scoring_is_refused_and_nothing_changes(
@@ -119,7 +121,7 @@ def test_shards_of_unknown_origin_are_left_alone(
 def test_problems_without_a_file_are_rendered_where_they_are_scored(tiny_folder: Path) -> None:
     [problems] = distribution("blog")(bit_generator(1, 0, 0), 20)
     scored = score_shards(Scoring(tiny_folder), shards_of(problems), {})
-    rows = [row for shard in scored for row in shard]
+    rows = [row for shard in scored for row in shard.rows]
     text = renderer("direct")(problems).decode()
     assert [row.prompt + (row.completion or "") for row in rows] == text.splitlines()
 

@@ -1,7 +1,9 @@
 """Search algorithms: what they propose, and what they learn from the sweep's folder."""
 
 import math
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
 from calcgpt.errors import ConfigError
-from calcgpt.lab.search import RecordedSearch
+from calcgpt.lab.search import Progress, RecordedSearch
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep import (
     ALGORITHMS,
@@ -18,7 +20,7 @@ from calcgpt.lab.sweep import (
     make_search,
     search_seed,
 )
-from calcgpt.lab.trials import Params, SweepFolder, Trial
+from calcgpt.lab.trials import Params, Status, SweepFolder, Trial
 
 
 def with_search(space: Space, **changes: Any) -> Space:
@@ -59,6 +61,21 @@ def test_a_resumed_search_proposes_the_known_trials_and_then_new_ones(
     assert again[:4] == first
     rates = [params.values["train.lr"] for params in again]
     assert len(set(rates)) == 8  # the first draws of the seed are not repeated
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_the_remaining_time_is_that_of_new_trials(show: bool, space: Space, tmp_path: Path) -> None:
+    folder = SweepFolder(tmp_path)
+    trials = [folder.new_trial(n, Params(values={}, drawn={})) for n in range(5)]
+    for trial, status in zip(trials, ("completed", "stopped", "diverged", "failed"), strict=False):
+        trial.end(Status(status))
+    with closing(Progress(with_search(space, trials=5), trials, show)) as reporter:
+        trials[3].reopen()
+        for trial in trials:
+            reporter.on_trial_complete(1, [], SimpleNamespace(config={"folder": str(trial.path)}))
+        if show:
+            assert (reporter.bar.initial, reporter.bar.n) == (3, 5)
+    assert {trial.ending.status for trial in trials[3:]} == {Status.STOPPED}
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
