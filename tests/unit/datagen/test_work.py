@@ -13,7 +13,7 @@ from datagen.layout import answer_slots, layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.rules import RULES
 from datagen.slots import NOWHERE, Kind, Layout, Shape
-from datagen.work import render, second_digits
+from datagen.work import render, render_line, second_digits
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
 
@@ -92,6 +92,33 @@ def test_many_lines_are_those_of_one_at_a_time(lines: list[str], seed: int) -> N
     assert render(texts, words) == [
         line for i, text in enumerate(texts) for line in render([text], words[i : i + 1])
     ]
+
+
+def test_ties_of_quotients_go_to_the_even_digit() -> None:
+    texts = [prompt_of(f"{10 * n + 5} / 1000").decode() for n in range(100)]
+    answers = [line.decode().rpartition("=")[2] for line in render([t.encode() for t in texts])]
+    assert answers == [expected_answer(text) for text in texts]
+    assert answers[0] == "0.00000000$"
+
+
+@given(prompts(), st.integers(0, 2**64 - 1), st.data())
+@settings(max_examples=50)
+def test_one_line_is_that_of_many_and_goes_on_from_any_of_its_beginnings(
+    prompt: str, choices: int, data: st.DataObject
+) -> None:
+    [strict] = render([prompt.encode()])
+    assert render_line(prompt.encode()) == strict
+    [loose] = render([prompt.encode()], np.array([choices], np.uint64))
+    slots = layout(shape_of(prompt)).slots
+    last = max((i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT), default=-1)
+    n = data.draw(st.integers(max(last + 1, len(prompt)), len(slots)))
+    assert render_line(loose[:n]) == loose
+
+
+@pytest.mark.parametrize("text", [b"", b"1+1=", b"$(0000000001+0000000002)=+10+20+30:30+=3"])
+def test_only_prompts_and_some_of_their_work_can_be_continued(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not a prompt|longer than its work"):
+        render_line(text)
 
 
 @given(prompts())
