@@ -169,7 +169,7 @@ class Drafts:
             return Turn([], 0, [], [], left)
         written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
         for draft in read:
-            job = self._open.pop(draft.row, None)
+            job = self._open.pop(draft.row, None) if draft.is_last else None
             if job is None:
                 continue
             job.completion.extend(draft.ids, draft.probabilities)
@@ -177,7 +177,7 @@ class Drafts:
                 tokens = zip(draft.ids, draft.probabilities, strict=True)
                 written += [(job, token, probability) for token, probability in tokens]
             (ended if draft.is_whole else departed).append(job)
-        n_token = sum(len(draft.ids) for draft in read)
+        n_token = sum(len(draft.ids) for draft in read if draft.is_last)
         return Turn([len(read)], n_token, written, ended, departed)
 
 

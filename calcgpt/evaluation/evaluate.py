@@ -95,11 +95,12 @@ def _by_one_pass(
     prompts, completions = [line.prompt for line in lines], [line.completion for line in lines]
     for drafts in confirm(decoder, tokenizer, prompts, completions):
         confirmed = {
-            draft.row: Answer(completions[draft.row], draft.probabilities)
+            draft.row: Answer(tokenizer.decode(draft.ids), draft.probabilities)
             for draft in drafts
             if draft.is_whole
         }
-        n_tried, n_confirmed = n_tried + len(drafts), n_confirmed + len(confirmed)
+        n_tried += sum(draft.is_last for draft in drafts)
+        n_confirmed += len(confirmed)
         if confirmed:
             yield confirmed
         if n_tried >= N_TRIED and n_confirmed < n_tried / 2:

@@ -4,7 +4,7 @@ token by token (speculative decoding; Leviathan et al. 2023).
 One pass over a draft shows which token greedy decoding would write after each beginning of it. Up
 to the first token that differs, decoding writes exactly the draft, and the pass has the
 probabilities of these tokens, too. A model that departs from its draft is not always wrong: work
-with other quotient digits may be right.
+with other quotient digits may be right. So another draft goes on from what the model writes there.
 
 Shapes: B lines, T tokens, N characters that the model writes, V vocabulary.
 """
@@ -22,6 +22,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.inference.generate import Decoder, Floats, Ints, in_numpy, log_softmax
+from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.notation import render as render_direct
 
@@ -35,6 +36,8 @@ TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**9
 # A token agrees only if its logit is that much above all others. Decoding and one pass add numbers
 # in different orders, so that logits differ by about 1e-5. From a closer one on, lines are decoded.
 MARGIN = 1e-3
+UNCERTAIN = -1
+MAX_DRAFTS = 8  # of one line; a model departs from more only if it is often wrong
 
 
 class Drafter:
@@ -55,9 +58,9 @@ class Drafter:
 
     def _drafts(self, prompts: Sequence[str]) -> list[str]:
         if self._has_work:
-            from datagen.work import render  # only drafts need it
+            from datagen.work import render_line  # only drafts need it
 
-            lines = [line.decode() for line in render([prompt.encode() for prompt in prompts])]
+            lines = [render_line(prompt.encode()).decode() for prompt in prompts]
         else:
             lines = [render_direct(parse_prompt(prompt)) for prompt in prompts]
         return [line[len(prompt) :] for prompt, line in zip(prompts, lines, strict=True)]
@@ -70,43 +73,89 @@ class Confirmed(NamedTuple):
     ids: list[int]
     probabilities: list[float]
     is_whole: bool
+    is_last: bool  # or another draft of the row is read in a later pass
 
 
 def confirm(
     decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: Sequence[str]
 ) -> Iterator[list[Confirmed]]:
     """Yields how much of each draft greedy decoding certainly writes after its prompt, which ends
-    with the first `=`, some rows at a time.
+    with the first `=`, some rows at a time. Where the model departs from worked steps, and
+    certainly writes something else there, another draft goes on from that.
 
     Rows are left out if their draft does not fit in the context, does not end with its only `$`,
     where decoding stops, or has characters that the model does not know.
     """
-    limit = decoder.config.block_size + 1  # the last character is never read
-    known = set(tokenizer.vocabulary)
-    rows = [
-        row
-        for row, (prompt, draft) in enumerate(zip(prompts, drafts, strict=True))
-        if len(prompt) + len(draft) <= limit
-        and draft.partition("$")[1:] == ("$", "")
-        and known.issuperset(prompt + draft)
-    ]
+    pending = dict(enumerate(drafts))
+    for n_left in reversed(range(MAX_DRAFTS)):
+        others: dict[int, str] = {}
+        for batch in _read(decoder, tokenizer, prompts, pending):
+            for departure in batch if n_left else ():
+                prompt, draft = prompts[departure.row], pending[departure.row]
+                other = _other_draft(tokenizer, prompt, draft, departure)
+                if other and _is_readable(decoder, tokenizer, prompt + other):
+                    others[departure.row] = other
+            yield [
+                Confirmed(*departure[:4], is_last=departure.row not in others)
+                for departure in batch
+            ]
+        pending = others
+
+
+class _Departure(NamedTuple):
+    row: int
+    ids: list[int]
+    probabilities: list[float]
+    is_whole: bool
+    next_id: int | None  # what greedy decoding writes instead of the draft's, if that is certain
+
+
+def _read(
+    decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: dict[int, str]
+) -> Iterator[list[_Departure]]:
+    """Yields up to where the model agrees with each draft, by row."""
+    lines = {row: prompts[row] + draft for row, draft in drafts.items()}
+    rows = [row for row, line in lines.items() if _is_readable(decoder, tokenizer, line)]
     if not rows:
         return
-    text = "".join(f"{prompts[row]}{drafts[row]}\n" for row in rows)
+    text = "".join(f"{lines[row]}\n" for row in rows)
     for reading in read_lines(decoder, ProblemLines(text, tokenizer)):
         ends = np.cumsum(reading.counts)[:-1]
         columns = (reading.targets_N, *_agreement(reading))
         parts = zip(reading.rows.tolist(), *(np.split(c, ends) for c in columns), strict=True)
-        yield [
-            _confirmed(rows[index], ids_N, agrees_N, probs_N)
-            for index, ids_N, agrees_N, probs_N in parts
-        ]
+        yield [_departure(rows[index], *columns) for index, *columns in parts]
 
 
-def _confirmed(row: int, ids_N: Ints, agrees_N: NDArray[np.bool_], probs_N: Floats) -> Confirmed:
+def _is_readable(decoder: Decoder, tokenizer: CharTokenizer, line: str) -> bool:
+    completion = line.partition("=")[2]
+    return (
+        len(line) <= decoder.config.block_size + 1  # the last character is never read
+        and completion.partition("$")[1:] == ("$", "")
+        and set(tokenizer.vocabulary).issuperset(line)
+    )
+
+
+def _departure(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> _Departure:
+    agrees_N = ids_N == chosen_N
     is_whole = bool(agrees_N.all())
     n = len(ids_N) if is_whole else int(agrees_N.argmin())
-    return Confirmed(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole)
+    next_id = None if is_whole or chosen_N[n] == UNCERTAIN else int(chosen_N[n])
+    return _Departure(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
+
+
+def _other_draft(
+    tokenizer: CharTokenizer, prompt: str, draft: str, departure: _Departure
+) -> str | None:
+    """Returns the draft that goes on from what the model wrote in worked steps, if there is one."""
+    if departure.next_id is None or "=" not in draft:  # which ends the worked steps
+        return None
+    from datagen.work import render_line
+
+    written = prompt + tokenizer.decode([*departure.ids, departure.next_id])
+    try:
+        return render_line(written.encode()).decode()[len(prompt) :]
+    except (ValueError, NotationError):  # departed after the work, or from another notation
+        return None
 
 
 class Reading(NamedTuple):
@@ -158,16 +207,16 @@ def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
     return array_BTV
 
 
-def _agreement(reading: Reading) -> tuple[NDArray[np.bool_], Floats]:
-    """Returns whether greedy decoding certainly writes the target at each place, (N,), and the
-    probability of the target, (N,)."""
-    targets_N, logits_NV = reading.targets_N, reading.logits_NV
-    places = np.arange(len(targets_N))
-    chosen_N = logits_NV[places, targets_N]
-    probabilities_N = np.exp(log_softmax(logits_NV)[places, targets_N])
+def _agreement(reading: Reading) -> tuple[Ints, Floats]:
+    """Returns the token that greedy decoding certainly writes at each place or UNCERTAIN, (N,), and
+    the probability of the target, (N,)."""
+    logits_NV, places = reading.logits_NV, np.arange(len(reading.targets_N))
+    probabilities_N = np.exp(log_softmax(logits_NV)[places, reading.targets_N])
+    chosen_N = logits_NV.argmax(axis=1)
     others_NV = logits_NV.copy()
-    others_NV[places, targets_N] = -np.inf
-    return chosen_N > others_NV.max(axis=1) + MARGIN, probabilities_N
+    others_NV[places, chosen_N] = -np.inf
+    is_certain_N = logits_NV[places, chosen_N] > others_NV.max(axis=1) + MARGIN
+    return np.where(is_certain_N, chosen_N, UNCERTAIN), probabilities_N
 
 
 def _passes(lengths: NDArray[np.int64], limit: int) -> Iterator[NDArray[np.intp]]:
