@@ -190,7 +190,7 @@ class ShapeCache(Generic[T]):
 
     def __init__(self, function: Callable[[Shape], T], n_slots: Callable[[Any], int]) -> None:
         """`n_slots` returns how many slots a result describes."""
-        self._function, self._n_slots = function, n_slots
+        self._function, self.n_slots = function, n_slots
         self._results: dict[Shape, T] = {}
         self._lock = threading.Lock()
         self.currsize = 0  # slots
@@ -203,7 +203,7 @@ class ShapeCache(Generic[T]):
             return result
         result = self._function(shape)
         with self._lock:
-            n = self._n_slots(result)
+            n = self.n_slots(result)
             if self.currsize + n > MAX_SLOTS:
                 self._results.clear()
                 self.currsize = 0

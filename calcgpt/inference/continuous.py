@@ -60,7 +60,8 @@ class ContinuousBatch:
             last_B1 = np.array([[self._completions[row].ids[-1]] for row in rows], np.int64)
             length = min(length, *(self._n_left(row) for row in rows))
             written = self._model.extend(last_B1, self._cache, self._stop_token, length)
-            sizes += (written[0] >= 0).sum(axis=0).tolist()
+            n_open = (written[0] >= 0).sum(axis=0)
+            sizes += n_open[n_open > 0].tolist()  # all rows may end before `length`
             for row, ids, probabilities in zip(rows, *until_end(*written), strict=True):
                 self._completions[row].extend(ids, probabilities)
             # The decoder has dropped the rows that stopped.

@@ -118,12 +118,6 @@ def test_what_is_kept_of_shapes_is_bounded() -> None:
 
 @pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
 def test_what_is_kept_of_a_shape_counts_by_its_size(cache: ShapeCache[Any], op: str) -> None:
-    sizes = []
-    for number in ("0000000111", "1" * 35):
-        shape = shape_of(f"$7({number}{op}{number})=")
-        assert shape
-        before = cache.currsize
-        cache(shape)
-        sizes.append(cache.currsize - before)
-    small, large = sizes
+    shapes = [shape_of(f"$7({number}{op}{number})=") for number in ("0000000111", "1" * 35)]
+    small, large = (cache.n_slots(cache(shape)) for shape in shapes)
     assert 0 < small < large / 3
