@@ -499,6 +499,16 @@ def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:
     assert content(first).keys() == content(second).keys()
 
 
+def test_metrics_are_read_with_the_config_beside_them_or_alone(tiny_copy: Path) -> None:
+    metrics = Checkpoint.load(tiny_copy).metrics
+    assert load_metrics(tiny_copy) == metrics
+    (tiny_copy / CONFIG).write_text("{")
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        load_metrics(tiny_copy)
+    (tiny_copy / CONFIG).unlink()
+    assert load_metrics(tiny_copy) == metrics
+
+
 @pytest.mark.parametrize("domain", [{"digits": 0, "places": 2}, {"digits": 7}, 7, "x", []])
 def test_a_damaged_domain_is_refused(tmp_path: Path, domain: object) -> None:
     make().save(tmp_path / "made")

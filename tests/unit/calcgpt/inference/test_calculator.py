@@ -31,6 +31,7 @@ from calcgpt.inference.results import (
     confidence,
     read_answer,
 )
+from calcgpt.registry import resolve
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.notation import answer_text, number_text, render_answer
 from datagen.work_errors import quotient_digits
@@ -228,12 +229,19 @@ def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(outpu
     assert (product.result, product.exact, product.agrees) == (None, "37.5", False)
     assert (difference.problem, difference.prompt, difference.output) == (None, None, None)
     assert (difference.result, difference.exact, difference.confidence) == (None, None, None)
+    assert (difference.agrees, difference.rounded) == (False, False)
     assert (calculation.result, calculation.exact, calculation.verified) == (None, "-36.5", False)
     assert calculation.confidence == NOT_CONFIDENT
     assert calculation.errors == [
         "wrong: 12.5*3 is 37.5",
         "not asked, because an operand is missing: 1-12.5*3",
     ]
+
+
+def test_the_calculator_of_no_name_is_that_of_the_best_checkpoint() -> None:
+    loaded = Calculator.load()
+    assert loaded.checkpoint.name == Checkpoint.load(resolve("best")).name
+    assert loaded.calculate("0.1+0.2").result == "0.3"
 
 
 @pytest.mark.parametrize("output", ["nan0000000$", "99999999999$"], ids=["nan", "too-long"])

@@ -56,6 +56,17 @@ def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     machine_code.decode.cache_clear()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.usefixtures("exporter")
+def test_no_more_tokens_are_written_than_asked_for(engine: str, tiny: Checkpoint) -> None:
+    _, decoder = load_decoder(tiny, engine)
+    prompts_BP = torch.tensor([tiny.tokenizer.encode(prompt).tolist() for prompt in PROBLEMS])
+    whole = generate(tiny.model, prompts_BP, -1)
+    for n in (0, 1, 3):
+        outputs = generate(decoder, prompts_BP, -1, max_new_tokens=n)
+        assert [output.ids for output in outputs] == [output.ids[:n] for output in whole]
+
+
 @pytest.mark.parametrize("engine", [AUTO, *ENGINES])
 @pytest.mark.usefixtures("exporter")
 def test_all_engines_write_the_same_alone_and_in_a_batch(engine: str, tiny: Checkpoint) -> None:

@@ -76,6 +76,11 @@ def test_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
         assert formula.subs(numbers) == expected[part]
 
 
+def test_operations_have_the_parts_of_the_parameters_but_scores() -> None:
+    assert list(operations(LLAMA, VOCAB)) == ["attention", "scores", "feed-forward", "head"]
+    assert set(operations(LLAMA, VOCAB)) - set(count(LLAMA, VOCAB)) == {"scores"}
+
+
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_only_parameters_are_stored(position: str, attention: str) -> None:

@@ -1,0 +1,75 @@
+"""The layouts are those that the shipped models were trained with, slot by slot."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from datagen.coordinates import known_coordinates
+from datagen.layout import layout, shape_of, work_length
+from datagen.work import render
+
+# Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows.
+PROBLEMS = {
+    "+": ["1+2", "999.5+0.25", "-12.345+7.0001", "1.0051+22.20"],
+    "-": ["5-7", "0.001-1000000", "-3.14159--2.71828", "$8:0.000001-9"],
+    "*": ["3*4", "12*0.25", "99.99*-99.99", "0.0001*0.0002", "1.234*5678", "$9:7.5*2.25"],
+    "/": ["6/3", "1/3", "123456/7", "5/123456", "0.05/1000", "4/0", "7.25/0.0008", "$1:2/987654"],
+}
+# The beginnings of SHA-256 hashes. If one changes, no shipped model can be used any more.
+LAYOUTS = {
+    "+": "1b70d109cb4b030e",
+    "-": "c641baf46dab4fd6",
+    "*": "dd140e1f70be519d",
+    "/": "1c5ee2ceb4d426e1",
+}
+TEXTS = {
+    "+": "13f7beb16c29e97c",
+    "-": "3a12b1d32ea2a553",
+    "*": "d3db742862bca0b5",
+    "/": "15468f3af7ecd5b6",
+}
+
+
+def prompt_of(problem: str, op: str) -> str:
+    """Returns the prompt of a problem, such as `1/3`, or `$8:1/3` to 8 places."""
+    places, _, problem = problem.rpartition(":")
+    index = problem.index(op, 1)  # the first character may be a minus sign
+    a, b = problem[:index], problem[index + 1 :]
+    return f"${places[1:]}({a.rjust(10, '0')}{op}{b.rjust(10, '0')})="
+
+
+def prompts(op: str) -> list[str]:
+    return [prompt_of(problem, op) for problem in PROBLEMS[op]]
+
+
+@pytest.mark.parametrize("op", PROBLEMS)
+def test_every_slot_is_where_it_was(op: str) -> None:
+    digest = hashlib.sha256()
+    for prompt in prompts(op):
+        plan = layout(shape_of(prompt))
+        for slot in plan.slots:
+            place = (slot.row, slot.column, slot.query_row, slot.query_column)
+            digest.update(repr((int(slot.kind), *place, slot.sources)).encode())
+        digest.update(repr((plan.result, plan.result_places, plan.sign)).encode())
+    assert digest.hexdigest()[:16] == LAYOUTS[op]
+
+
+@pytest.mark.parametrize("op", PROBLEMS)
+def test_every_text_and_its_coordinates_are_what_they_were(op: str) -> None:
+    digest = hashlib.sha256()
+    texts = [prompt.encode() for prompt in prompts(op)]
+    for words in (None, np.zeros(len(texts), np.uint64)):  # all loose digits, where there can be
+        for line in render(texts, words):
+            digest.update(line)
+            for end in (8, len(line) // 2, len(line), len(line) + 3):
+                digest.update(known_coordinates(line.ljust(end, b"0")[:end]).tobytes())
+    assert digest.hexdigest()[:16] == TEXTS[op]
+
+
+@pytest.mark.parametrize("op", PROBLEMS)
+def test_the_length_of_a_layout_is_known_without_making_it(op: str) -> None:
+    shapes = [shape_of(prompt) for prompt in prompts(op)]
+    assert [work_length(shape) for shape in shapes] == [
+        len(layout(shape).slots) for shape in shapes
+    ]
