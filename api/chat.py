@@ -288,8 +288,8 @@ class ResponsesRun(_Run):
                 if isinstance(part, ProblemError):
                     yield error_event(part, "error")
                 elif isinstance(part, str):
-                    place = {"item_id": thinking.id, "output_index": 0, "content_index": 0}
-                    yield self._event("response.reasoning_text.delta", **place, delta=part)
+                    part_of = {"item_id": thinking.id, "output_index": 0, "content_index": 0}
+                    yield self._event("response.reasoning_text.delta", **part_of, delta=part)
                 else:
                     for event in self._ending(self.response(part)):
                         yield event
@@ -299,13 +299,13 @@ class ResponsesRun(_Run):
         thoughts, message = response.output
         assert isinstance(thoughts, ReasoningItem)
         assert isinstance(message, MessageItem)
-        place = {"item_id": message.id, "output_index": 1, "content_index": 0, "logprobs": []}
+        part_of = {"item_id": message.id, "output_index": 1, "content_index": 0, "logprobs": []}
         empty = self._message("", "in_progress").model_copy(update={"content": []})
         text = message.content[0].text
         return [
             *self._closing(0, thoughts, "response.reasoning_text.done"),
             *self._opening(1, empty, OutputText(text="")),
-            self._event("response.output_text.delta", **place, delta=text),
+            self._event("response.output_text.delta", **part_of, delta=text),
             *self._closing(1, message, "response.output_text.done", logprobs=[]),
             self._event("response.completed", response=response.model_dump()),
         ]
@@ -313,20 +313,20 @@ class ResponsesRun(_Run):
     def _opening(
         self, index: int, item: ReasoningItem | MessageItem, part: ReasoningText | OutputText
     ) -> list[bytes]:
-        place = {"item_id": item.id, "output_index": index, "content_index": 0}
+        part_of = {"item_id": item.id, "output_index": index, "content_index": 0}
         return [
             self._event("response.output_item.added", output_index=index, item=item.model_dump()),
-            self._event("response.content_part.added", **place, part=part.model_dump()),
+            self._event("response.content_part.added", **part_of, part=part.model_dump()),
         ]
 
     def _closing(
         self, index: int, item: ReasoningItem | MessageItem, done: str, **more: Any
     ) -> list[bytes]:
-        place = {"item_id": item.id, "output_index": index, "content_index": 0}
+        part_of = {"item_id": item.id, "output_index": index, "content_index": 0}
         part = item.content[0]
         return [
-            self._event(done, **place, text=part.text, **more),
-            self._event("response.content_part.done", **place, part=part.model_dump()),
+            self._event(done, **part_of, text=part.text, **more),
+            self._event("response.content_part.done", **part_of, part=part.model_dump()),
             self._event("response.output_item.done", output_index=index, item=item.model_dump()),
         ]
 

@@ -70,11 +70,11 @@ class Flood:
         if self._minute != (minute := int(record.created // 60)):
             self._minute = minute
             self._counts.clear()
-        place = record.pathname, record.lineno
-        self._counts[place] += 1
-        if self._counts[place] == MAX_RECORDS:
+        caller = record.pathname, record.lineno
+        self._counts[caller] += 1
+        if self._counts[caller] == MAX_RECORDS:
             record.msg = f"{record.msg} (and no more of these in this minute)"
-        return self._counts[place] <= MAX_RECORDS
+        return self._counts[caller] <= MAX_RECORDS
 
 
 def _add_request_id(record: logging.LogRecord) -> bool:

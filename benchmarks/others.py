@@ -168,12 +168,12 @@ class Answering:
                 )
             except ExpressionError as error:
                 refused[index] = error.reason
-        while asked := [(c, q) for c in computations.values() for q in c.questions()]:
-            problems = ProblemArray.from_problems([question.problem for _, question in asked])
+        while questions := [(c, q) for c in computations.values() for q in c.questions()]:
+            problems = ProblemArray.from_problems([question.problem for _, question in questions])
             text = render_lines(problems).decode("ascii")
             lines = [split_line(line) for line in text.splitlines()]
             answers = answer(decoder, checkpoint.tokenizer, lines)
-            for (computation, question), written in zip(asked, answers, strict=True):
+            for (computation, question), written in zip(questions, answers, strict=True):
                 computation.answer(question.node, written.output, written.probabilities)
         outcomes = []
         for index, task in enumerate(tasks):
@@ -196,13 +196,13 @@ def answered(
     if folder:
         folder.mkdir(parents=True, exist_ok=True)
         text = "\n".join(task.text for task in tasks)
-        asked = {
+        manifest = {
             "checkpoint": sha256(answering.checkpoint / CONFIG),
             "engine": answering.engine,
             "places": answering.places,
             "tasks": hashlib.sha256(text.encode()).hexdigest(),
         }
-        check_manifest(folder, asked)
+        check_manifest(folder, manifest)
         while (file := folder / f"shard-{done:05}.json").exists():
             yield [Outcome(**row) for row in read_json(file)["outcomes"]]
             done += 1
@@ -228,11 +228,11 @@ def is_right(task: Task, result: str | None) -> bool:
 def figures(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Returns the shares of right answers, of all tasks and by kind, and what is wrong."""
     right = np.array([outcome.right for outcome in outcomes], bool)
-    asked = np.array([outcome.refused is None for outcome in outcomes], bool)
+    was_asked = np.array([outcome.refused is None for outcome in outcomes], bool)
     reachable = np.array([outcome.reachable for outcome in outcomes], bool)
 
     def row(rows: NDArray[np.bool_]) -> dict[str, Any]:
-        counts = {"not_asked": ~asked[rows], "reachable": reachable[rows]}
+        counts = {"not_asked": ~was_asked[rows], "reachable": reachable[rows]}
         return {
             **share(right[rows]),
             **{name: int(flags.sum()) for name, flags in counts.items()},

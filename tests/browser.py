@@ -62,5 +62,5 @@ def answered(page: Page, value: str) -> None:
 def violations(page: Page, **options: Any) -> list[Any]:
     """Returns what axe finds wrong."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    found: list[Any] = axe.run(page, options=options).response["violations"]
-    return found
+    result: list[Any] = axe.run(page, options=options).response["violations"]
+    return result

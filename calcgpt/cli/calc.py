@@ -141,8 +141,8 @@ class Answering:
 
         reason, where = error.reason, f"line {line}: " if line else ""
         if self.as_json:
-            place = {"position": error.position, "end": error.end}
-            problem = {"kind": error.kind.value, "reason": reason, **place}
+            span = {"position": error.position, "end": error.end}
+            problem = {"kind": error.kind.value, "reason": reason, **span}
             click.echo(json.dumps({"expression": text, "error": problem}))
             return
         if error.kind is ExpressionErrorKind.UNPROVEN:

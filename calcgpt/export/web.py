@@ -136,17 +136,17 @@ def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
 def _name_modules(folder: Path) -> None:
     """Tells the browser which modules the page imports. It would find them one level at a time."""
     folder = folder.resolve()
-    found: dict[Path, None] = {}
+    modules: dict[Path, None] = {}
     waiting = [folder / "static" / name for name in SCRIPTS]
     while waiting:
         module = waiting.pop(0)
-        if module not in found:
-            found[module] = None
+        if module not in modules:
+            modules[module] = None
             imported = re.findall(
                 r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
             )
             waiting = [(module.parent / name).resolve() for name in imported] + waiting
-    names = [module.relative_to(folder).as_posix() for module in found]
+    names = [module.relative_to(folder).as_posix() for module in modules]
     page = folder / "index.html"
     before = page.read_text("utf-8")
     script = '    <script type="module"'  # the first one

@@ -284,8 +284,8 @@ class _Reader:
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := _WORD.match(text, start):
-            known = "an expression has numbers, + - * / ^ % and parentheses"
-            reason = f"{word[0]!r} is not known: {known}"
+            allowed = "an expression has numbers, + - * / ^ % and parentheses"
+            reason = f"{word[0]!r} is not known: {allowed}"
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
         if expected is _Expected.OPERAND:
             reason = f"a number is expected, not {repr(character) if character else 'the end'}"

@@ -88,14 +88,14 @@ def test_an_answer_before_the_models_are_listed_is_not_asked_for_again(page: Pag
     lists: list[Route] = []
     page.route("**/v1/models", lambda route: lists.append(route), times=1)
     page.reload()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     calculate(page, "12.5*3")
     answered(page, "37.5")
     lists[0].continue_()
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     answered(page, "37.5")
-    assert [url.endswith("/v1/calculate/stream") for url in asked].count(True) == 1
+    assert [url.endswith("/v1/calculate/stream") for url in urls].count(True) == 1
     expect(page.locator("#history button")).to_have_count(1)
 
 

@@ -58,12 +58,12 @@ def operand(rng: random.Random) -> str:
 
 def prompts(op: str, seed: int, count: int = EACH) -> list[str]:
     rng = random.Random(seed)
-    found = []
-    while len(found) < count:
+    texts = []
+    while len(texts) < count:
         places, a, b = rng.choice(["", "1", "5", "8"]), operand(rng), operand(rng)
         if op != "/" or float(b) != 0:
-            found.append(f"${places}({a.rjust(10, '0')}{op}{b.rjust(10, '0')})=")
-    return found
+            texts.append(f"${places}({a.rjust(10, '0')}{op}{b.rjust(10, '0')})=")
+    return texts
 
 
 def lines(op: str, seed: int) -> list[str]:
@@ -312,11 +312,11 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
     assert bars == sorted(bars, reverse=True)
     assert 0.5 < sum(bars) <= 1.0001
     assert page.locator(".paper .arcs path").count() > 0
-    place, shown = cell.bounding_box(), box.bounding_box()
-    assert place
-    assert shown
-    below = shown["y"] - place["y"] - place["height"]
-    above = place["y"] - shown["y"] - shown["height"]
+    cell_box, readout_box = cell.bounding_box(), box.bounding_box()
+    assert cell_box
+    assert readout_box
+    below = readout_box["y"] - cell_box["y"] - cell_box["height"]
+    above = cell_box["y"] - readout_box["y"] - readout_box["height"]
     assert 0 < max(below, above) < 20  # beside it
     page.mouse.move(5, 5)
     expect(box).to_be_hidden()
@@ -364,13 +364,13 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
-    asked = "#q=471*29.9&model=scratchpad-long"
+    link = "#q=471*29.9&model=scratchpad-long"
     page.get_by_role("button", name="Look inside the model").click()
     page.get_by_role("slider", name="Character").press("End")
     expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")
     page.get_by_label("Layer").select_option("2")
     page.get_by_label("Head").select_option("3")
-    assert page.url.endswith(f"{asked}&at=52&panel=inside&layer=2&head=3")
+    assert page.url.endswith(f"{link}&at=52&panel=inside&layer=2&head=3")
     page.locator(".candidate:enabled").first.click()
     before = page.locator(".verdict-of-change")
     expect(before).to_contain_text("it does not end")  # the character after the last

@@ -162,10 +162,13 @@ def test_the_table_of_variants_is_the_benchmarks() -> None:
 def test_the_speeds_are_the_benchmarks(threads: str) -> None:
     rows = []
     for kind in ("decode", "train"):
-        figures = json.loads((ROOT / f"docs/results/{kind}-{threads}.json").read_text("utf-8"))
-        for model, of in figures.items():
+        record = json.loads((ROOT / f"docs/results/{kind}-{threads}.json").read_text("utf-8"))
+        for model, comparison in record.items():
             if model.startswith(("checkpoint ", "preset ", "llama", "nano")):
-                rows += [(model, part) for part in (of.values() if kind == "decode" else [of])]
+                rows += [
+                    (model, part)
+                    for part in (comparison.values() if kind == "decode" else [comparison])
+                ]
     assert len(rows) == 6
     for model, compared in rows:
         for contestant, ratio in compared["ratio"].items():
@@ -178,18 +181,18 @@ def test_the_speeds_are_the_benchmarks(threads: str) -> None:
     ("file", "checkpoint"), [("serve", "blog"), ("serve-scratchpad", "scratchpad")]
 )
 def test_the_figures_of_the_service_are_the_benchmarks(file: str, checkpoint: str) -> None:
-    figures = json.loads((ROOT / f"docs/results/{file}.json").read_text("utf-8"))
-    names = [name for name in figures if name.startswith("checkpoint ")]
+    record = json.loads((ROOT / f"docs/results/{file}.json").read_text("utf-8"))
+    names = [name for name in record if name.startswith("checkpoint ")]
     assert f"checkpoint {checkpoint}" in names
     for key in names:
         checkpoint = key.removeprefix("checkpoint ")
-        for name, of in figures[key].items():
-            together, alone = of["together"], of["alone"]
+        for name, row in record[key].items():
+            together, alone = row["together"], row["alone"]
             cells = [f"{checkpoint}, {name}"]
             for key in ("requests_per_second", "p50_ms", "p99_ms"):
                 cells.append(f"{together[key]:,.1f}")
             cells += [str(together.get("mean_batch", "")), f"{alone['p50_ms']:,.1f}"]
-            assert f"| {' | '.join(cells)} | {of['ratio']:.2f} |" in RESULTS.splitlines()
+            assert f"| {' | '.join(cells)} | {row['ratio']:.2f} |" in RESULTS.splitlines()
             assert together["errors"] == alone["errors"] == 0
 
 

@@ -44,16 +44,16 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
 
 def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
     with server(tiny_folder, "--health-port", 0) as running:
-        found = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
-        assert found
+        match = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
+        assert match
         ask(running, "1+1")
-        wait_for(lambda: httpx.get(f"{found[1]}/readyz", timeout=PATIENCE).status_code == 200)
+        wait_for(lambda: httpx.get(f"{match[1]}/readyz", timeout=PATIENCE).status_code == 200)
         for path in ("/healthz", "/readyz"):
-            response = httpx.get(f"{found[1]}{path}", timeout=PATIENCE)
+            response = httpx.get(f"{match[1]}{path}", timeout=PATIENCE)
             assert response.json() == {"status": "ok", "model": "tiny"}
-        metrics = httpx.get(f"{found[1]}/metrics", timeout=PATIENCE).text
+        metrics = httpx.get(f"{match[1]}/metrics", timeout=PATIENCE).text
         assert "calcgpt_answers_total{" in metrics
-        problem(httpx.get(f"{found[1]}/v1/models", timeout=PATIENCE), 404)
+        problem(httpx.get(f"{match[1]}/v1/models", timeout=PATIENCE), 404)
 
 
 def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folder: Path) -> None:

@@ -33,7 +33,10 @@ def core() -> list[Distribution]:
     """Returns the distributions that `pip install calcgpt` installs beside it: those that it needs,
     those that these need, and so on."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    waiting, found = [("", line) for line in project["dependencies"]], dict[str, Distribution]()
+    waiting, distributions = (
+        [("", line) for line in project["dependencies"]],
+        dict[str, Distribution](),
+    )
     seen = set()
     while waiting:
         extra, line = waiting.pop()
@@ -41,11 +44,11 @@ def core() -> list[Distribution]:
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = canonicalize_name(requirement.name)
-        found[name] = distribution(name)
-        for asked in {"", *requirement.extras} - {e for n, e in seen if n == name}:
-            seen.add((name, asked))
-            waiting += [(asked, line) for line in found[name].requires or ()]
-    return list(found.values())
+        distributions[name] = distribution(name)
+        for wanted in {"", *requirement.extras} - {e for n, e in seen if n == name}:
+            seen.add((name, wanted))
+            waiting += [(wanted, line) for line in distributions[name].requires or ()]
+    return list(distributions.values())
 
 
 @pytest.fixture(scope="module")

@@ -272,13 +272,13 @@ def learned(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
 
 def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
     """The distance from the last mark up to t, and which mark that is."""
-    place, row = -1, 0
+    distance, row = -1, 0
     for token in ids[: t + 1]:
-        place += 1
+        distance += 1
         if token in config.row_marks:
-            place, row = 0, 1 + config.row_marks.index(token)
-    place = min(place, config.n_place - 1)
-    return w["positions.places.weight"][place] + w["positions.rows.weight"][row]
+            distance, row = 0, 1 + config.row_marks.index(token)
+    distance = min(distance, config.n_place - 1)
+    return w["positions.places.weight"][distance] + w["positions.rows.weight"][row]
 
 
 def rotate(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
@@ -301,10 +301,10 @@ def turned(x: Vector, angles: list[float]) -> Vector:
 def coordinates(config: ModelConfig, ids: list[int]) -> list[list[int]]:
     """Kind, next kind, row, column, query row and query column of each token; 0 for tokens that
     are no characters."""
-    known = [token < len(config.characters) for token in ids]
+    are_characters = [token < len(config.characters) for token in ids]
     text = "".join(config.characters[token] for token in ids if token < len(config.characters))
     rows = iter(layout_coordinates(text.encode()).tolist())
-    return [next(rows) if is_known else [0] * 6 for is_known in known]
+    return [next(rows) if is_character else [0] * 6 for is_character in are_characters]
 
 
 def kinds(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:

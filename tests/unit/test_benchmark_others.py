@@ -63,20 +63,20 @@ def test_what_is_answered_already_is_read(
 ) -> None:
     monkeypatch.setattr(others, "SHARD", 2)
     monkeypatch.setattr(others, "make_engine", lambda *_: lambda compute, shards: compute(shards))
-    asked: list[str] = []
+    scored: list[str] = []
 
     class Counting(Answering):
         def __call__(self, shards: Sequence[Sequence[Task]]) -> Iterator[list[Outcome]]:
             for shard in shards:
-                asked.extend(task.text for task in shard)
+                scored.extend(task.text for task in shard)
                 yield [Outcome(True, task.text, None, True) for task in shard]
 
     counting = Counting(SHIPPED, "torch", 9, None)
     first = answered(counting, mathglm, None, tmp_path / "shards")
-    assert [row.answer for row in next(first)] == asked == [task.text for task in mathglm[:2]]
+    assert [row.answer for row in next(first)] == scored == [task.text for task in mathglm[:2]]
     first.close()
     again = [row for rows in answered(counting, mathglm, None, tmp_path / "shards") for row in rows]
-    assert [row.answer for row in again] == asked == [task.text for task in mathglm]
+    assert [row.answer for row in again] == scored == [task.text for task in mathglm]
     with pytest.raises(DataError, match="with another tasks"):
         next(answered(counting, mathglm[1:], None, tmp_path / "shards"))
 

@@ -221,8 +221,8 @@ def forward(
             for r in range(n_row):
                 slot = slots[(row + r) // n_token]
                 position = lengths[slot] + (row + r) % n_token
-                qkv, place = at(h, r * n_qkv), slot * capacity + position
-                rotate_heads(plan, here, rotations, place, position, qkv)
+                qkv, cache_row = at(h, r * n_qkv), slot * capacity + position
+                rotate_heads(plan, here, rotations, cache_row, position, qkv)
                 remember(plan, qkv, cache, layer * n_slot + slot, capacity, position)
             if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
                 # From here on, only rows whose logits are asked for. They are texts of one token.

@@ -163,7 +163,7 @@ def norm(
 
 @compiled
 def rotate_heads(
-    plan: Ints, layer: Floats, rotations: Floats, place: int, position: int, qkv: Floats
+    plan: Ints, layer: Floats, rotations: Floats, cache_row: int, position: int, qkv: Floats
 ) -> None:
     """Normalises and rotates the queries and keys of a row, where the model does."""
     width, half = plan[HEAD_DIM], plan[HEAD_DIM] // 2
@@ -173,7 +173,7 @@ def rotate_heads(
             gain = plan[K_NORM] if is_key else plan[Q_NORM]
             normalise(plan, at(layer, gain), width, x, x)
         if plan[ROTATION]:
-            angle = (2 * place + is_key if plan[ROTATION] == BY_ROW else position) * width
+            angle = (2 * cache_row + is_key if plan[ROTATION] == BY_ROW else position) * width
             for i in range(half):
                 cos, sin = rotations[angle + i], rotations[angle + half + i]
                 left, right = x[i], x[half + i]

@@ -275,8 +275,8 @@ def test_operations_count_not_expressions() -> None:
 
 def test_operations_of_long_numbers_count_as_several() -> None:
     with client_of(worked_model(), max_items=3, max_pending=8) as client:
-        asked = [f"{'1' * 26}+{'2' * 24}", f"{'1' * 21}+{'1' * 19}"]  # 6 and 4
-        one, both = ({"expressions": asked[:n], "unproven": True} for n in (1, 2))
+        expressions = [f"{'1' * 26}+{'2' * 24}", f"{'1' * 21}+{'1' * 19}"]  # 6 and 4
+        one, both = ({"expressions": expressions[:n], "unproven": True} for n in (1, 2))
         assert client.post("/v1/calculate/batch", json=one).status_code == 200
         refused = client.post("/v1/calculate/batch", json=both)
         assert "10 operations; the limit is 8" in problem(refused, 422, "too-many-items")["detail"]

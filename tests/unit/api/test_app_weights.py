@@ -34,8 +34,8 @@ def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> Non
         assert manifest["vocabulary"] == "$()*+-./0123456789=an"
         assert manifest["model"]["head_dim"] == 8
 
-        known = {"If-None-Match": response.headers["etag"]}
-        again = client.get("/v1/models/tiny/weights", headers=known)
+        headers = {"If-None-Match": response.headers["etag"]}
+        again = client.get("/v1/models/tiny/weights", headers=headers)
         assert (again.status_code, again.content) == (304, b"")
         problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
 

@@ -16,8 +16,8 @@ tokenizer = text_tokenizer(LETTERS)
 def first_stop(text: str, stops: list[str]) -> int | None:
     """The position of the longest of the stops that are complete first."""
     for n in range(len(text) + 1):
-        if found := [stop for stop in stops if text[:n].endswith(stop)]:
-            return n - max(map(len, found))
+        if complete := [stop for stop in stops if text[:n].endswith(stop)]:
+            return n - max(map(len, complete))
     return None
 
 

@@ -161,9 +161,9 @@ def test_first_errors_are_stacked_by_operation_with_the_most_frequent_on_top(
     assert "8 wrong answers" in axes.get_title()
 
 
-@pytest.mark.parametrize("faults", [{}, {"+": {}}, {"+": {"sign": 0}}])
-def test_without_wrong_answers_the_plot_says_so(record_file: Path, faults: dict[str, Any]) -> None:
-    record_file.write_text(json.dumps({**RECORD, "first_faults": faults}))
+@pytest.mark.parametrize("counts", [{}, {"+": {}}, {"+": {"sign": 0}}])
+def test_without_wrong_answers_the_plot_says_so(record_file: Path, counts: dict[str, Any]) -> None:
+    record_file.write_text(json.dumps({**RECORD, "first_faults": counts}))
     [axes] = draw_first_errors(read_record(record_file)).axes
     assert [text.get_text() for text in axes.texts] == ["no wrong answers"]
 

@@ -55,9 +55,9 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
 
     def question(line: str) -> tuple[object, ...]:
         """What a line asks, independent of how it is written."""
-        found = pattern.match(line)
-        assert found, line
-        a, operation, b = found.groups()
+        match = pattern.match(line)
+        assert match, line
+        a, operation, b = match.groups()
         operands = [float(a), float(b)]
         return operation, *(sorted(operands) if operation in "+*" else operands)
 

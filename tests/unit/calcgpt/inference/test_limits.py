@@ -190,9 +190,9 @@ def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
     calculation = wide(completion=completion).calculate("2*3+1")
     assert [node.problem for node in calculation.nodes] == ["2*3", None]
     assert calculation.proven
-    asked = wide(completion=completion).calculate("2*3+1", unproven=True)
-    assert [node.problem for node in asked.nodes] == ["2*3", "9999999999999+1"]
-    assert not asked.proven
+    unproven = wide(completion=completion).calculate("2*3+1", unproven=True)
+    assert [node.problem for node in unproven.nodes] == ["2*3", "9999999999999+1"]
+    assert not unproven.proven
 
 
 def test_a_wrong_answer_names_its_first_wrong_step() -> None:

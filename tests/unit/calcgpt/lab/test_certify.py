@@ -43,10 +43,10 @@ class Reader:
             [cases] = line_cases([text])
             start = len(text) - len(cases)
             following = self.tokenizer.encode(text.decode())
-            for place in range(len(text) - 1):
-                is_wrong = place + 1 >= start and cases[place + 1 - start] == self.wrong_case
-                written = (following[place + 1] + is_wrong) % len(self.tokenizer)
-                logits[row, place, written] = 9
+            for position in range(len(text) - 1):
+                is_wrong = position + 1 >= start and cases[position + 1 - start] == self.wrong_case
+                written = (following[position + 1] + is_wrong) % len(self.tokenizer)
+                logits[row, position, written] = 9
         return logits
 
 
@@ -91,10 +91,10 @@ def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyP
     sums = rules.pop("digit of a sum")
     assert (sums["wrong"], sums["wrong_places"]) == (1, certificate.tried[wrong_case])
     assert sums["lowest"] < 0.01 < 0.8 < min(rule["lowest"] for rule in rules.values())
-    place = sums["wrong_at"][-1]
-    assert (place["line"], place["position"]) == (lines[-1].decode(), lines[-1].index(b"+250") + 1)
-    assert place["written"] != "2"
-    assert place["case"].items() >= PLUS_5_AND_7.items()
+    wrong = sums["wrong_at"][-1]
+    assert (wrong["line"], wrong["position"]) == (lines[-1].decode(), lines[-1].index(b"+250") + 1)
+    assert wrong["written"] != "2"
+    assert wrong["case"].items() >= PLUS_5_AND_7.items()
     assert not any(rule["wrong_at"] for rule in rules.values())
 
     added = maps(certificate)[0]

@@ -53,8 +53,8 @@ def test_a_head_without_output_is_one_whose_output_nobody_reads(checkpoint: Chec
 
 def test_the_sources_of_a_digit_of_a_difference(checkpoint: Checkpoint) -> None:
     text = LINE.decode()
-    place = text.index("-819") + 2  # the middle digit, 1
-    sources = {name: text[at] for name, written, at in sources_of(LINE) if written == place}
+    position = text.index("-819") + 2  # the middle digit, 1
+    sources = {name: text[at] for name, written, at in sources_of(LINE) if written == position}
     names = ("operation", "A", "B", "A before", "B before", "sum before")
     assert sources == {
         f"digit of a sum: {name}": value for name, value in zip(names, "-20578", strict=True)
@@ -81,14 +81,14 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
 ) -> None:
     monkeypatch.setattr(certify, "BLOCK", 20)
     steps: list[int] = []
-    found = find_circuits(checkpoint, 20, progress=steps.append)
-    assert found.intact.sum() < 3
-    assert max(wrong.sum() for wrong in found.ablated.values()) > 50
+    circuits = find_circuits(checkpoint, 20, progress=steps.append)
+    assert circuits.intact.sum() < 3
+    assert max(wrong.sum() for wrong in circuits.ablated.values()) > 50
     n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
-    assert len(found.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
+    assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
     lines = drawn_lines(20, 0, 1025)[1::2]
-    assert found.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
-    record = json.loads(json.dumps(found.record()))
+    assert circuits.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
+    record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
 
 
