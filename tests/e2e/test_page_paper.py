@@ -73,7 +73,7 @@ def lines(op: str, seed: int) -> list[str]:
     return [line.decode() for line in made]
 
 
-def asked(line: str) -> tuple[Decimal, Decimal, int]:
+def question_of(line: str) -> tuple[Decimal, Decimal, int]:
     """The operands of a line and the places of its answer."""
     places, question = line[1 : line.index("=") - 1].split("(")
     cut = next(i for i in range(10, len(question)) if question[i] in "+-*/")
@@ -104,7 +104,7 @@ def complement(row: dict[str, Any]) -> int:
 
 
 def check_sum(line: str, rows: dict[str, Any]) -> None:
-    a, b, _ = asked(line)
+    a, b, _ = question_of(line)
     places = max(n_places(a), n_places(b))
     subtracts = ((a < 0) != (b < 0)) != is_minus(line)
     size_a, size_b = units(a, places), units(b, places)
@@ -126,7 +126,7 @@ def is_minus(line: str) -> bool:
 
 
 def check_product(line: str, rows: dict[str, Any]) -> None:
-    a, b, _ = asked(line)
+    a, b, _ = question_of(line)
     first, second = units(a), units(b)
     assert abs(integer(rows["a"])) == first
     total = 0
@@ -145,7 +145,7 @@ def check_product(line: str, rows: dict[str, Any]) -> None:
 
 
 def check_quotient(line: str, rows: dict[str, Any]) -> None:
-    a, b, places = asked(line)
+    a, b, places = question_of(line)
     if "quotient" not in rows:  # it is less than half of the last place
         assert rows["answer"]["text"] in ("0.0", "0.00")
         return
@@ -386,7 +386,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     page.get_by_label("Drawn from").select_option("3")
     page.get_by_role("button", name="Draw others").click()
     expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
-    assert page.url.endswith(f"{asked}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
+    assert page.url.endswith(f"{link}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
     drawn = page.locator(".sample").all_inner_texts()
     page.reload()
     expect(page.locator(".sample")).to_have_text(drawn, use_inner_text=True)
