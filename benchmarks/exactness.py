@@ -1,7 +1,7 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
     python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
-        [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
+        [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
 
 NAME is a distribution, or one of these two:
 
@@ -18,8 +18,9 @@ most confident wrong answer.
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
 
-`--workers` processes share the work. With `--shards`, the same command continues after an
-interruption. `calcgpt coverage --scored FILE` shows the exactness by class of problems.
+`--workers` processes share the work, or the CPUs of a Ray cluster. With `--shards`, the same
+command continues after an interruption. `calcgpt coverage --scored FILE` shows the exactness by
+class of problems.
 """
 
 import argparse
@@ -213,6 +214,7 @@ def score_set(
                 shards,
                 source,
                 workers=arguments.workers,
+                ray_address=arguments.ray_address,
                 folder=folder,
                 progress=bar.update,
             )
@@ -268,6 +270,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
     options.add_argument("--workers", type=int, help="processes with one thread each")
+    options.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster of Ray")
     options.add_argument("--shards", type=Path, metavar="DIR", help="keep what is scored, continue")
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
@@ -279,7 +282,7 @@ def main() -> None:
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
     form = data.format.removeprefix("loose-") if data else "direct"
-    threads = None if arguments.workers is None else 1
+    threads = 1 if arguments.workers or arguments.ray_address else None
     scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")

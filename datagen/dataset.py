@@ -7,7 +7,6 @@ After any interruption the same call continues, and ends with the same bytes.
 
 import sys
 from collections.abc import Generator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -31,7 +30,7 @@ from datagen.manifest import (
 from datagen.plan import BLOCK, GENERATOR, DatasetPlan, Shard, held_out_shard, train_shard
 from datagen.progress import progress_bar
 from datagen.splits import Split
-from datagen.workers import Compute, make_engine
+from datagen.workers import Compute, WorkersDiedError, make_engine
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
@@ -68,10 +67,8 @@ def generate(
             if progress:
                 tqdm.write(f"{out} is already complete", file=sys.stderr)
             return state
-    except BrokenProcessPool as error:
-        raise DataError(
-            "a worker process died, perhaps for lack of memory: the same command continues"
-        ) from error
+    except WorkersDiedError as error:
+        raise DataError(f"{error}: the same command continues") from error
 
 
 def _complete(journal: Journal, compute: Compute, shard_size: int, progress: bool) -> Manifest:

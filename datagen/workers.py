@@ -9,10 +9,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from functools import partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 import datagen
@@ -26,10 +28,14 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class WorkersDiedError(DataError):
+    """Workers have died. What they returned before is right."""
+
+
 class Compute(Protocol):
     """Yields `function` of each item, in their order. Close the generator if you leave it early.
 
-    Raises what `function` raises, and an error if the workers die.
+    Raises what `function` raises, and WorkersDiedError if the workers die.
     """
 
     def __call__(
@@ -37,12 +43,18 @@ class Compute(Protocol):
     ) -> Generator[Result, None, None]: ...
 
 
-def make_engine(name: str, workers: int | None = None, address: str | None = None) -> Compute:
+def make_engine(
+    name: str,
+    workers: int | None = None,
+    address: str | None = None,
+    packages: Sequence[ModuleType] = (),
+) -> Compute:
     """Returns the engine of that name: `local` or `ray`.
 
     `workers` is the number of processes of `local`, by default a thread of this process, or of CPUs
     of a Ray that is started on this machine, by default all. `address` is that of a running Ray
-    cluster. Raises DataError for options that do not fit.
+    cluster, which gets the code of `packages` beside that of `datagen`. Raises DataError for
+    options that do not fit.
     """
     if name not in ENGINES:
         names, hint = ", ".join(sorted(ENGINES)), did_you_mean(name, ENGINES)
@@ -53,7 +65,7 @@ def make_engine(name: str, workers: int | None = None, address: str | None = Non
         raise DataError("the engine 'local' has no address: that is for 'ray'")
     if address is not None and workers is not None:
         raise DataError("no workers with an address: a running Ray cluster has its own")
-    return partial(ENGINES[name], workers=workers, address=address)
+    return partial(ENGINES[name], workers=workers, address=address, packages=packages)
 
 
 def compute_locally(
@@ -62,15 +74,16 @@ def compute_locally(
     *,
     workers: int | None,
     address: None = None,
+    packages: Sequence[ModuleType] = (),
 ) -> Generator[Result, None, None]:
-    """Computes in `workers` processes, or in a thread if there is one: NumPy releases the GIL.
-
-    Raises BrokenProcessPool if a process dies.
-    """
+    """Computes in `workers` processes, or in a thread if there is one: NumPy releases the GIL."""
     workers = min(workers or 1, len(items))
     with _executor(workers) as executor:
         try:
             yield from _prefetch(lambda x: executor.submit(function, x).result, items, workers)
+        except BrokenProcessPool as error:
+            reason = "a worker process died, perhaps for lack of memory"
+            raise WorkersDiedError(reason) from error
         finally:
             executor.shutdown(cancel_futures=True)
 
@@ -110,28 +123,29 @@ def compute_on_ray(
     *,
     workers: int | None,
     address: str | None,
+    packages: Sequence[ModuleType],
 ) -> Generator[Result, None, None]:
     """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
 
-    Ray repeats a task that is lost a few times. After that, DataError is raised. Nothing may be
-    printed meanwhile.
+    Ray repeats a task that is lost a few times before an error is raised. Nothing may be printed
+    meanwhile.
     """
     with (
         # Ray prints about processes that die, whatever its options say.
         Path(os.devnull).open("w") as devnull,
         redirect_stdout(devnull),
-        # The cluster gets this very package, so that the bytes are the same everywhere.
-        connected(address, workers, runtime_env={"py_modules": [datagen]}) as ray,
+        # The cluster gets these very packages, so that the bytes are the same everywhere.
+        connected(address, workers, runtime_env={"py_modules": [datagen, *packages]}) as ray,
     ):
         cpus = int(ray.cluster_resources().get("CPU", 1))
-        task = ray.remote(lambda x: function(x))  # it takes no partial functions
+        stored = ray.put(function)  # once, whatever it brings along
+        task = ray.remote(lambda function, x: function(x))
         try:
-            yield from _prefetch(lambda x: partial(ray.get, task.remote(x)), items, cpus)
+            yield from _prefetch(lambda x: partial(ray.get, task.remote(stored, x)), items, cpus)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None  # the error that the function raised
         except ray.exceptions.RayError as error:
-            reason = first_line(error)
-            raise DataError(f"Ray failed: {reason} The same command continues") from error
+            raise WorkersDiedError(f"Ray failed: {first_line(error).rstrip('.')}") from error
 
 
 def _prefetch(

@@ -54,7 +54,7 @@ gc.disable()
 TESTS = Path(__file__).parent
 # Files that share what takes seconds to make: a cluster, a service, torch's exporter.
 TOGETHER = {
-    "ray": ("test_datagen_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
+    "ray": ("test_*_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
     "page": ("test_page*.py",),
     "onnx": ("test_*onnx*.py",),
 }

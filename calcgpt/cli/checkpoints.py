@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     help="Processes, with one thread each.  [default: this one, with all threads]",
 )
 @click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="A running cluster of Ray that computes, in place of processes here. It gets the model.",
+)
+@click.option(
     "--shards",
     type=PATH,
     help="Keep answers in this folder as they come. The same command continues.",
@@ -93,6 +98,7 @@ def evaluate(
     engine: str | None,
     plain: bool,
     workers: int | None,
+    ray_address: str | None,
     shards: Path | None,
     scored: Path | None,
     json_file: Path | None,
@@ -116,28 +122,42 @@ def evaluate(
     from datagen.files import write_json, write_text
 
     source = _source_of(data, task)
-    if (workers or shards or scored) if task else split:
-        raise click.UsageError("--split is for --task; --workers, --shards and --scored for --data")
+    is_shared = bool(workers or ray_address or shards)
+    if (is_shared or scored) if task else split:
+        raise click.UsageError(
+            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+        )
     engine = _engine_of(engine)
+    if ray_address and device == "auto":
+        device = "cpu"
     folder, chosen = resolve(checkpoint), _device_of(engine, device)
+    if ray_address and chosen != "cpu":
+        raise UserError("--ray-address scores on CPUs")
     loaded, decoder = in_shards.load_for_scoring(folder, chosen, engine)
     if data and predicts_text(loaded):
-        if limit or temperature or workers or shards or scored or errors:
+        if limit or temperature or is_shared or scored or errors:
             raise UserError(
                 f"{loaded.name} predicts text: use no other options than --data and --json"
             )
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling = Sampling(temperature, seed=seed)
-    if temperature and (workers or shards):
-        raise UserError("--workers and --shards are for greedy decoding, at temperature 0")
+    if temperature and is_shared:
+        raise UserError(
+            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
+        )
     evaluate_lines: report.Evaluate = partial(
         evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
     )
-    if workers or shards:
-        scoring = in_shards.Scoring(folder, chosen, engine, plain, threads=workers and 1)
+    if is_shared:
+        threads = 1 if workers or ray_address else None
+        scoring = in_shards.Scoring(folder, chosen, engine, plain, threads=threads)
         evaluate_lines = partial(
-            in_shards.evaluate_in_shards, scoring, workers=workers, folder=shards
+            in_shards.evaluate_in_shards,
+            scoring,
+            workers=workers,
+            ray_address=ray_address,
+            folder=shards,
         )
     _note_other_task(loaded, source)
     split = split or "test"

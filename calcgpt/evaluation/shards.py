@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field
 
+import calcgpt
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
@@ -32,7 +32,7 @@ from datagen.errors import NotationError
 from datagen.files import locked, parse_json, read_json, read_text, sha256, write_json, write_text
 from datagen.formats import renderer
 from datagen.notation import parse_prompt
-from datagen.workers import make_engine
+from datagen.workers import WorkersDiedError, make_engine
 
 SIZE = 500  # problems of a shard: some seconds of work
 MANIFEST = "scoring.json"
@@ -85,12 +85,15 @@ class Scoring:
     threads: int | None = None  # of the engine; None leaves their number as it is
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
+        return self.score(
+            shard, *load_for_scoring(self.checkpoint, self.device, self.engine, self.threads)
+        )
+
+    def score(self, shard: Shard, checkpoint: Checkpoint, decoder: Decoder) -> list[ScoredAnswer]:
+        """Returns the scored problems of a shard, with this checkpoint and its decoder."""
         if isinstance(shard, ProblemArray):
             text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
-        checkpoint, decoder = load_for_scoring(
-            self.checkpoint, self.device, self.engine, self.threads
-        )
         evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
         return scored_answers(evaluation)
 
@@ -105,6 +108,23 @@ class Scoring:
             "shard_size": SIZE,
             **source,
         }
+
+
+@dataclass(frozen=True)
+class PortableScoring:
+    """A scoring that brings its checkpoint along, for machines that do not have its folder."""
+
+    scoring: Scoring
+    checkpoint: Checkpoint = field(compare=False)  # the scoring has its path
+
+    def __call__(self, shard: Shard) -> list[ScoredAnswer]:
+        return self.scoring.score(shard, self.checkpoint, _decoder_of(self))
+
+
+@lru_cache(maxsize=1)
+def _decoder_of(portable: PortableScoring) -> Decoder:
+    """Returns what decodes, which is kept for the next shard."""
+    return load_decoder(portable.checkpoint, portable.scoring.engine, portable.scoring.threads)[1]
 
 
 def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
@@ -145,15 +165,17 @@ def score_shards(
     source: dict[str, Any],
     *,
     workers: int | None = None,
+    ray_address: str | None = None,
     folder: Path | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> Generator[ScoredShard, None, None]:
     """Yields the scored problems of each shard, in order. Close the generator if you stop early.
 
-    `workers` processes with one thread each compute; by default this process does. Shards that are
-    in `folder` already are read from it, and the others are written to it. `progress` is called
-    with numbers of problems. Raises DataError if the folder holds other shards or damaged ones, or
-    if a process dies; the next call continues.
+    `workers` processes with one thread each compute, or the Ray cluster at `ray_address`, which
+    gets the checkpoint and this code; by default this process does. Shards that are in `folder`
+    already are read from it, and the others are written to it. `progress` is called with numbers of
+    problems. Raises DataError if the folder holds other shards or damaged ones, or if a worker
+    dies; the next call continues.
     """
     with locked(folder, "scoring", DataError) if folder else nullcontext():
         if folder:
@@ -163,7 +185,7 @@ def score_shards(
             shard for shard, path in zip(shards, paths, strict=True) if not (path and path.exists())
         ]
         try:
-            with closing(_compute(scoring, missing, workers)) as computed:
+            with closing(_compute(scoring, missing, workers, ray_address)) as computed:
                 for shard, path in zip(shards, paths, strict=True):
                     is_new = not (path and path.exists())
                     if path and not is_new:
@@ -174,12 +196,10 @@ def score_shards(
                             write_text(path, as_lines(rows))
                     progress(len(rows))
                     yield ScoredShard(rows, is_new)
-        except BrokenProcessPool as error:
-            raise DataError(
-                "a worker process died, perhaps for lack of memory: the same command continues"
-                if folder
-                else "a worker process died, perhaps for lack of memory"
-            ) from error
+        except WorkersDiedError as error:
+            if folder:
+                raise DataError(f"{error}: the same command continues") from error
+            raise
 
 
 def evaluate_in_shards(
@@ -188,6 +208,7 @@ def evaluate_in_shards(
     progress: Callable[[int], Any] = lambda n: None,
     *,
     workers: int | None = None,
+    ray_address: str | None = None,
     folder: Path | None = None,
 ) -> Evaluation:
     """Does what `evaluate` does for greedy answers. Arguments and errors are those of
@@ -196,7 +217,13 @@ def evaluate_in_shards(
     text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
     source = {"lines_sha256": hashlib.sha256(text.encode()).hexdigest()}
     scored = score_shards(
-        scoring, shards_of(lines), source, workers=workers, folder=folder, progress=progress
+        scoring,
+        shards_of(lines),
+        source,
+        workers=workers,
+        ray_address=ray_address,
+        folder=folder,
+        progress=progress,
     )
     with closing(scored):
         shards = list(scored)
@@ -213,11 +240,16 @@ def evaluate_in_shards(
 
 
 def _compute(
-    scoring: Scoring, shards: Sequence[Shard], workers: int | None
+    scoring: Scoring, shards: Sequence[Shard], workers: int | None, ray_address: str | None
 ) -> Generator[list[ScoredAnswer], None, None]:
-    if workers is None:
-        for shard in shards:
-            yield scoring(shard)
+    if ray_address is not None:
+        compute = make_engine("ray", workers, ray_address, [calcgpt])
+        if shards:
+            yield from compute(
+                PortableScoring(scoring, Checkpoint.load(scoring.checkpoint)), shards
+            )
+    elif workers is None:
+        yield from map(scoring, shards)
     elif shards:
         yield from make_engine("local", workers)(scoring, shards)
 

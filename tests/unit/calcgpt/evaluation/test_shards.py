@@ -4,6 +4,7 @@ interrupted."""
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from calcgpt.evaluation import shards as module
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.shards import (
     MANIFEST,
+    PortableScoring,
     ScoredAnswer,
     Scoring,
     evaluate_in_shards,
@@ -57,6 +59,17 @@ def test_processes_score_as_one_does(
         assert one.whole == pytest.approx(other.whole, rel=1e-3)
     names = {"shard-00000.jsonl", "shard-00001.jsonl", "shard-00002.jsonl", MANIFEST}
     assert {file.name for file in (tmp_path / "kept").iterdir()} - {".lock"} == names
+
+
+def test_a_portable_scoring_needs_no_folder(
+    tiny: Checkpoint, tiny_copy: Path, lines: list[Line]
+) -> None:
+    """Ray sends it to other machines, where the folder is not."""
+    scoring = Scoring(tiny_copy, engine="native", threads=1)
+    expected = scoring(lines)
+    sent = pickle.dumps(PortableScoring(scoring, Checkpoint.load(tiny_copy)))
+    tiny_copy.rename(tiny_copy.with_name("away"))
+    assert pickle.loads(sent)(lines) == expected
 
 
 def test_after_an_interruption_only_the_rest_is_scored(

@@ -1,0 +1,72 @@
+"""Scores that a real Ray of two CPUs computes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forks import RAY, TRAINING, run
+from ray_cluster import RayCluster, own_lines
+
+from calcgpt.evaluation.shards import ScoredAnswer, read_scored
+
+pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
+
+
+def test_a_cluster_scores_as_one_process_does(
+    ray_cluster: RayCluster,
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    run_cli: Callable[..., Any],
+) -> None:
+    """It gets the checkpoint, whose folder its machines need not have, and keeps the shards."""
+    data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")
+    files = ("--json", tmp_path / "ray.json", "--scored", tmp_path / "ray.jsonl")
+    words = ("eval", tiny_folder, *data, "--ray-address", ray_cluster.address, *files)
+    command = [sys.executable, "-m", "calcgpt", *words, "--shards", tmp_path / "shards"]
+    ended = run(command, TRAINING + RAY, env=ray_cluster.environment)
+    assert (ended.returncode, own_lines(ended.stderr)) == (0, "")
+    files = ("--json", tmp_path / "one.json", "--scored", tmp_path / "one.jsonl")
+    assert run_cli("eval", tiny_folder, *data, *files).code == 0
+    by_ray, by_one = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("ray", "one")
+    )
+    names = ("n", "char_accuracy", "exact_match", "by_operation")
+    assert [by_ray[name] for name in names] == [by_one[name] for name in names]
+    by_ray, by_one = (
+        [row.output for row in read_scored(tmp_path / f"{name}.jsonl", ScoredAnswer)]
+        for name in ("ray", "one")
+    )
+    assert by_ray == by_one
+    assert any(output is not None for output in by_one)  # what the model wrote, not the reference
+    assert (tmp_path / "shards" / "shard-00000.jsonl").read_text() == (
+        tmp_path / "ray.jsonl"
+    ).read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--ray-address", "127.0.0.1:1"), "no Ray at 127.0.0.1:1: "),
+        (("--ray-address", "127.0.0.1:1", "--workers", "2"), "no workers with an address"),
+        (("--ray-address", "127.0.0.1:1", "--temperature", "1"), "at temperature 0"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    tiny_folder: Path,
+    data_folder: Path,
+    run_cli: Callable[..., Any],
+    options: tuple[str, ...],
+    complaint: str,
+) -> None:
+    data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")
+    outcome = run_cli("eval", tiny_folder, *data, *options)
+    assert outcome.code == 2
+    [line] = outcome.err.splitlines()
+    assert line.startswith("error: ")
+    assert complaint in line
