@@ -103,8 +103,7 @@ def _run(request: dict[str, Any]) -> None:
 
 def _main() -> None:
     gc.disable()
-    import calcgpt.inference.native.decoder
-    import calcgpt.model.gpt  # torch, which takes longer than all else  # noqa: F401
+    import calcgpt.inference.native.decoder  # noqa: F401
 
     gc.freeze()  # a collection in a new process would copy all memory
     gc.enable()

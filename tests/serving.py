@@ -25,11 +25,12 @@ from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
 
-# The environment of servers: JSON logs, only one model, which torch runs, and time to answer.
+# The environment of servers: JSON logs, only one model, the engine that needs no torch, and time to
+# answer.
 DEFAULTS = {
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_OTHERS": "no",
-    "CALCGPT_ENGINE": "torch",
+    "CALCGPT_ENGINE": "native",
     "CALCGPT_DEADLINE": str(PATIENCE),
 }
 
@@ -113,8 +114,8 @@ def server(
 ) -> Iterator[Server]:
     """Runs `calcgpt serve` on a free port, with its default model loaded. Kills it at the end.
 
-    Unless options say otherwise, it offers only that model, and torch runs it. With `forked` false
-    it is a new process of Python, which takes seconds longer, and so is each worker.
+    Unless options say otherwise, it offers only that model. With `forked` false it is a new process
+    of Python, which takes seconds longer, and so is each worker.
     """
     command = ["serve", "--port", "0", "--checkpoint", str(checkpoint), *map(str, options)]
     variables = {**os.environ, **DEFAULTS, **environment}

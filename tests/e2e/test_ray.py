@@ -44,7 +44,7 @@ ENVIRONMENT = {
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),  # or it writes one to the home folder
     "CALCGPT_OTHERS": "no",
-    "CALCGPT_ENGINE": "torch",
+    "CALCGPT_ENGINE": "native",  # without torch, which each replica would import
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_API_KEYS": KEY,
     "CALCGPT_DEADLINE": str(PATIENCE),
