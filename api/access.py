@@ -27,7 +27,7 @@ from calcgpt.errors import ConfigError
 log = logging.getLogger(__name__)
 
 WRONG_KEYS = "60/minute"  # from one address
-CHARGE = "charge"  # the key of the function, in the state of a request
+CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
 def is_api(scope: Scope) -> bool:
@@ -37,8 +37,8 @@ def is_api(scope: Scope) -> bool:
 
 
 class ApiKeys:
-    """Answers 401 to requests under /v1/ without a valid key, and 429 to those with any key from an
-    address that has sent too many wrong ones.
+    """Answers 401 to requests under /v1/ without a valid key, and 429 to requests with any key from
+    an address that has sent too many wrong keys.
 
     OPTIONS needs no key, because browsers send none with it. Inner middleware finds the name of the
     key's owner in `scope["state"]["api_client"]`.
@@ -98,8 +98,8 @@ def _keys_of(headers: Headers) -> list[bytes]:
 class Limiter:
     """Counts the requests of each client in a sliding window.
 
-    That takes two counters a client. Exact times would take one entry a request, and a fixed window
-    would let through bursts of twice the rate.
+    A sliding window takes two counters per client. Exact times would take one entry per request,
+    and a fixed window would let through bursts of twice the rate.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class Limiter:
         self._failed_at = -math.inf
 
     async def seconds_to_wait(self, client: str, cost: int = 1) -> int:
-        """Counts `cost` operations. Returns 0 if they are allowed, else the seconds until the next
-        ones are.
+        """Counts `cost` operations. Returns 0 if they are allowed, else the seconds until more
+        operations are.
 
         While the storage fails, everything is allowed.
         """
@@ -191,7 +191,7 @@ class RateLimit:
         await self._app(scope, receive, send)
 
     async def _charge(self, client: str, cost: int) -> None:
-        """Counts operations. Raises ProblemError (429) if these are too many."""
+        """Counts operations. Raises ProblemError (429) if there are too many."""
         if seconds := await self._limiter.seconds_to_wait(client, cost):
             self._sheds.inc()
             raise _too_many("requests or operations", seconds)
@@ -207,19 +207,19 @@ def _too_many(what: str, seconds: int) -> ProblemError:
 
 
 async def charge_for(scope: Scope, n_operations: int) -> None:
-    """Counts the operations of a request for the rate of its client; every request counts as one
-    already. Raises ProblemError (429) if these are too many."""
+    """Counts the operations of a request for the rate of its client. The first one is counted
+    already. Raises ProblemError (429) if there are too many."""
     charge = scope.get("state", {}).get(CHARGE)
     if charge and n_operations > 1:
         await charge(n_operations - 1)
 
 
 def _open(uri: str) -> Storage:
-    # limits takes coredis unless told otherwise, whose later versions it cannot use.
+    # `limits` uses coredis by default, but does not work with its later versions.
     options = {"implementation": "redispy"} if uri.startswith("async+redis") else {}
     try:
         storage = storage_from_string(uri, **options)
-    except (ConfigurationError, ValueError):  # the text of which may contain the password
+    except (ConfigurationError, ValueError):  # their text may contain the password
         storage = None
     if not isinstance(storage, Storage):
         raise ConfigError(

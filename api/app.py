@@ -80,7 +80,7 @@ SECURITY_SCHEMES = {
 }
 STATIC = Path(__file__).parent / "static"
 SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
-_MAKING_DOCUMENT = threading.Lock()  # FastAPI cannot make it in two threads at once
+_DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at once
 
 
 def prepare(settings: Settings) -> None:
@@ -94,10 +94,10 @@ def prepare(settings: Settings) -> None:
 
 
 class Application(FastAPI):
-    """FastAPI whose document says that operations under /v1/ may need a key."""
+    """FastAPI whose OpenAPI document says that operations under /v1/ may need a key."""
 
     def openapi(self) -> dict[str, Any]:
-        with _MAKING_DOCUMENT:
+        with _DOCUMENT_LOCK:
             document = super().openapi()
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
         for path, operations in document["paths"].items():
@@ -146,10 +146,10 @@ def create_app(
         version=__version__,
         description=DESCRIPTION,
         lifespan=lifespan,
-        openapi_url=None,  # `_add_pages` serves these, the pages from local files
+        openapi_url=None,  # `_add_pages` serves the document, and the pages from local files
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # to an address made of `Host`, which the client chooses
+        redirect_slashes=False,  # redirects would use `Host`, which the client chooses
     )
     app.state.service = service
     problems.install(app)
@@ -171,7 +171,7 @@ def create_app(
 def _model_routes(service: Service) -> APIRouter:
     """Returns the routes under /v1/models."""
     routes = APIRouter()
-    files: dict[str, tuple[bytes, str]] = {}  # and their tags, by model, once they are asked for
+    files: dict[str, tuple[bytes, str]] = {}  # content and tag by model, once requested
     one_at_a_time = asyncio.Lock()
 
     @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
@@ -212,8 +212,8 @@ def _tagged_weights(checkpoint: Checkpoint) -> tuple[bytes, str]:
 def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     """Returns the routes of /healthz, /readyz and /metrics.
 
-    `ready` returns the name of the default model, or raises ProblemError while no problem is
-    answered.
+    `ready` returns the name of the default model, or raises ProblemError while the service cannot
+    answer.
     """
     routes = APIRouter(tags=["operations"])
 
@@ -255,12 +255,12 @@ def _add_pages(app: FastAPI) -> None:
         return FileResponse(STATIC / "docs.html")
 
     @cache
-    def described() -> bytes:
+    def document_json() -> bytes:
         return json.dumps(app.openapi()).encode()
 
     @routes.get("/openapi.json")
-    def openapi() -> Response:  # in a thread: it is made when it is first asked for
-        return Response(described(), media_type="application/json")
+    def openapi() -> Response:  # in a thread: the first request makes the document
+        return Response(document_json(), media_type="application/json")
 
     app.include_router(routes)
     app.mount("/static/swagger", StaticFiles(directory=SWAGGER), name="swagger")

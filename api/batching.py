@@ -31,9 +31,9 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`max_batch`: the most rows of a batch; rows of long texts count as several, but a text of
-        any length may be alone in one. `wait`: seconds that the first job waits for others while
-        the model is idle. It does not wait if the job before it was alone."""
+        """`max_batch` is the most rows of a batch. A row of long text counts as several, but a text
+        of any length may have a batch to itself. While the model is idle, the first job waits
+        `wait` seconds for others, unless the previous job was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
@@ -47,7 +47,7 @@ class Batcher:
         self._thread.start()
 
     async def complete(self, job: Job) -> Completion:
-        """Runs a job to its end. If this is cancelled, its row is dropped at the next token."""
+        """Runs a job to its end. If the call is cancelled, drops the job at the next token."""
         job.done = self._loop.create_future()
         with self._changed:
             self._waiting.append(job)
@@ -101,8 +101,10 @@ class Batcher:
         return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed
 
     def _admit(self) -> list[list[Job]]:
-        """Lets waiting jobs join a pool, and returns those that are to form new groups, up to the
-        limits. Those that wait longest come first: none joins while one before it can't begin."""
+        """Lets waiting jobs join pools, and returns the jobs of new groups, up to the limits.
+
+        Jobs are considered in the order of arrival: none joins a pool while an earlier one waits.
+        """
         batches: dict[Hashable, list[Job]] = {}
         if self._waiting:
             self._expects_others = len(self._waiting) > 1
@@ -123,19 +125,19 @@ class Batcher:
         return list(batches.values())
 
     def _pool_for(self, job: Job) -> Pool | None:
-        """Returns the pool that has room for a job by its weight, full or not."""
+        """Returns the pool of a job's kind that has room for its weight, even if it is full."""
         pools = (group for group in self._groups if isinstance(group, Pool))
-        of_kind = (pool for pool in pools if pool.kind == job.kind)
-        return next((pool for pool in of_kind if job.fits(pool.jobs, self._max_batch)), None)
+        same_kind = (pool for pool in pools if pool.kind == job.kind)
+        return next((pool for pool in same_kind if job.fits(pool.jobs, self._max_batch)), None)
 
     def _take(self, first: Job) -> list[Job]:
-        """Takes a waiting job, and others of its kind, as many as fit in a batch."""
+        """Takes the first waiting job and others of its kind, as many as fit in a batch."""
         kind, batch, others = first.kind, list[Job](), deque[Job]()
-        most = writer.at_once if (writer := first.writer) else self._max_batch
+        max_rows = writer.at_once if (writer := first.writer) else self._max_batch
         for job in self._waiting:
             if job.cancelled:
                 continue
-            if len(batch) < most and job.kind == kind and job.fits(batch, self._max_batch):
+            if len(batch) < max_rows and job.kind == kind and job.fits(batch, self._max_batch):
                 batch.append(job)
             else:
                 others.append(job)
@@ -163,7 +165,7 @@ class Batcher:
             return
         try:
             turn = group.turn()
-        except Exception as error:  # the thread must survive it
+        except Exception as error:  # the thread must survive any error
             self._fail(jobs, error)
             group.drop(jobs)
             return
@@ -175,13 +177,13 @@ class Batcher:
         if isinstance(group, Drafts):
             self._metrics.drafts.labels(model, "true").inc(len(turn.ended))
             self._metrics.drafts.labels(model, "false").inc(len(turn.departed))
-            self._go_on(turn.departed)
+            self._resume(turn.departed)
         if turn.written or turn.ended:
             self._report(turn.written, turn.ended)
 
-    def _go_on(self, jobs: list[Job]) -> None:
-        """Lets jobs wait, before all others, to write what follows the confirmed beginning of their
-        draft."""
+    def _resume(self, jobs: list[Job]) -> None:
+        """Puts jobs before all others in the queue, to write what follows the confirmed beginning
+        of their drafts."""
         for job in jobs:
             job.prompt, job.drafter = job.prompt + job.completion.ids, None
         with self._changed:

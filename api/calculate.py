@@ -96,9 +96,9 @@ def router(service: Service) -> APIRouter:
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         service.admission.require_room()
-        begun, n_operations = await _begin_all(service, calculator, body)
+        computations, n_operations = await _begin_all(service, calculator, body)
         await service.admit(request, stack, max(1, n_operations))
-        work = _batch(service, calculator, begun, body)
+        work = _batch(service, calculator, computations, body)
         return await service.while_connected(request, work, has_deadline=False)
 
     @routes.post(
@@ -119,7 +119,7 @@ def router(service: Service) -> APIRouter:
 async def begin(
     service: Service, expression: str, demands: Demands, request: Request, stack: ExitStack
 ) -> tuple[Calculator, Computation]:
-    """Returns the admitted computation of a request, and who computes it."""
+    """Returns the calculator and the admitted computation of a request."""
     calculator = service.calculator(demands.model)
     service.admission.require_room()
     computation = await _parsed(calculator, expression, demands)
@@ -132,7 +132,7 @@ async def _begin_query(
 ) -> tuple[Calculator, Computation]:
     """Does what `begin` does for an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
-    if len(set(names)) < len(names):  # the last one would count, or for a proxy the first
+    if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
     try:
         return await begin(service, query.expression, query, request, stack)
@@ -144,8 +144,8 @@ async def _begin_query(
 
 
 async def _parsed(calculator: Calculator, text: str, demands: Demands) -> Computation:
-    """Returns the computation of an expression. A long one is parsed in a thread, where it does not
-    hold up other requests. Raises ExpressionError."""
+    """Returns the computation of an expression. Parses a long expression in a thread, so that other
+    requests do not wait. Raises ExpressionError."""
     if len(text) <= SHORT:
         return calculator.begin(text, demands.places, demands.unproven)
     return await asyncio.to_thread(calculator.begin, text, demands.places, demands.unproven)
@@ -158,9 +158,9 @@ async def answer(
     demands: Demands,
     listener: Listener | None = None,
 ) -> Calculation:
-    """Answers all nodes; nodes whose operands are ready are asked together.
+    """Returns the answer. Asks the model together about all nodes whose operands are ready.
 
-    Raises ProblemError if the answer is wrong and `on_wrong` is "error".
+    Raises ProblemError if the answer does not meet the demands.
     """
     while questions := computation.questions():
         await asyncio.gather(
@@ -174,7 +174,7 @@ async def answer(
 
 
 def _check(service: Service, calculation: Calculation, demands: Demands) -> None:
-    """Raises ProblemError, which has the evidence, if the answer is not what the client wants."""
+    """Raises ProblemError, with the evidence, if the answer does not meet the demands."""
     model, confidence = calculation.model, calculation.confidence.whole
     result = calculation.result or "something that is not a number"
     if not calculation.verified and (demands.require_verified or demands.on_wrong == "error"):
@@ -218,50 +218,48 @@ async def _ask(
         send(NodeStart(node=node, problem=question.text, prompt=question.prompt))
     completion = await service.batcher.complete(job)
     output = tokenizer.decode(completion.ids)
-    answered = computation.answer(node, output, completion.probabilities)
+    result = computation.answer(node, output, completion.probabilities)
     if listener:
-        listener(NodeEnd(node=node, **dict(answered)))
+        listener(NodeEnd(node=node, **dict(result)))
 
 
 async def _begin_all(
     service: Service, calculator: Calculator, body: BatchRequest
 ) -> tuple[list[Computation | ProblemError], int]:
-    """Returns the computations of a batch, or why there is none, and their operations. To read an
-    expression that is wrong only at its end is work, too, and counted.
+    """Returns the computation of each expression of a batch, or its problem, and the number of
+    operations. Reading an invalid expression up to its error counts as operations, too.
 
     Raises ProblemError as soon as there is no room for the operations so far.
     """
-    begun: list[Computation | ProblemError] = []
+    computations: list[Computation | ProblemError] = []
     n_operations = 0
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
             computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
-            begun.append(expression_problem(error))
+            computations.append(expression_problem(error))
             n_operations += error.position // READ_PER_OPERATION
         else:
-            begun.append(computation)
+            computations.append(computation)
             n_operations += computation.n_operations
         service.admission.require_room(n_operations)
-    return begun, n_operations
+    return computations, n_operations
 
 
 async def _batch(
     service: Service,
     calculator: Calculator,
-    begun: list[Computation | ProblemError],
+    computations: list[Computation | ProblemError],
     demands: Demands,
 ) -> BatchResponse:
-    """Returns what is answered at the deadline. Each other item is a problem."""
-    tasks = [asyncio.create_task(_item(service, calculator, c, demands)) for c in begun]
+    """Returns the answers that are complete at the deadline. The other items are problems."""
+    tasks = [asyncio.create_task(_item(service, calculator, c, demands)) for c in computations]
     try:
         _, late = await asyncio.wait(tasks, timeout=service.settings.deadline)
         if late:
-            not_answered = _problem_item(service.deadline_passed())
-        return BatchResponse(
-            items=[not_answered if task in late else task.result() for task in tasks]
-        )
+            late_item = _problem_item(service.deadline_passed())
+        return BatchResponse(items=[late_item if task in late else task.result() for task in tasks])
     finally:
         for task in tasks:
             task.cancel()
@@ -270,13 +268,13 @@ async def _batch(
 async def _item(
     service: Service,
     calculator: Calculator,
-    begun: Computation | ProblemError,
+    computation: Computation | ProblemError,
     demands: Demands,
 ) -> BatchItem:
-    if isinstance(begun, ProblemError):
-        return _problem_item(begun)
+    if isinstance(computation, ProblemError):
+        return _problem_item(computation)
     try:
-        calculation = await answer(service, calculator, begun, demands)
+        calculation = await answer(service, calculator, computation, demands)
     except ProblemError as error:
         return _problem_item(error)
     return BatchItem.model_validate({"status": 200, "calculation": calculation})

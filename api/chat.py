@@ -1,7 +1,7 @@
 """/v1/chat/completions and /v1/responses: the calculator in the shapes of OpenAI's API.
 
 The answer is what a person wants to read: the result. What the model reads and writes on the way
-goes where these APIs have the thoughts of a model.
+is returned as the reasoning of these APIs.
 """
 
 from __future__ import annotations
@@ -112,32 +112,32 @@ def router(service: Service) -> APIRouter:
 
 
 class Transcript:
-    """The work of all operations, one a line and in their order, although the model writes several
-    at a time."""
+    """The work of all operations, one operation a line and in order, although the model writes
+    several operations at a time."""
 
     def __init__(self) -> None:
-        self._node = 0  # whose line is being returned
-        self._held: defaultdict[int, str] = defaultdict(str)  # text of later lines
+        self._node = 0  # the one whose line is being returned
+        self._text: defaultdict[int, str] = defaultdict(str)  # not returned yet, by node
         self._ended: set[int] = set()
 
     def add(self, event: BaseModel) -> str:
         """Takes an event of a computation, and returns the text that follows now."""
         if isinstance(event, NodeStart):
-            self._held[event.node] += event.prompt
+            self._text[event.node] += event.prompt
         elif isinstance(event, Token):
-            self._held[event.node] += event.text
+            self._text[event.node] += event.text
         elif isinstance(event, NodeEnd):
-            self._held[event.node] += "\n"
+            self._text[event.node] += "\n"
             self._ended.add(event.node)
-        text = self._held.pop(self._node, "")
+        text = self._text.pop(self._node, "")
         while self._node in self._ended:
             self._node += 1
-            text += self._held.pop(self._node, "")
+            text += self._text.pop(self._node, "")
         return text
 
     def rest(self) -> str:
-        """Returns the lines after that of an operation that the model was not asked."""
-        return "".join(self._held[node] for node in sorted(self._held))
+        """Returns the lines that follow an operation about which the model was not asked."""
+        return "".join(self._text[node] for node in sorted(self._text))
 
 
 Parts = AsyncGenerator[str | Calculation | ProblemError]
@@ -184,8 +184,8 @@ class _Run:
         read = sum(len(self._encode(node.prompt or "")) for node in calculation.nodes)
         written = sum(len(self._encode(node.output or "")) for node in calculation.nodes)
         last = calculation.nodes[-1].output if calculation.nodes else None  # a number has no nodes
-        answered = len(self._encode((last or "").rpartition("=")[2]))
-        work = WrittenTokens(reasoning_tokens=written - answered)
+        n_answer = len(self._encode((last or "").rpartition("=")[2]))
+        work = WrittenTokens(reasoning_tokens=written - n_answer)
         return read, written, work
 
 
@@ -240,8 +240,8 @@ class ChatRun(_Run):
             completion_tokens_details=work,
         )
 
-    def _chunk(self, delta: dict[str, str], finish: str | None = None, **more: Any) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    def _chunk(self, delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
         return self._event(choices=[choice], **more)
 
     def _event(self, **members: Any) -> bytes:
@@ -277,35 +277,35 @@ class ResponsesRun(_Run):
 
     async def stream(self, parts: Parts) -> AsyncIterator[bytes]:
         """Yields OpenAI's events, the last of them `response.completed` or an error."""
-        begun = self._body(status="in_progress", output=[]).model_dump()
+        initial = self._body(status="in_progress", output=[]).model_dump()
         for name in ("response.created", "response.in_progress"):
-            yield self._event(name, response=begun)
-        thinking = self._reasoning("", "in_progress").model_copy(update={"content": []})
-        for event in self._opening(0, thinking, ReasoningText(text="")):
+            yield self._event(name, response=initial)
+        reasoning_item = self._reasoning("", "in_progress").model_copy(update={"content": []})
+        for event in self._opening(0, reasoning_item, ReasoningText(text="")):
             yield event
         async with aclosing(parts):
             async for part in parts:
                 if isinstance(part, ProblemError):
                     yield error_event(part, "error")
                 elif isinstance(part, str):
-                    part_of = {"item_id": thinking.id, "output_index": 0, "content_index": 0}
-                    yield self._event("response.reasoning_text.delta", **part_of, delta=part)
+                    location = {"item_id": reasoning_item.id, "output_index": 0, "content_index": 0}
+                    yield self._event("response.reasoning_text.delta", **location, delta=part)
                 else:
                     for event in self._ending(self.response(part)):
                         yield event
 
     def _ending(self, response: ResponsesResponse) -> list[bytes]:
         """Returns the events after the work."""
-        thoughts, message = response.output
-        assert isinstance(thoughts, ReasoningItem)
+        reasoning_item, message = response.output
+        assert isinstance(reasoning_item, ReasoningItem)
         assert isinstance(message, MessageItem)
-        part_of = {"item_id": message.id, "output_index": 1, "content_index": 0, "logprobs": []}
+        location = {"item_id": message.id, "output_index": 1, "content_index": 0, "logprobs": []}
         empty = self._message("", "in_progress").model_copy(update={"content": []})
         text = message.content[0].text
         return [
-            *self._closing(0, thoughts, "response.reasoning_text.done"),
+            *self._closing(0, reasoning_item, "response.reasoning_text.done"),
             *self._opening(1, empty, OutputText(text="")),
-            self._event("response.output_text.delta", **part_of, delta=text),
+            self._event("response.output_text.delta", **location, delta=text),
             *self._closing(1, message, "response.output_text.done", logprobs=[]),
             self._event("response.completed", response=response.model_dump()),
         ]
@@ -313,20 +313,20 @@ class ResponsesRun(_Run):
     def _opening(
         self, index: int, item: ReasoningItem | MessageItem, part: ReasoningText | OutputText
     ) -> list[bytes]:
-        part_of = {"item_id": item.id, "output_index": index, "content_index": 0}
+        location = {"item_id": item.id, "output_index": index, "content_index": 0}
         return [
             self._event("response.output_item.added", output_index=index, item=item.model_dump()),
-            self._event("response.content_part.added", **part_of, part=part.model_dump()),
+            self._event("response.content_part.added", **location, part=part.model_dump()),
         ]
 
     def _closing(
-        self, index: int, item: ReasoningItem | MessageItem, done: str, **more: Any
+        self, index: int, item: ReasoningItem | MessageItem, done_event: str, **more: Any
     ) -> list[bytes]:
-        part_of = {"item_id": item.id, "output_index": index, "content_index": 0}
+        location = {"item_id": item.id, "output_index": index, "content_index": 0}
         part = item.content[0]
         return [
-            self._event(done, **part_of, text=part.text, **more),
-            self._event("response.content_part.done", **part_of, part=part.model_dump()),
+            self._event(done_event, **location, text=part.text, **more),
+            self._event("response.content_part.done", **location, part=part.model_dump()),
             self._event("response.output_item.done", output_index=index, item=item.model_dump()),
         ]
 

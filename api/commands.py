@@ -23,7 +23,7 @@ def complete_checkpoint(
 
 
 class ServeCommand(click.Command):
-    """A command whose options are the service's settings. They are looked up when it is called."""
+    """A command whose options are the service's settings, looked up when it is called."""
 
     def get_params(self, context: click.Context) -> list[click.Parameter]:
         from api.settings import options

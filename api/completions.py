@@ -38,7 +38,7 @@ from calcgpt.errors import DataError
 from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy, log_softmax
 
 SMALLEST = sys.float_info.min  # the smallest positive probability
-TOKENS_PER_OPERATION = 100  # what an operation in worked steps has, about
+TOKENS_PER_OPERATION = 100  # about the tokens of an operation in worked steps
 MIN_TEMPERATURE = 1e-4  # below it, decoding is greedy (calcgpt.inference.generate.Sampling)
 STREAM = (
     "The continuations. With `stream`, they are server-sent events of the same shape: each holds "
@@ -51,7 +51,7 @@ STREAM_EXAMPLE = (
     "null}\n\ndata: [DONE]\n\n"
 )
 
-Listener = Callable[[CompletionChoice], None]  # is called with the new parts of continuations
+Listener = Callable[[CompletionChoice], None]  # called with each new part of a continuation
 
 
 def router(service: Service) -> APIRouter:
@@ -77,7 +77,7 @@ def router(service: Service) -> APIRouter:
         await service.while_connected(request, run.run())
         choices = []
         for choice in run.choices:
-            await asyncio.sleep(0)  # other requests go on between two of them
+            await asyncio.sleep(0)  # other requests go on between two choices
             choices.append(choice.take(done=True))
         return run.response(choices, run.usage)
 
@@ -121,7 +121,8 @@ class CompletionRun:
 
     @property
     def n_operations(self) -> int:
-        """The number of operations that are about as much work; at least one a continuation."""
+        """The number of the calculator's operations that take about as much work: at least one for
+        each continuation."""
         space = self._model.decoder.config.block_size
         return sum(
             math.ceil(
@@ -139,7 +140,7 @@ class CompletionRun:
 
     async def _score_prompts(self, n_top: int) -> None:
         decoder, n = self._model.decoder, self._request.n
-        for index, prompt in enumerate(self._prompts):  # one call each, so that others get turns
+        for index, prompt in enumerate(self._prompts):  # one call each, so others get turns
             scored = await self._batcher.call(partial(score, decoder, prompt, n_top))
             for choice in self.choices[index * n : (index + 1) * n]:
                 choice.prompt_tokens = scored
@@ -233,7 +234,8 @@ class Choice:
         return part
 
     def _logprobs(self, n: int) -> Logprobs | None:
-        """Returns those of the prompt, once, and of new tokens before the `n`th; None if none."""
+        """Returns the log-probabilities of the prompt, once, and of the new tokens before
+        index `n`, or None if there are no such tokens."""
         scores = self.prompt_tokens + [self._score(index) for index in range(self._n_tokens, n)]
         if not scores:
             return None
@@ -270,21 +272,21 @@ class StoppedText:
     """The text of tokens, given as they come: whole characters, up to the first of some strings.
 
     The time for a token does not depend on how much is written, nor on the length of the strings:
-    each is searched for by the automaton of Knuth, Morris and Pratt (1977).
+    the automaton of Knuth, Morris and Pratt (1977) searches for each of them.
     """
 
     def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
         self.stopped = False
         self._decode = tokenizer.incremental_decoder()
         self._stops = stops
-        self._matched = [0] * len(stops)  # how much of each string the text ends with
-        self._held = ""  # the end of the text, if it may be the beginning of a stop
+        self._matched = [0] * len(stops)  # by stop: how much of it ends the text
+        self._pending = ""  # the end of the text, if it may be the beginning of a stop
 
     def feed(self, ids: Sequence[int], final: bool = False) -> str:
         """Takes further tokens, and returns what they add to the text.
 
-        What later tokens could change is returned later: a part of a character, or the beginning of
-        a stop string. After the `final` tokens there is nothing later.
+        Text that later tokens could change is returned later: a part of a character, or the
+        beginning of a stop string. With `final`, no tokens follow, and all text is returned.
         """
         if self.stopped:
             return ""
@@ -292,12 +294,12 @@ class StoppedText:
         for n_read, character in enumerate(text, start=1):
             if n_stop := self._advance(character):
                 self.stopped = True
-                whole = self._held + text[:n_read]
+                whole = self._pending + text[:n_read]
                 return whole[: len(whole) - n_stop]
-        whole = self._held + text
-        n_held = 0 if final else max(self._matched, default=0)
-        self._held = whole[len(whole) - n_held :]
-        return whole[: len(whole) - n_held]
+        whole = self._pending + text
+        n_pending = 0 if final else max(self._matched, default=0)
+        self._pending = whole[len(whole) - n_pending :]
+        return whole[: len(whole) - n_pending]
 
     def _advance(self, character: str) -> int:
         """Reads a character. Returns the length of the longest stop that is complete with it."""
@@ -353,13 +355,13 @@ def _encode(tokenizer: Tokenizer, block_size: int, prompt: str | list[int]) -> l
 
 
 def _samplings(request: CompletionRequest, n: int) -> list[Sampling]:
-    """Returns the sampling of `n` choices, each with a seed of its own."""
+    """Returns the sampling of `n` choices, each with its own seed."""
     if request.temperature < MIN_TEMPERATURE:
         return [GREEDY] * n
     seed = secrets.randbits(64) if request.seed is None else request.seed % 2**64
     return [
-        Sampling(request.temperature, request.top_k, request.top_p or SMALLEST, int(own_seed))
-        for own_seed in np.random.SeedSequence(seed).generate_state(n, np.uint64)
+        Sampling(request.temperature, request.top_k, request.top_p or SMALLEST, int(choice_seed))
+        for choice_seed in np.random.SeedSequence(seed).generate_state(n, np.uint64)
     ]
 
 

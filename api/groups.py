@@ -1,10 +1,10 @@
 """Jobs of the service, and the groups that write them in turns.
 
 There are three kinds of groups. A `Pool` is for an engine that writes by itself and for clients
-that do not wait for single tokens. Its turn is several tokens, and jobs that arrive later join it
-between two turns. `Lockstep` writes a token in a turn, and jobs that arrive later form the next
-group. `Drafts` are for jobs with a draft (`calcgpt.inference.drafts`): they are read together, a
-forward pass in a turn. Those that depart from their draft then wait to write the rest.
+that do not wait for single tokens. It writes several tokens in a turn, and jobs that arrive later
+join it between two turns. `Lockstep` writes one token in a turn, and jobs that arrive later form
+the next group. `Drafts` are for jobs with a draft (`calcgpt.inference.drafts`). They read drafts in
+one forward pass per turn. Jobs that depart from their draft then wait to write the rest.
 
 Shapes: B rows of a batch, P prompt tokens, V vocabulary.
 """
@@ -40,7 +40,7 @@ USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten charac
 
 
 def never(ids: list[int]) -> bool:
-    """Says that no text is complete before the model stops."""
+    """Returns False: a text is complete only when the model stops."""
     return False
 
 
@@ -72,7 +72,7 @@ class Job:
     def kind(self) -> Hashable:
         """Jobs of the same kind can share a batch.
 
-        A sampled job shares with none, so that the samples of its seed do not depend on other jobs.
+        A sampled job shares no batch, so that the samples of its seed do not depend on other jobs.
         """
         if self.sampling.temperature > 0:
             return id(self)
@@ -84,7 +84,7 @@ class Job:
 
     @property
     def has_draft(self) -> bool:
-        """Whether a draft is to be read: of a whole text, written greedily."""
+        """Whether to read a draft. Only a whole text that is written greedily has one."""
         is_cut = self.ends is not never or self.max_new_tokens is not None or self.n_top > 0
         return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
 
@@ -93,8 +93,8 @@ class Job:
         """The decoder, if it writes by itself and only the whole text matters. Such a job may join
         others in a pool."""
         is_watched = self.on_token is not None or self.n_top > 0
-        ends = self.ends is not never or self.max_new_tokens is not None
-        is_plain = self.sampling.temperature == 0 and not is_watched and not ends
+        is_cut = self.ends is not never or self.max_new_tokens is not None
+        is_plain = self.sampling.temperature == 0 and not is_watched and not is_cut
         return self.decoder if is_plain and isinstance(self.decoder, GreedyWriter) else None
 
     def add(self, step: Step, index: int) -> None:
@@ -106,16 +106,19 @@ class Job:
 
     @property
     def weight(self) -> float:
-        """The number of usual jobs that are as heavy. Keys and values take memory by the token, and
-        each token looks at all before it: the weight grows faster than the text. The work of a
-        product has a digit and a carry for each pair of digits."""
+        """The number of jobs of usual length that take as much memory and time.
+
+        Keys and values take memory for each token, and each token attends to all earlier ones, so
+        the weight grows faster than the text. The work of a product has a digit and a carry for
+        each pair of digits.
+        """
         n = len(self.prompt)
-        most = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
-        return max(1.0, math.pow(most / USUAL_LENGTH, 1.5))
+        max_length = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
+        return max(1.0, math.pow(max_length / USUAL_LENGTH, 1.5))
 
     def fits(self, jobs: Sequence[Job], max_batch: int) -> bool:
-        """Says whether a batch of these jobs has room for this one by their weight. All its rows
-        have room for the longest text; an empty batch has room for any."""
+        """Returns whether a batch of these jobs has room for this one, by weight. Each row takes
+        as much room as the longest text. An empty batch has room for any job."""
         largest = max([self.weight, *(job.weight for job in jobs)])
         return not jobs or (len(jobs) + 1) * largest <= max_batch
 
@@ -140,7 +143,7 @@ class Turn:
     n_token: int  # written by all rows
     written: list[tuple[Job, int, float]]  # tokens that are reported one by one
     ended: list[Job]
-    departed: list[Job] = field(default_factory=list)  # from their drafts: they are not complete
+    departed: list[Job] = field(default_factory=list)  # from their drafts; not complete
 
 
 class Drafts:
@@ -163,12 +166,12 @@ class Drafts:
 
     def turn(self) -> Turn:
         """Reads the drafts of some jobs, in one pass."""
-        read = next(self._passes, None)
-        if read is None:  # no pass can read those that are left
-            left, self._open = self.jobs, {}
-            return Turn([], 0, [], [], left)
+        batch = next(self._passes, None)
+        if batch is None:  # no pass can read the remaining drafts
+            departed, self._open = self.jobs, {}
+            return Turn([], 0, [], [], departed)
         written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
-        for draft in read:
+        for draft in batch:
             job = self._open.pop(draft.row, None) if draft.is_last else None
             if job is None:
                 continue
@@ -177,8 +180,8 @@ class Drafts:
                 tokens = zip(draft.ids, draft.probabilities, strict=True)
                 written += [(job, token, probability) for token, probability in tokens]
             (ended if draft.is_whole else departed).append(job)
-        n_token = sum(len(draft.ids) for draft in read if draft.is_last)
-        return Turn([len(read)], n_token, written, ended, departed)
+        n_token = sum(len(draft.ids) for draft in batch if draft.is_last)
+        return Turn([len(batch)], n_token, written, ended, departed)
 
 
 class Lockstep:

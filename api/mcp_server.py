@@ -142,7 +142,7 @@ def serve_http(calculator: Calculator, port: int) -> None:
 
     Only this machine can connect, and no page of another origin (`Host` and `Origin` are checked).
     """
-    import uvicorn  # here: over stdin and stdout, answering begins seconds earlier without them
+    import uvicorn  # not above: the server on stdin and stdout starts seconds earlier without it
 
     from api.middleware import BodyLimit
     from api.protocol import BoundedProtocol

@@ -58,8 +58,8 @@ class GivenUpError(TimeoutError):
 class SlowClients:
     """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
     response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
-    together, the one that has waited longest is given up. So slow clients take neither all memory
-    nor the places of others.
+    together, the request that has waited longest is given up. So slow clients can neither use up
+    the memory nor keep out other clients.
     """
 
     def __init__(self, limit: int = 768, max_bytes: int = 1 << 24) -> None:
@@ -69,8 +69,10 @@ class SlowClients:
 
     @asynccontextmanager
     async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
-        """Raises TimeoutError after these seconds, GivenUpError if the request is given up before.
-        Yields a function that adds to the body of the request and returns the body so far."""
+        """Yields a function that adds to the body of the request and returns the body so far.
+
+        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
+        """
         try:
             async with asyncio.timeout(seconds) as timeout:
                 self._waiting[timeout] = bytearray()
@@ -98,7 +100,7 @@ class SlowClients:
             oldest = next(iter(self._waiting))
             body = self._waiting.pop(oldest)
             self._n_bytes -= len(body)
-            body.clear()  # now: it may take a while until the request ends
+            body.clear()  # frees the memory now: the request may end later
             oldest.reschedule(asyncio.get_running_loop().time())
 
 
@@ -108,7 +110,7 @@ class RequestLog:
     The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
     is logged with its traceback and becomes a response of status 500. A request ends if its client
-    reads nothing of the response for `stall_timeout` seconds, or less among many `slow` ones.
+    reads nothing of the response for `stall_timeout` seconds, or earlier if too many are `slow`.
     """
 
     def __init__(
@@ -179,7 +181,7 @@ class StalledError(Exception):
 
 
 class Exchange:
-    """One request and its response; notes what passes through `receive` and `send`."""
+    """One request and its response. Records what passes through `receive` and `send`."""
 
     def __init__(
         self,
@@ -230,8 +232,8 @@ class Exchange:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yields the parts of a long message. Before each, the server waits until the client has read
-    nearly all of the earlier ones, so that a client that reads nothing does not keep the whole
+    """Yields the parts of a long message. Before each part, the server waits until the client has
+    read nearly all earlier parts, so that a client that reads nothing does not keep the whole
     message in memory. The last part is empty, so that the response ends only after that."""
     body = message.get("body", b"")
     if len(body) <= UNSENT_BYTES:
@@ -246,8 +248,8 @@ def _pieces(message: Message) -> Iterator[Message]:
 class BodyLimit:
     """Reads the body of a request before the application does.
 
-    Answers 413 if it has more than `limit` bytes, 408 if it is not complete after `seconds`, 503 if
-    it is given up before, because others wait, too.
+    Answers 413 if the body has more than `limit` bytes, 408 if it is not complete after `seconds`,
+    and 503 if it is given up earlier, because too many requests wait.
 
     If a connection is closed while its client still writes, it is reset, and the client may never
     read the response. So after 413 the rest of the body is read for `discard_seconds` at most. For

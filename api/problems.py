@@ -79,9 +79,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def bad_request(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        detail = f"{where}: {first['msg']}"
-        if where == "body" and "json" not in request.headers.get("content-type", ""):
+        location = ".".join(str(part) for part in first["loc"])
+        detail = f"{location}: {first['msg']}"
+        if location == "body" and "json" not in request.headers.get("content-type", ""):
             detail = "the header Content-Type: application/json is missing"
         return ProblemError(422, detail, kind="invalid-request").response()
 

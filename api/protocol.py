@@ -25,12 +25,12 @@ MAX_HEADERS = 100  # trailers included
 # six bytes, one of them of the body.
 FRAMING_BYTES = 65_536
 FRAMING_PER_BODY_BYTE = 8
-# Bytes that are parsed at a time, so that many small requests in one piece of data are not all
-# begun before the first of them is answered.
+# Most bytes to parse at a time. Otherwise many small requests in one piece of data would all begin
+# before the first one is answered.
 PIECE = 8_192
-MAX_REQUESTS = 1_024  # begun and not ended, on all connections of a process
-SPARE = 1_000  # connections above the limit that are told so; more are closed at once
-LINGER_BYTES = 1 << 20  # of a refused request that are still read
+MAX_REQUESTS = 1_024  # in progress, on all connections of a process
+SPARE = 1_000  # connections above the limit that get a response; more are closed at once
+LINGER_BYTES = 1 << 20  # most bytes of a refused request that are still read
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
 UNSENT_BYTES = 4_096
@@ -41,8 +41,8 @@ class RefusedError(Exception):
 
 
 class OpenTransport:
-    """A transport that drops what is written once its connection is closing, as after a reset of
-    which the protocol is not told yet. uvloop's own would raise an exception."""
+    """A transport that drops writes once its connection is closing, for example after a reset that
+    the protocol has not noticed yet. uvloop's transport would raise an exception."""
 
     __slots__ = ("_transport",)
 
@@ -64,7 +64,7 @@ class OpenTransport:
 
 
 class Buffer(threading.local):
-    """What the connections of a thread are read into: its content is passed on at once."""
+    """The buffer of all connections of a thread. Its content is passed on at once."""
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(PIECE))
@@ -74,10 +74,10 @@ BUFFER = Buffer()
 
 
 class InPieces(asyncio.BufferedProtocol):
-    """Passes what a client sends on to another protocol, in pieces of PIECE bytes at most.
+    """Passes received data to another protocol, in pieces of at most PIECE bytes.
 
-    That could only pause after it has been given all that the system keeps for a connection: 24 KiB
-    for each of thousands of clients, before the first of their requests runs.
+    Without it, the other protocol could pause only after it has received all that the system keeps
+    for a connection: 24 KiB for each of thousands of clients, before their first request runs.
     """
 
     __slots__ = ("_buffer", "_protocol")
@@ -105,22 +105,21 @@ class InPieces(asyncio.BufferedProtocol):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """A connection on which each request is limited: its head in size, in time and in the number of
-    headers, and what surrounds its body in size. Trailers are read and dropped.
+    """A connection that limits each request: the size, the time and the number of headers of its
+    head, and the size of the framing around its body. Trailers are read and dropped.
 
-    Beyond `limit_concurrency` of uvicorn's configuration, connections are refused, and beyond
-    `max_requests` requests.
+    Connections beyond `limit_concurrency` of uvicorn's configuration are refused, and so are
+    requests beyond `max_requests`.
     """
 
     head_seconds = 10.0  # most seconds until a head is complete
-    close_seconds = 30.0  # most seconds until a client has read the rest, about
-    linger_seconds = 2.0  # most seconds until a client has read why it is refused
+    close_seconds = 30.0  # about the most seconds for a client to read the rest
+    linger_seconds = 2.0  # most seconds for a client to read why it is refused
 
     # Slots, because a dictionary of all attributes would take 1.3 KiB more for each connection.
     __slots__ = (
         "_close_timer",
         "_ended",  # whether a request was completed by the latest piece
-        "_fault",  # why the parser stopped, if we stopped it
         "_head_timer",
         "_in_head",
         "_max_connections",
@@ -128,7 +127,8 @@ class BoundedProtocol(HttpToolsProtocol):
         "_n_body",
         "_n_framing",  # bytes of the request so far that are not of its body
         "_n_headers",
-        "_refusal",  # the last response: sent, and then empty, when those before it are complete
+        "_refusal",  # the last response; sent after all earlier ones, and then empty
+        "_stop_problem",  # why a callback stopped the parser
         "_unparsed",
     )
 
@@ -140,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._ended = False
         self._n_framing = self._n_body = self._n_headers = 0
-        self._fault: ProblemError | None = None
+        self._stop_problem: ProblemError | None = None
         self._refusal: bytes | None = None
         self._unparsed = bytearray()
         self._head_timer: TimerHandle | None = None
@@ -180,10 +180,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self._ended = False
             n_body = self._n_body
             self._feed(piece)
-            if not self._ended:  # else an unknown part of the data belongs to the request before
+            if not self._ended:  # else an unknown part of the piece belongs to the previous request
                 self._n_framing += len(piece) - (self._n_body - n_body)
             self._check_sizes()
-        if self._unparsed or (not self._in_head and self.cycle.body):  # until it is read
+        if self._unparsed or (not self._in_head and self.cycle.body):  # until the body is read
             self.flow.pause_reading()
 
     def _feed(self, piece: bytes) -> None:
@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             pass  # the client gets the ordinary response, as HTTP allows
         except httptools.HttpParserError:
-            self._refuse(self._fault or _not_http(400, "this is not HTTP"))
+            self._refuse(self._stop_problem or _not_http(400, "this is not HTTP"))
 
     def _check_sizes(self) -> None:
         if self._refusal is not None or self.transport.is_closing():
@@ -260,12 +260,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._n_framing = self._n_body = self._n_headers = 0
 
     def _stop(self, problem: ProblemError) -> None:
-        self._fault = problem
+        self._stop_problem = problem
         raise RefusedError
 
     def _refuse(self, problem: ProblemError) -> None:
         """Answers with a problem, after the responses to earlier requests, and closes."""
-        self._refusal, self._fault = _response(problem), None
+        self._refusal, self._stop_problem = _response(problem), None
         self.headers, self.scope = [], {}  # type: ignore[typeddict-item]
         self._unparsed.clear()
         self._stop_timer()
@@ -273,18 +273,18 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._in_head:
             if self._is_answered:
                 self._end()
-        elif self.pipeline:  # the request is the last of those that wait: it is never begun
+        elif self.pipeline:  # the request is the last one that waits: it never begins
             self.pipeline.popleft()
         elif self.cycle.response_started:
             self.transport.close()
-        else:  # its body is awaited: that ends, and cannot be answered
+        else:  # the application waits for the body: it gets a disconnect instead
             self.cycle.disconnected = True
             self.cycle.message_event.set()
             self._end()
 
     def _end(self) -> None:
-        """Sends the refusal. What the client still writes is read and dropped for a while: if it
-        were not, the connection would be reset, and the client might never read the refusal."""
+        """Sends the refusal, then reads and drops further data for a while. Otherwise the
+        connection would be reset, and the client might never read the refusal."""
         self.transport.write(self._refusal or b"")
         self.transport.write_eof()
         self._refusal = b""
@@ -305,8 +305,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_timer = None
 
     def _cut_if_closing(self) -> None:
-        """Ends a connection that is being closed. It would stay for as long as its client neither
-        reads what is left nor hangs up."""
+        """Aborts a connection that is closing. Otherwise it would stay open until its client reads
+        the rest or hangs up."""
         if self.transport.is_closing():
             self.transport.abort()
         else:

@@ -1,7 +1,7 @@
 """What the routes share: bodies of strict JSON, a stack for each request, and streams of events.
 
-A body is JSON as RFC 8259 has it between systems, and nothing else. Python's `json` would also take
-UTF-16 and UTF-32, NaN, and the last of several members of one name.
+A body must be JSON in UTF-8, as RFC 8259 requires between systems. Python's `json` would also
+accept UTF-16 and UTF-32, NaN, and several members of one name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastapi.sse import format_sse_event
 
 from api.problems import ProblemError
 
-MAX_MEMBERS = 1_000  # of an object: each that is not known takes an error message to refuse
+MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message
 EVENT_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"event": {"type": "string"}, "data": {"type": "string"}},

@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
-GRACE_SECONDS = 1  # that such a server has for its open requests when it ends
-RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # that the system keeps for a connection, about
-HANG_SECONDS = 20  # after which a worker is killed; on a busy machine one may be silent for some
+GRACE_SECONDS = 1  # for the open requests of such a server when it ends
+RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
+HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
 
 
 def run(settings: Settings) -> None:
@@ -79,7 +79,7 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 
     def on_ready(model: LoadedModel) -> None:
         gc.freeze()  # otherwise a collection would look at 200,000 objects, for 0.2 s
-        if server.should_exit:  # and the listener may be closed
+        if server.should_exit:  # the listener may be closed, too
             return
         url = url_of(listener)
         log.info(
@@ -106,8 +106,8 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
 def _supervise(settings: Settings, listener: socket.socket) -> None:
     """Runs worker processes that accept from one socket, and replaces those that die.
 
-    This process answers for their health, because it has nothing else to do: neither connections
-    nor the model delay it.
+    This process answers the health checks. It has nothing else to do: neither connections nor the
+    model delay it.
     """
     # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
@@ -115,13 +115,13 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     health_listener = _health_listener(settings)
     with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
-        n = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
-        log.info("%s on %s; Ctrl+C ends the service", n, url_of(listener))
+        start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
+        log.info("%s on %s; Ctrl+C ends the service", start, url_of(listener))
         config = uvicorn.Config(
             "api.server:worker", factory=True, workers=settings.workers, **_options(settings)
         )
-        # Not with uvicorn's `fd`: it would make a Unix socket of it, so that asyncio knew no client
-        # addresses and did not set TCP_NODELAY.
+        # uvicorn's option `fd` is not used: it would make a Unix socket of the listener, so that
+        # asyncio would know no client addresses and not set TCP_NODELAY.
         supervisor = Supervisor(config, [listener], model, health_listener)
         supervisor.run()
         supervisor.end_threads()
@@ -138,7 +138,7 @@ def _health_listener(settings: Settings) -> socket.socket | None:
 
 
 class Worker(Process):
-    """A worker whose end is known at once, even in the middle of a health check."""
+    """A worker whose end is noticed at once, even in the middle of a health check."""
 
     def start(self) -> None:
         super().start()
@@ -146,11 +146,12 @@ class Worker(Process):
 
 
 class Supervisor(Multiprocess):
-    """Replaces workers that die, later and later if they cannot start, and says whether one serves.
+    """Replaces workers that die, with growing delays if they cannot start, and reports whether one
+    serves.
 
-    Refuses requests while workers fail to start and none serves: otherwise they would wait for one.
-    Closes its listening socket before it ends the workers: while that is open, the system accepts
-    connections that no worker will serve.
+    Refuses requests while workers fail to start and none serves: otherwise clients would wait for
+    one. Closes its listening socket before it ends the workers: while the socket is open, the
+    system accepts connections that no worker will serve.
     """
 
     def __init__(
@@ -160,19 +161,19 @@ class Supervisor(Multiprocess):
         model: str,
         health_listener: socket.socket | None,
     ) -> None:
-        """`model` is the name of the default model, `health_listener` where health is answered."""
+        """`model` is the name of the default model, `health_listener` is for health checks."""
         super().__init__(config, sockets)
         self._model, self._health_listener = model, health_listener
         self._stand_in: OwnServer | None = None
         self._health: OwnServer | None = None
-        self.error: UserError | None = None  # why it ended by itself
+        self.error: UserError | None = None  # why the supervisor ended by itself
         self._served: set[Process] = set()
         self._ended: set[Process] = set()
         self._n_failed = 0  # workers in a row that ended before they served
         self._retry_at = 0.0
 
     def init_processes(self) -> None:
-        """Starts the workers, then the thread that answers for them."""
+        """Starts the workers, then the thread that answers health checks."""
         for _ in range(self.processes_num):
             self.processes.append(self._start_worker())
         gc.collect()
@@ -215,7 +216,7 @@ class Supervisor(Multiprocess):
             if worker in self._ended:
                 continue
             if not worker.is_alive(timeout=self.config.timeout_worker_healthcheck):
-                self._bury(worker)
+                self._end_worker(worker)
             elif worker not in self._served and worker.is_ready(timeout=1):
                 self._served.add(worker)
                 self._n_failed = 0
@@ -228,8 +229,8 @@ class Supervisor(Multiprocess):
         elif not self._stand_in:
             self._stand_in = OwnServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
 
-    def _bury(self, worker: Process) -> None:
-        worker.kill()  # it may only hang
+    def _end_worker(self, worker: Process) -> None:
+        worker.kill()  # it may hang instead of being dead
         worker.join()
         self._ended.add(worker)
         if worker not in self._served:
@@ -238,10 +239,10 @@ class Supervisor(Multiprocess):
         self._served.discard(worker)
 
     def end_threads(self) -> None:
-        """Ends its own servers. A thread that still runs when Python ends can crash the process."""
-        for own in (self._stand_in, self._health):
-            if own:
-                own.end()
+        """Ends the threads. A thread that still runs when Python ends can crash the process."""
+        for server in (self._stand_in, self._health):
+            if server:
+                server.end()
 
     def terminate_all(self) -> None:
         for listener in self.sockets:
@@ -305,8 +306,8 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)
-        # Connections inherit these. Otherwise the system would keep megabytes for each whose client
-        # writes much or reads nothing.
+        # Connections inherit these sizes. Otherwise the system would keep megabytes for each client
+        # that writes much or reads nothing.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         return listener

@@ -49,7 +49,7 @@ class LoadedModel:
         return self.checkpoint.name
 
     def describe(self, default: bool) -> Model:
-        """Returns its entry in /v1/models."""
+        """Returns the entry of the model in /v1/models."""
         return Model(
             id=self.name,
             default=default,
@@ -65,7 +65,7 @@ class LoadedModel:
 
 
 def _calibration(scores: dict[str, Any] | None) -> Calibration | None:
-    """Returns what the scores of a test say of confidence; None if it was not measured."""
+    """Returns the calibration from the scores of a test, or None if it was not measured."""
     measured = scores and scores.get("confidence")
     if not scores or not measured:
         return None
@@ -100,7 +100,8 @@ def load_models(
 ) -> Iterator[LoadedModel]:
     """Yields the checkpoint that `reference` means, then, with `others`, the shipped ones.
 
-    Raises UserError if the first does not load. If another one does not, logs a warning.
+    Raises UserError if the first checkpoint does not load. Skips others that do not load, with a
+    warning in the log.
     """
     first = load_model(Checkpoint.load(resolve(reference)), engine, threads)
     yield first
@@ -170,9 +171,9 @@ class ModelPool:
 
 
 class Admission:
-    """Bounds how many operations are worked on at a time.
+    """Limits how many operations are in progress at a time.
 
-    More than that are refused at once, so that those admitted are answered in time.
+    More are refused at once, so that admitted operations are answered in time.
     """
 
     def __init__(self, limit: int, metrics: Metrics) -> None:
@@ -181,8 +182,8 @@ class Admission:
         self._n = 0
 
     def require_room(self, n: int = 1) -> None:
-        """Raises ProblemError unless there is room for `n` operations: 422 if there never is, else
-        503. Call it before the work of finding out how many operations there are."""
+        """Raises ProblemError unless there is room for `n` operations: 422 if `n` exceeds the
+        limit, else 503. Call it before counting the operations of a request, which takes time."""
         if n > self._limit:
             detail = f"{n:,} operations; the limit is {self._limit:,}"
             raise ProblemError(422, detail, kind="too-many-items")
@@ -240,7 +241,7 @@ class Service:
         return model.calculator
 
     def drafter(self, calculator: Calculator) -> Drafter | None:
-        """Returns what drafts the answers of a calculator; None if the settings ask for none."""
+        """Returns the drafter of a calculator, or None if the settings do not ask for drafts."""
         if not self.settings.draft:
             return None
         if calculator not in self._drafters:
@@ -266,8 +267,8 @@ class Service:
     ) -> Result:
         """Returns the result of `work`. The body of the request must have been read.
 
-        Cancels `work` and raises ProblemError (504) at the deadline, unless `work` sees to that
-        itself, and ClientDisconnect if the client is gone.
+        Cancels `work` and raises ProblemError (504) at the deadline, or ClientDisconnect if the
+        client is gone. Without `has_deadline`, `work` must keep the deadline itself.
         """
         task = asyncio.ensure_future(work)
         disconnected = asyncio.ensure_future(_disconnect(request))
@@ -292,9 +293,9 @@ class Service:
     ) -> AsyncGenerator[Event | Result | ProblemError]:
         """Yields the events that `work` reports, then its result.
 
-        Nothing is raised, because the status of the response is already sent: a ProblemError is
-        yielded instead of the result. `work` is cancelled at the deadline, or if this generator is
-        closed early.
+        Raises nothing, because the status of the response is already sent: if `work` fails, yields
+        a ProblemError instead of the result. Cancels `work` at the deadline, or if this generator
+        is closed early.
         """
         end = object()
         events: asyncio.Queue[Any] = asyncio.Queue()

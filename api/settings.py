@@ -113,10 +113,12 @@ class Settings(BaseSettings):
     @field_validator("rate_storage")
     @classmethod
     def _check_storage(cls, storage: SecretStr) -> SecretStr:
-        from limits.aio import storage as kinds  # takes a while to import
+        from limits.aio import storage as storages  # takes a while to import
 
         schemes = {
-            s for k in vars(kinds).values() for s in getattr(k, "STORAGE_SCHEME", None) or ()
+            scheme
+            for item in vars(storages).values()
+            for scheme in getattr(item, "STORAGE_SCHEME", None) or ()
         }
         if urlsplit(storage.get_secret_value()).scheme not in schemes:
             raise ValueError("no storage of rates; use async+memory:// or async+redis://HOST")
@@ -128,7 +130,7 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         parts = [part.strip() for part in value.split(",") if part.strip()]
-        if value and not parts:  # it would be as if none were set, and everybody could come in
+        if value and not parts:  # else no key would be set, and everybody could come in
             raise ValueError("only separators; leave it out if there are none")
         return parts
 
@@ -225,8 +227,10 @@ def load_settings(flags: dict[str, Any]) -> Settings:
 
 
 def options(complete: Mapping[str, Callable[..., Any]]) -> list[click.Option]:
-    """Returns a command-line option for each setting, whose values a shell completes by what
-    `complete` has under its name. `Settings` validates the values."""
+    """Returns a command-line option for each setting. `Settings` validates the values.
+
+    `complete` maps the names of settings to functions that complete their values in a shell.
+    """
     fields = Settings.model_fields.items()
     return [_option(name, field, shell_complete=complete.get(name)) for name, field in fields]
 

@@ -50,14 +50,16 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
         logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
 
 
-MAX_RECORDS = 20  # of one place in the code of a library, in a minute
-LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers to which clients can cause writes
+MAX_RECORDS = 20  # a minute, from one line of a library's code
+LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records clients can cause
 
 
 class Flood:
-    """A filter against floods of log records, which clients can cause in libraries. It passes
-    MAX_RECORDS a minute from each place in their code; the last one says that more are dropped. The
-    service itself writes one record for each request."""
+    """A filter against floods of log records, which clients can cause in libraries.
+
+    Passes MAX_RECORDS a minute from each line of a library's code. The last record says that more
+    are dropped. The service itself writes one record for each request.
+    """
 
     def __init__(self) -> None:
         self._minute = 0
@@ -91,8 +93,8 @@ def _time(record: logging.LogRecord) -> str:
 class Json(JsonFormatter):
     """Formats a record as one JSON object.
 
-    It has time, level, logger, message, request_id, the extras of the record, and `exception`, the
-    traceback as one string.
+    The object has time, level, logger, message, request_id, the extras of the record, and
+    `exception`, the traceback as one string.
     """
 
     def __init__(self) -> None:

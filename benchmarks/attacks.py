@@ -5,9 +5,9 @@
 
 For each kind of attack a service is started, with a port for health checks, and attacked several
 times. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
-each time, and the memory of all processes of the service is read, as it was before the attacks. An
-attack is made as hard as one client can make it from this machine, with which the service shares
-its processors.
+each time, and the memory of all processes of the service is read, also before the attacks. Each
+attack is as hard as one client can make it from this machine, whose processors it shares with the
+service.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def connections(port: int, seconds: float, n: int) -> Counter[str]:
 
 def operations(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends batches of the longest expressions: more than are allowed, and as many as are."""
-    many = request("/v1/calculate/batch", expressions=[LONGEST] * 100)
-    some = request("/v1/calculate/batch", expressions=[LONGEST] * 3)
-    return flood(port, [many, some], 64, seconds)
+    too_many = request("/v1/calculate/batch", expressions=[LONGEST] * 100)
+    allowed = request("/v1/calculate/batch", expressions=[LONGEST] * 3)
+    return flood(port, [too_many, allowed], 64, seconds)
 
 
 def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
@@ -132,7 +132,7 @@ def stop_strings(port: int, seconds: float, n: int) -> Counter[str]:
 
 
 def parsing(port: int, seconds: float, n: int) -> Counter[str]:
-    """Sends what is large and refused."""
+    """Sends large requests that are refused."""
     bodies = [
         request("/v1/calculate", expression="x" * 65_000),
         request("/v1/calculate/batch", expressions=["("] * 12_000),
@@ -177,7 +177,7 @@ def slow_writers(port: int, seconds: float, n: int) -> Counter[str]:
 
 
 def slow_bodies(port: int, seconds: float, n: int) -> Counter[str]:
-    """Sends the largest bodies that are allowed, but for the last byte."""
+    """Sends the largest bodies that are allowed, except for their last byte."""
     head = b"POST /v1/calculate HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n"
     with ExitStack() as stack:
         sockets = [_connected(port, stack) for _ in range(3 * SLOW_CLIENTS)]
@@ -263,14 +263,14 @@ def probe(port: int, pipe: Connection) -> None:
     pipe.send(None)  # it has started
     while not pipe.poll():
         for path, measured in seconds.items():
-            began = time.perf_counter()
+            start = time.perf_counter()
             with socket.create_connection((LOOPBACK, port), timeout=PATIENCE) as connection:
                 connection.sendall(
                     f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
                 )
                 with connection.makefile("rb") as file:
                     response = file.read()
-            measured.append(time.perf_counter() - began)
+            measured.append(time.perf_counter() - start)
             assert response.startswith(b"HTTP/1.1 200 "), response[:200]
         time.sleep(PAUSE)
     pipe.send(seconds)
@@ -278,25 +278,25 @@ def probe(port: int, pipe: Connection) -> None:
 
 @contextmanager
 def probing(port: int) -> Iterator[dict[str, list[float]]]:
-    """Fills the dictionary with the seconds of health checks that are made meanwhile."""
+    """Makes health checks within the block, and then fills the dictionary with their seconds."""
     context, seconds = get_context("spawn"), dict[str, list[float]]()
-    ours, theirs = context.Pipe()
-    process = context.Process(target=probe, args=(port, theirs))
+    parent_end, child_end = context.Pipe()
+    process = context.Process(target=probe, args=(port, child_end))
     process.start()
-    theirs.close()
+    child_end.close()
     try:
-        ours.recv()
+        parent_end.recv()
         yield seconds
-        ours.send(None)
-        seconds.update(ours.recv())
+        parent_end.send(None)
+        seconds.update(parent_end.recv())
     finally:
-        ours.close()
+        parent_end.close()
         process.join()
 
 
 @contextmanager
 def watching_memory(process: psutil.Process) -> Iterator[list[float]]:
-    """Fills the list with the memory of the process and its children, in MiB."""
+    """Fills the list with the memory of a process and its children, in MiB, within the block."""
     values, ended = [memory_of(process)], threading.Event()
 
     def watch() -> None:
@@ -323,17 +323,17 @@ def memory_of(parent: psutil.Process) -> float:
 
 @contextmanager
 def serving() -> Iterator[tuple[psutil.Process, int, int, float]]:
-    """A service: its first process, its port, that of its health checks, and the seconds until it
-    was ready."""
+    """Yields the first process of a service, its port, the port of its health checks, and the
+    seconds until it was ready."""
     with socket.create_server((LOOPBACK, 0)) as one, socket.create_server((LOOPBACK, 0)) as other:
         port, health_port = one.getsockname()[1], other.getsockname()[1]
     command = [sys.executable, "-m", "calcgpt", "serve", "--no-others", "--log-level", "error"]
     command += ["--port", str(port), "--health-port", str(health_port)]
-    began = time.monotonic()
+    start = time.monotonic()
     with subprocess.Popen(command) as process:  # nosec B603  # this Python
         try:
             wait_until_ready(port, process)
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - start
             wait_until_ready(health_port, process)
             yield psutil.Process(process.pid), port, health_port, seconds
         finally:
@@ -348,12 +348,12 @@ def measure(
     process, port, health_port = service
     load = os.getloadavg()[0]
     with probing(health_port) as latencies, watching_memory(process) as memory:
-        began = time.monotonic()
+        start = time.monotonic()
         seen = attack(port, seconds, n)
-        lasted = time.monotonic() - began
+        duration = time.monotonic() - start
     assert flood(port, [request("/v1/calculate", expression="1+1")], 1, 0.1)["200"]
     return {
-        "seconds": round(lasted, 1),
+        "seconds": round(duration, 1),
         "load_average": round(load, 1),
         "seen": dict(sorted(seen.items())),
         "peak_mib": round(max(memory), 1),
@@ -364,8 +364,11 @@ def measure(
 def percentiles(seconds: list[float]) -> dict[str, Any]:
     """Returns the number of values, and their median, 99th percentile and maximum in ms."""
     p50, p99, largest = np.percentile(seconds, [50, 99, 100]) * 1000
-    figures = {"p50": p50, "p99": p99, "max": largest}
-    return {"n": len(seconds), **{name: round(float(value), 1) for name, value in figures.items()}}
+    quantiles = {"p50": p50, "p99": p99, "max": largest}
+    return {
+        "n": len(seconds),
+        **{name: round(float(value), 1) for name, value in quantiles.items()},
+    }
 
 
 @click.command()

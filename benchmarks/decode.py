@@ -64,11 +64,11 @@ ROUND = 1_000  # problems of each distribution that `same` reads before it goes 
 IN_DOUBLE = 200  # problems of each distribution that are also answered in double precision
 BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
 Answers = list[list[int]]
-Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> what each was completed with
+Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> their completions
 
 
 def by_calcgpt(model: Decoder, stop: int | None, length: int, prompts_BP: torch.Tensor) -> Answers:
-    """Decodes with CalcGPT. Without a `stop`, an id that no token has stands in for it."""
+    """Decodes with CalcGPT. Without a `stop`, uses an id that no token has."""
     never = -1
     completions = generate(model, prompts_BP.numpy(), never if stop is None else stop, length)
     return [completion.ids for completion in completions]
@@ -221,8 +221,8 @@ def compare(
 def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None:
     """Counts how often the native engine writes another text than torch, by distribution.
 
-    Problems are read in rounds of some of each distribution. What was found so far is saved after
-    each part of a round, so that a long run may be ended at any time.
+    Reads problems in rounds of some of each distribution. Saves the results so far after each part
+    of a round, so that a long run may be ended at any time.
     """
     checkpoint = Checkpoint.load(resolve(reference))
     tokenizer = checkpoint.tokenizer.require_characters()
@@ -235,19 +235,21 @@ def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None
         [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
         lines = render_lines(problems).decode().splitlines()
         prompts[name] = [line[: line.index("=") + 1] for line in lines]
-    found = {name: Comparison() for name in prompts}
+    comparisons = {name: Comparison() for name in prompts}
     parts = [(first, name) for first in range(0, n, ROUND) for name in prompts]
     for first, name in tqdm(parts, desc=checkpoint.name, disable=None):
         texts = prompts[name][first : first + ROUND]
         by_native = complete(native, tokenizer, texts, stop)
         by_torch = completions_by_torch(checkpoint.model, tokenizer, texts, by_native, stop)
-        found[name].add(by_torch, by_native)
+        comparisons[name].add(by_torch, by_native)
         if first == 0:
-            some = texts[:IN_DOUBLE]
-            exact = completions_by_torch(double, tokenizer, some, by_native[:IN_DOUBLE], stop)
-            found[name].add_double(exact, by_torch, by_native)
-        save({name: comparison.figures for name, comparison in found.items() if comparison.n})
-    for name, comparison in found.items():
+            first_texts = texts[:IN_DOUBLE]
+            exact = completions_by_torch(
+                double, tokenizer, first_texts, by_native[:IN_DOUBLE], stop
+            )
+            comparisons[name].add_double(exact, by_torch, by_native)
+        save({name: comparison.figures for name, comparison in comparisons.items() if comparison.n})
+    for name, comparison in comparisons.items():
         print(checkpoint.name, name, comparison.figures)
 
 
@@ -294,8 +296,8 @@ class Comparison:
     ) -> None:
         """Compares the completions of the first problems with those in double precision."""
         for engine, rows in (("torch", by_torch), ("native", by_native)):
-            found = max(difference(*pair) for pair in zip(exact, rows, strict=False))
-            self.rounding[engine] = max(self.rounding[engine], found)
+            largest = max(difference(*pair) for pair in zip(exact, rows, strict=False))
+            self.rounding[engine] = max(self.rounding[engine], largest)
 
     @property
     def figures(self) -> dict[str, Any]:
@@ -354,8 +356,8 @@ def main() -> None:
         ),
         "llama of the size of scratchpad": compare(preset, None, prompts_NP, WORK, arguments),
     }
-    for model, batches_ in compared.items():
-        for batch, figures in batches_.items():
+    for model, by_batch in compared.items():
+        for batch, figures in by_batch.items():
             show(f"{model}, {batch}", figures, "problems")
     write(arguments.json, {"environment": packages, "runs": arguments.runs, **compared})
 

@@ -9,11 +9,11 @@ NAME is a distribution, or one of these two:
     classes      for every class of problems (`calcgpt coverage`) with operands of at most seven
                  digits N problems, or as many as there are among 400,000
 
-The problems of a distribution are those of the test split, of a seed of their own: no training
-draws them. With `--split val` they are others, by which to choose between checkpoints. All are
-different. Answers are those of greedy decoding. For each set and operation, the
-share of exact answers has its 95% interval (Wilson 1927). The threshold is the confidence of the
-most confident wrong answer.
+The problems of a distribution are those of the test split and have their own seed: no training
+draws them. With `--split val` they are validation problems, by which to choose between checkpoints.
+No problem occurs twice. Decoding is greedy. For each set and operation, the share of exact answers
+has its 95% interval (Wilson 1927). The threshold is the confidence of the most confident wrong
+answer.
 
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
@@ -70,7 +70,7 @@ CLASS_DRAWN = 400_000
 CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and short numbers
 CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
-SHOWN = 1_000  # wrong answers that the figures list
+SHOWN = 1_000  # wrong answers that are listed
 
 
 def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
@@ -143,12 +143,12 @@ def all_pairs(bound: int) -> ProblemArray:
 def figures(
     problems: ProblemArray,
     right: NDArray[np.bool_],
-    sure: NDArray[np.float64],
+    confidence: NDArray[np.float64],
     wrong: Sequence[ScoredAnswer],
     has_work: bool,
 ) -> dict[str, Any]:
-    """Returns the shares of exact answers, the wrong ones, and how sure the model was of each."""
-    threshold = threshold_without_error(sure.tolist(), right.tolist())
+    """Returns the shares of exact answers, the threshold of the confidence, and wrong answers."""
+    threshold = threshold_without_error(confidence.tolist(), right.tolist())
     return {
         **share(right),
         "by_operation": {
@@ -200,7 +200,7 @@ def score_set(
     scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Scores a set and returns its figures. Adds the answers to the file of `--scored`."""
-    right, sure = np.zeros(len(problems), bool), np.zeros(len(problems))
+    right, confidence = np.zeros(len(problems), bool), np.zeros(len(problems))
     wrong: list[ScoredAnswer] = []
     shards = shards_of(problems)
     folder = arguments.shards and arguments.shards / name
@@ -223,7 +223,7 @@ def score_set(
         for rows, is_new in scored:
             part = slice(done, done + len(rows))
             right[part] = [row.right for row in rows]
-            sure[part] = [row.confidence.whole for row in rows]
+            confidence[part] = [row.confidence.whole for row in rows]
             wrong += [row for row in rows if not row.right]
             done += len(rows)
             n_new += is_new * len(rows)
@@ -232,7 +232,7 @@ def score_set(
                     file.write(as_lines(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
-    result = figures(problems, right, sure, wrong, checkpoint.recipe.has_work)
+    result = figures(problems, right, confidence, wrong, checkpoint.recipe.has_work)
     return result | {"problems_per_second": round(n_new / seconds, 1)}
 
 
@@ -281,9 +281,9 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
-    form = data.format.removeprefix("loose-") if data else "direct"
+    format_ = data.format.removeprefix("loose-") if data else "direct"
     threads = 1 if arguments.workers or arguments.ray_address else None
-    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, form, threads)
+    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, format_, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     if arguments.scored:

@@ -5,7 +5,7 @@
 `benchmarks.fuzz_targets` says what is attacked and what must hold. Atheris (libFuzzer) changes the
 inputs of a corpus at random and keeps those that reach new code. What it keeps is added to
 `tests/corpus/`, a file for each target with an input on each line, which `make test` replays.
-An input that breaks a promise is added, too, so that `make test` fails until the code is mended.
+An input that breaks a promise is added, too, so that `make test` fails until the code is fixed.
 The command then ends with exit code 1.
 """
 
@@ -35,7 +35,7 @@ FUZZ = "import sys; from benchmarks.fuzz import fuzz; fuzz(sys.argv)"
 
 
 def read_corpus(name: str) -> list[bytes]:
-    """Returns the inputs kept for a target."""
+    """Returns the corpus of a target."""
     path = CORPUS / f"{name}.jsonl"
     if not path.exists():
         return []
@@ -43,7 +43,7 @@ def read_corpus(name: str) -> list[bytes]:
 
 
 def write_corpus(name: str, inputs: list[bytes]) -> None:
-    """Keeps inputs, a line of JSON each, a byte as the character of its number."""
+    """Writes the corpus of a target: one JSON string a line, with a character for each byte."""
     CORPUS.mkdir(exist_ok=True)
     lines = [json.dumps(data.decode("latin-1")) + "\n" for data in inputs]
     write_text(CORPUS / f"{name}.jsonl", "".join(lines))
@@ -62,16 +62,16 @@ def fuzz(arguments: list[str]) -> None:
 
 
 def run(name: str, minutes: float, seed: int) -> dict[str, Any]:
-    """Fuzzes a target, adds to its corpus, and returns the figures."""
+    """Fuzzes a target, adds to its corpus, and returns the statistics."""
     from benchmarks.fuzz_targets import seeds, words
 
-    known = read_corpus(name)
+    corpus = read_corpus(name)
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # nosec B108  # a folder of ours in it
     with tempfile.TemporaryDirectory(prefix="calcgpt-fuzz-", dir=memory) as scratch:
-        folder, found = Path(scratch) / "inputs", Path(scratch) / "found"
+        folder, artifacts = Path(scratch) / "inputs", Path(scratch) / "artifacts"
         folder.mkdir()
-        found.mkdir()
-        for data in [*known, *seeds(name)]:
+        artifacts.mkdir()
+        for data in [*corpus, *seeds(name)]:
             (folder / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
         dictionary = Path(scratch) / "words"
         dictionary.write_text("".join(f"{_quoted(word)}\n" for word in words(name)))
@@ -82,7 +82,7 @@ def run(name: str, minutes: float, seed: int) -> dict[str, Any]:
             f"-rss_limit_mb={MEMORY_MIB}",
             f"-seed={seed}",
             f"-dict={dictionary}",
-            f"-artifact_prefix={found}/",
+            f"-artifact_prefix={artifacts}/",
             "-print_final_stats=1",
         ]
         command = [sys.executable, "-c", FUZZ, name, *options, str(folder)]
@@ -93,12 +93,12 @@ def run(name: str, minutes: float, seed: int) -> dict[str, Any]:
             errors="replace",
             env={**os.environ, "TMPDIR": scratch},
         )
-        broken = [file.read_bytes() for file in sorted(found.iterdir())]
-        kept = _choose(known, [file.read_bytes() for file in sorted(folder.iterdir())])
+        broken = [file.read_bytes() for file in sorted(artifacts.iterdir())]
+        kept = _choose(corpus, [file.read_bytes() for file in sorted(folder.iterdir())])
     log = process.stderr
     if broken or process.returncode:
         print(log[-4000:], file=sys.stderr)
-        kept = [*known, *broken]
+        kept = [*corpus, *broken]
     write_corpus(name, kept)
     return {
         "executions": _last(r"stat::number_of_executed_units: +(\d+)", log),
@@ -111,10 +111,10 @@ def run(name: str, minutes: float, seed: int) -> dict[str, Any]:
     }
 
 
-def _choose(known: list[bytes], found: list[bytes]) -> list[bytes]:
-    """Returns the inputs to keep: those known, and the shortest that are new."""
-    kept, n_bytes = list(known), sum(map(len, known))
-    for data in sorted(set(found) - set(known), key=lambda data: (len(data), data)):
+def _choose(corpus: list[bytes], inputs: list[bytes]) -> list[bytes]:
+    """Returns the inputs to keep: the corpus, and the shortest new inputs."""
+    kept, n_bytes = list(corpus), sum(map(len, corpus))
+    for data in sorted(set(inputs) - set(corpus), key=lambda data: (len(data), data)):
         n_bytes += len(data)
         if len(kept) >= MAX_INPUTS or n_bytes > MAX_BYTES:
             break
@@ -123,7 +123,7 @@ def _choose(known: list[bytes], found: list[bytes]) -> list[bytes]:
 
 
 def _quoted(word: str) -> str:
-    """Returns a word as dictionaries of libFuzzer have it."""
+    """Returns a word in the format of libFuzzer's dictionaries."""
     text = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}"
         for byte in word.encode()
@@ -132,10 +132,10 @@ def _quoted(word: str) -> str:
 
 
 def _with_earlier(report: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the report with other targets that a file has from a run with the same options."""
+    """Returns the report with further targets of a file, if its options are the same."""
     earlier = read_json(path) if path.exists() else {}
-    alike = all(earlier.get(name) == report[name] for name in ("tool", "minutes", "seed"))
-    targets = {**(earlier["targets"] if alike else {}), **report["targets"]}
+    same_options = all(earlier.get(name) == report[name] for name in ("tool", "minutes", "seed"))
+    targets = {**(earlier["targets"] if same_options else {}), **report["targets"]}
     return {**report, "targets": targets}
 
 
@@ -151,8 +151,8 @@ def main() -> None:
     options.add_argument("--minutes", type=float, default=10.0, help="for each target")
     options.add_argument("--seed", type=int, default=1, help="of the changes; 0: another each time")
     options.add_argument("--json", type=Path, help="also write the figures to this file")
-    chosen = options.parse_args()
-    names = chosen.targets or list(TARGETS)
+    arguments = options.parse_args()
+    names = arguments.targets or list(TARGETS)
     if unknown := set(names) - TARGETS.keys():
         options.error(f"unknown target {min(unknown)!r}; valid names: {', '.join(TARGETS)}")
     try:
@@ -160,11 +160,16 @@ def main() -> None:
     except ImportError:
         raise SystemExit("fuzzing needs atheris: pip install 'calcgpt[fuzz]'") from None
 
-    results = {name: run(name, chosen.minutes, chosen.seed) for name in names}
-    report = {"tool": tool, "minutes": chosen.minutes, "seed": chosen.seed, "targets": results}
+    results = {name: run(name, arguments.minutes, arguments.seed) for name in names}
+    report = {
+        "tool": tool,
+        "minutes": arguments.minutes,
+        "seed": arguments.seed,
+        "targets": results,
+    }
     print(json.dumps(report, indent=1))
-    if chosen.json:
-        write_json(chosen.json, _with_earlier(report, chosen.json))
+    if arguments.json:
+        write_json(arguments.json, _with_earlier(report, arguments.json))
     if any(result["ended"] for result in results.values()):
         raise SystemExit("an input breaks a promise: see above")
 

@@ -1,8 +1,8 @@
 """What `benchmarks.fuzz` attacks: functions of bytes, which raise if something is not as promised.
 
-Each gives hostile bytes to code that reads what people write. That code may refuse them with the
-error that it documents, in one line. Any other error is a defect, and so is a result that does not
-stand up to a second look, for example a tree whose text has another tree.
+Each function gives hostile bytes to code that reads what people write. That code may refuse them
+with the error that it documents, in one line. Any other error is a defect, and so is a result that
+fails a second check, for example a tree whose text has another tree.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def _check_completion(prompt: str, right: str, rest: str) -> None:
 
 
 def _changed(text: str, changes: str) -> str:
-    """Returns a text in which each pair of characters, where and what, has replaced one; `_` ends
-    the text there."""
+    """Returns a changed text. Each pair of characters in `changes` is a position and what replaces
+    the character there; `_` ends the text there."""
     for where, what in zip(changes[::2], changes[1::2], strict=False):
         position = ord(where) * (len(text) + 1) // 128 % (len(text) + 1)
         text = text[:position] + (what + text[position + 1 :] if what != "_" else "")
@@ -188,7 +188,7 @@ def _run(model: LanguageModel, tokenizer: Tokenizer) -> None:
 
 @contextmanager
 def _damaged(name: str, content: bytes, is_forged: bool) -> Iterator[Path]:
-    """Yields the folder with other content in one file; puts the right one back."""
+    """Yields the folder with other content in one file, then restores the file."""
     folder, files = _right_folder(), _right_files()
     try:
         (folder / name).write_bytes(content)

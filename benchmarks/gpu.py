@@ -1,12 +1,12 @@
-"""What is to be known about CalcGPT on a GPU, as one command.
+"""Measures CalcGPT on a GPU, and trains on it, with one command.
 
     python -m benchmarks.gpu --out docs/results/gpu [--minutes 9] [--set FIELD=VALUE ...]
     python -m benchmarks.gpu --out /tmp/gpu --device cpu --tiny
 
-docs/GPU.md says what each part measures. A part has a process of its own and writes `PART.json`
-after each of its rows. What is there is not measured again, unless it failed, so a command that ran
-out of minutes is simply repeated. The last part trains for what is left of them, and continues
-where it stopped.
+docs/GPU.md says what each part measures. A part has its own process and writes `PART.json` after
+each of its rows. Rows in that file are not measured again, unless they failed, so a command that
+ran out of minutes is simply repeated. The last part trains for the rest of the minutes, and
+continues where it stopped.
 """
 
 import gc
@@ -87,7 +87,7 @@ def losses(
 ) -> torch.Tensor:
     """Returns the losses of a few steps from the same weights, (n_step,), on the CPU."""
     if compile:
-        torch.compiler.reset()  # there is a limit to what it compiles of one function
+        torch.compiler.reset()  # torch limits how often it compiles one function
     torch.manual_seed(0)
     model = build_model(config, VOCABULARY)
     batch = torch.randint(VOCABULARY, (8, config.block_size + 1)).to(device)
@@ -119,8 +119,8 @@ def agreement(options: Namespace, compile: bool = False) -> Rows:
         expected = losses(config, torch.device("cpu"), False, False, n_step)
         differences = {}
         for name, bf16 in (("float32", False), ("bf16", True)):
-            found = losses(config, options.device, bf16, compile, n_step)
-            differences[name] = float((found / expected - 1).abs().max())
+            actual = losses(config, options.device, bf16, compile, n_step)
+            differences[name] = float((actual / expected - 1).abs().max())
         return {**differences, "agrees": differences["float32"] < TOLERANCE}
 
     small = {"n_layer": 1 if options.tiny else 2, "block_size": 16 if options.tiny else 128}
@@ -140,7 +140,7 @@ def training(options: Namespace) -> Rows:
             "calcgpt": peer_config(shape),
             "calcgpt, llama": load_preset("llama").model_copy(update=llama),
         }
-        torch.compiler.reset()  # sizes that have changed would be symbols
+        torch.compiler.reset()  # otherwise torch compiles for variable sizes
         peak = measured_rate(device, True, 64 if options.tiny else 8192)
         steps, same_work = beside_peer(shape, device, True, compile)
         model = configs["calcgpt, llama"]
@@ -205,7 +205,7 @@ PARTS: dict[str, Callable[[Namespace], Rows]] = {
 
 
 def read_rows(path: Path) -> dict[str, Row]:
-    """Returns the rows of a part that are there."""
+    """Returns the rows of a part that are written."""
     with suppress(FileNotFoundError):
         rows: dict[str, Row] = json.loads(path.read_text("utf-8"))["rows"]
         return rows
@@ -213,7 +213,7 @@ def read_rows(path: Path) -> dict[str, Row]:
 
 
 def measure(part: str, options: Namespace) -> None:
-    """Measures the rows of a part that are not there yet, until the minutes are over."""
+    """Measures the rows of a part that are not written yet, until the minutes are over."""
     path = options.out / f"{part}.json"
     done = read_rows(path)
 
@@ -225,7 +225,7 @@ def measure(part: str, options: Namespace) -> None:
     for name, row in PARTS[part](options).items():
         if name in done or time.monotonic() > options.deadline:
             continue
-        write(name, {"error": "the process ended"})  # if it does, this stays
+        write(name, {"error": "the process ended"})  # stays if it does
         try:
             write(name, row())
         except Exception as error:  # whatever it is, the other rows are wanted
@@ -239,8 +239,8 @@ def measure(part: str, options: Namespace) -> None:
 
 
 def run_part(part: str, arguments: Sequence[str], options: Namespace) -> None:
-    """Measures a part in a process of its own: a fault of the GPU takes the process with it. What
-    failed in an earlier command is measured again."""
+    """Measures a part in its own process, because a fault of the GPU ends the process. Rows that
+    failed in an earlier command are measured again."""
     path, share = options.out / f"{part}.json", 0.5 if part == "agreement-compiled" else 1.0
     if rows := read_rows(path):
         kept = {name: row for name, row in rows.items() if "error" not in row}

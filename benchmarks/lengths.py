@@ -4,7 +4,7 @@
         [--plots OUT] [--name NAME] [--operations +-*/] [--context N] [--row-window N]
         [--column-window N] [DIGITS ...]
 
-Operands are whole numbers of exactly so many digits, answers have two places, and decoding is
+Operands are whole numbers of exactly DIGITS digits, answers have two places, and decoding is
 greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window` or `--column-window`, a
 model trained without a window over rows or columns is tested with one. With `--context`, longer
 lines are read than in training.
@@ -108,9 +108,9 @@ def measure(
 def changed(
     checkpoint: Checkpoint, engine: str, **changes: int | None
 ) -> LanguageModel | NativeDecoder:
-    """Returns what decodes with the same weights and another config."""
-    given = {name: value for name, value in changes.items() if value is not None}
-    config = checkpoint.recipe.model.model_copy(update=given)
+    """Returns a decoder with the same weights and a changed config."""
+    overrides = {name: value for name, value in changes.items() if value is not None}
+    config = checkpoint.recipe.model.model_copy(update=overrides)
     if engine == "native":
         return NativeDecoder(config, len(checkpoint.tokenizer), checkpoint.arrays)
     other = build_model(config, len(checkpoint.tokenizer)).eval()

@@ -59,7 +59,7 @@ class Client(asyncio.Protocol):
     def begin(self, until: float) -> None:
         """Sends requests until that time, by `time.perf_counter`, then closes the connection."""
         self._until = until
-        self._ask()
+        self._send_next()
 
     def data_received(self, data: bytes) -> None:
         now = time.perf_counter()
@@ -74,18 +74,18 @@ class Client(asyncio.Protocol):
             return
         self._received = b""
         self._load.latencies.append(now - self._started)
-        self._load.answers.append((self._asked, int(head[9:12]), body))
-        self._ask()
+        self._load.answers.append((self._index, int(head[9:12]), body))
+        self._send_next()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(f"connection closed: {error}")
 
-    def _ask(self) -> None:
+    def _send_next(self) -> None:
         self._started = time.perf_counter()
         request = next(self._requests, None) if self._started < self._until else None
         if request is None:
             return self._end()
-        self._asked, text = request
+        self._index, text = request
         self._transport.write(text)
 
     def _end(self, error: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What the tests are worth: of many small changes to the code, the share that they catch.
+"""How good the tests are: the share of many small changes to the code that they catch.
 
     python -m benchmarks.mutants [--mutants N] [--seed N] [--json FILE] [--resume]
 
@@ -37,7 +37,7 @@ from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_n
 
 MUTMUT = Path(sys.executable).parent / "mutmut"
 UNTRIED = "not checked"
-SURVIVED = ("survived", "no tests")  # all else, as a timeout or a crash, was noticed
+SURVIVED = ("survived", "no tests")  # anything else, such as a timeout, was noticed
 WORK = Path("mutants")  # where mutmut works
 
 
@@ -52,7 +52,7 @@ class Mutant:
         return str(status_by_exit_code[data.exit_code_by_key.get(self.name)])
 
     def describe(self) -> dict[str, Any]:
-        """Where it stands, and what it changes."""
+        """Returns where the mutant is, and what it changes."""
         functions = read_functions_from_index(self.name, self.path)
         if functions is None:
             raise SystemExit(f"{WORK} is not of this code: run again without --resume")
@@ -74,7 +74,7 @@ class Mutant:
 
 
 def first_line(path: Path, function: str, owner: str | None) -> int:
-    """Of a function, or of a method of the class `owner`."""
+    """Returns the first line of a function, or of a method of the class `owner`."""
     scope: ast.AST = ast.parse(path.read_text("utf-8"))
     for name in [owner, function] if owner else [function]:
         scope = next(node for node in ast.walk(scope) if getattr(node, "name", None) == name)
@@ -92,7 +92,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 
 def called_by_the_import_alone(module: ast.Module) -> set[str]:
-    """Private functions that have run, once and for all, before a mutant can take their place."""
+    """Returns private functions that only the import calls, before a mutant can replace them."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
     private = {
         node.name
@@ -115,7 +115,7 @@ def called_by_the_import_alone(module: ast.Module) -> set[str]:
 
 
 def subjects() -> dict[str, list[Mutant]]:
-    """All mutants, by the first pattern that their file matches."""
+    """Returns all mutants, by the first pattern that their file matches."""
     settings = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["tool"]["mutmut"]
     by_subject: dict[str, list[Mutant]] = {pattern: [] for pattern in settings["only_mutate"]}
     for folder in settings["source_paths"]:
@@ -132,7 +132,7 @@ def subjects() -> dict[str, list[Mutant]]:
 
 
 def draw(by_subject: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, list[Mutant]]:
-    """At least `n` in all, and at least one of each subject."""
+    """Returns a sample of at least `n` mutants in all, and at least one of each subject."""
     total = sum(map(len, by_subject.values()))
     return {
         subject: random.Random(seed).sample(mutants, -(-len(mutants) * min(n, total) // total))  # nosec B311  # no secret
@@ -177,16 +177,16 @@ def main() -> None:
     options.add_argument("--processes", type=int, default=1, help="mutants to try at a time")
     options.add_argument("--json", type=Path, help="write the results to this file, too")
     options.add_argument("--resume", action="store_true", help="keep the results so far")
-    chosen = options.parse_args()
+    arguments = options.parse_args()
 
     os.chdir(Path(__file__).resolve().parents[1])
-    if not chosen.resume:
+    if not arguments.resume:
         shutil.rmtree(WORK, ignore_errors=True)
     by_subject = subjects()
-    sample = draw(by_subject, chosen.mutants, chosen.seed)
+    sample = draw(by_subject, arguments.mutants, arguments.seed)
     tried = [mutant for mutants in sample.values() for mutant in mutants]
     if pending := [mutant for mutant in tried if mutant.status() == UNTRIED]:
-        run(pending, chosen.processes)
+        run(pending, arguments.processes)
 
     rows = {name: {"mutants": len(by_subject[name])} | summary(sample[name]) for name in by_subject}
     rows["all"] = {"mutants": sum(map(len, by_subject.values()))} | summary(tried)
@@ -195,14 +195,14 @@ def main() -> None:
     print(table(rows))
     for survivor in survivors:
         print("\n{file}:{line} {function}\n{change}".format(**survivor))
-    if chosen.json:
+    if arguments.json:
         result = {
             "tool": f"mutmut {version('mutmut')}",
-            "seed": chosen.seed,
+            "seed": arguments.seed,
             "subjects": rows,
             "survivors": survivors,
         }
-        chosen.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        arguments.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

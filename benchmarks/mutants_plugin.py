@@ -1,8 +1,8 @@
 """A plugin for pytest that `benchmarks/mutants.py` runs it with.
 
-mutmut asks which functions each test calls. What was called while a fixture was made, it would
-lay to the first of the tests that share the fixture; here it is laid to all of them. And of the
-tests that call a function the quick ones are run first: most mutants fall to those.
+mutmut records which functions each test calls. It counts calls during the setup of a shared fixture
+only for the first test that uses the fixture. This plugin counts them for all tests that use it. It
+also runs quick tests first, because they catch most mutants.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mutmut.state import state
 
-MADE_BY: defaultdict[pytest.FixtureDef[Any], set[str]] = defaultdict(set)
+CALLED_BY_FIXTURE: defaultdict[pytest.FixtureDef[Any], set[str]] = defaultdict(set)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -24,7 +24,7 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, 
     try:
         return (yield)
     finally:
-        MADE_BY[fixturedef] |= called
+        CALLED_BY_FIXTURE[fixturedef] |= called
         called |= before
 
 
@@ -32,12 +32,14 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, 
 def pytest_runtest_teardown(item: pytest.Function) -> None:
     for definitions in item._fixtureinfo.name2fixturedefs.values():
         for definition in definitions:
-            state()._stats.update(MADE_BY[definition])
+            state()._stats.update(CALLED_BY_FIXTURE[definition])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     seconds = state().duration_by_test
-    of_file: defaultdict[Path, float] = defaultdict(float)
+    seconds_of_file: defaultdict[Path, float] = defaultdict(float)
     for item in items:
-        of_file[item.path] += seconds.get(item.nodeid, 0)
-    items.sort(key=lambda item: (of_file[item.path], item.path, seconds.get(item.nodeid, 0)))
+        seconds_of_file[item.path] += seconds.get(item.nodeid, 0)
+    items.sort(
+        key=lambda item: (seconds_of_file[item.path], item.path, seconds.get(item.nodeid, 0))
+    )

@@ -10,7 +10,7 @@ right if it is equal when rounded to two places. MATH-401 (Yuan et al. 2023, arX
 
 The model answers one operation after the other, with its own answers as operands, as in `calc`.
 Each answer has --places places, and typed numbers at most nine, to which longer ones are rounded.
-So some right answers are out of reach: exact arithmetic that rounds alike says how many. An
+So some right answers are out of reach. Exact arithmetic with the same rounding shows how many. An
 expression that the calculator does not take (sin, log, pi, powers that are not whole), or whose
 work is too long, counts as wrong. With `--shards`, the same command continues after an
 interruption.
@@ -84,7 +84,7 @@ class Task:
     text: str
     kinds: tuple[str, ...]
     target: Fraction
-    rounded: bool  # equal to the target in two places; else: next to it
+    rounded: bool  # compare it rounded to two places; else within TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Outcome:
     right: bool
     answer: str | None
     refused: str | None
-    reachable: bool  # whether exact arithmetic that rounds alike is right
+    reachable: bool  # whether exact arithmetic with the same rounding is right
 
 
 def exact_value(expression: Expression) -> Fraction:
@@ -180,17 +180,19 @@ class Answering:
             if index in refused:
                 outcomes.append(Outcome(False, None, refused[index], reachable=False))
                 continue
-            done = computations[index].calculation()
-            right, reachable = (is_right(task, text) for text in (done.result, done.exact))
-            outcomes.append(Outcome(right, done.result, None, reachable))
+            calculation = computations[index].calculation()
+            right, reachable = (
+                is_right(task, text) for text in (calculation.result, calculation.exact)
+            )
+            outcomes.append(Outcome(right, calculation.result, None, reachable))
         return outcomes
 
 
 def answered(
     answering: Answering, tasks: Sequence[Task], workers: int | None, folder: Path | None
 ) -> Iterator[list[Outcome]]:
-    """Yields the outcomes of the tasks, shard by shard. Those in the folder are not computed again.
-    Raises DataError if the folder has others."""
+    """Yields the outcomes of the tasks, shard by shard. Outcomes in the folder are not computed
+    again. Raises DataError if the folder belongs to other tasks."""
     shards = [tasks[start : start + SHARD] for start in range(0, len(tasks), SHARD)]
     done = 0
     if folder:
@@ -240,11 +242,11 @@ def figures(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, Any
         }
 
     kinds = list(dict.fromkeys(kind for task in tasks for kind in task.kinds))
-    of_kind = {kind: np.array([kind in task.kinds for task in tasks]) for kind in kinds}
+    rows_by_kind = {kind: np.array([kind in task.kinds for task in tasks]) for kind in kinds}
     pairs = list(zip(tasks, outcomes, strict=True))
     return {
         **row(np.ones(len(tasks), bool)),
-        "by_kind": {kind: row(rows) for kind, rows in of_kind.items()},
+        "by_kind": {kind: row(rows) for kind, rows in rows_by_kind.items()},
         "wrong_answers": [
             {"text": task.text, "answer": outcome.answer, "right": float(task.target)}
             for task, outcome in pairs

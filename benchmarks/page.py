@@ -6,11 +6,11 @@ The engine of the page writes the answers to problems of each distribution, with
 without; Python's native engine writes the same. They take turns, and medians are compared. The
 times are those of the processor, because other programs do not change them much.
 
-The page is then opened from a host on loopback, each time in a browser that has seen nothing of it:
-by a link that names a question, until the whole answer is shown, and without one, until the first
-character of the example is. Times are those of a clock.
+The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
+link that names a question, until the whole answer is shown, and without a link, until the first
+character of the example is shown. Times are those of a clock.
 
-At last, a long answer streams in both views, and the time from each animation frame to the next is
+Finally, a long answer streams in both views, and the time from each animation frame to the next is
 measured. The browser draws at most 60 frames per second.
 """
 
@@ -106,17 +106,17 @@ def measure_engine(
     written: dict[str, list[str]] = {}
 
     def in_browser(name: str) -> float:
-        began = renderer_seconds(session)
+        start = renderer_seconds(session)
         written[name] = page.evaluate(
             f"prompts => answer({str(name == WITH).lower()}, prompts)", prompts
         )
-        return sum(map(len, written[name])) / (renderer_seconds(session) - began)
+        return sum(map(len, written[name])) / (renderer_seconds(session) - start)
 
     def in_python() -> float:
-        began = time.process_time()
+        start = time.process_time()
         tokens = [np.array([tokenizer.encode(prompt).tolist()]) for prompt in prompts]
         ids = [generate(decoder, row, stop)[0].ids for row in tokens]
-        seconds = time.process_time() - began
+        seconds = time.process_time() - start
         written[NATIVE] = [tokenizer.decode(row) for row in ids]
         return sum(map(len, written[NATIVE])) / seconds
 
@@ -134,16 +134,16 @@ def seconds_to(browser: Browser, address: str, selector: str) -> float:
     context = browser.new_context()
     try:
         page = context.new_page()
-        began = time.perf_counter()
+        start = time.perf_counter()
         page.goto(address, wait_until="commit")
         page.wait_for_selector(selector)
-        return time.perf_counter() - began
+        return time.perf_counter() - start
     finally:
         context.close()
 
 
 def frames_of(browser: Browser, address: str) -> list[float]:
-    """Returns the frames per second while an answer streams, one figure for each frame."""
+    """Returns the frames per second while an answer streams, one value for each frame."""
     context = browser.new_context()
     try:
         page = context.new_page()
@@ -158,9 +158,9 @@ def frames_of(browser: Browser, address: str) -> list[float]:
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
     options.add_argument("--checkpoint", default="scratchpad")
-    given = options.parse_args()
-    torch.set_num_threads(given.threads)
-    checkpoint = Checkpoint.load(resolve(given.checkpoint))
+    arguments = options.parse_args()
+    torch.set_num_threads(arguments.threads)
+    checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         out = Path(folder) / "page"
         export_page([checkpoint], out, force=False)
@@ -168,24 +168,24 @@ def main() -> None:
         with hosted(out) as address:
             page = browser.new_page()
             page.goto(address)
-            engine = measure_engine(browser, page, checkpoint, given.runs)
+            engine = measure_engine(browser, page, checkpoint, arguments.runs)
             page.close()
-            asked = f"{address}#q={QUESTION}"
-            firsts = {
+            url = f"{address}#q={QUESTION}"
+            first_seconds = {
                 "answer to a link": [
-                    seconds_to(browser, asked, f'#answer .value:text-is("{ANSWER}")')
-                    for _ in range(given.runs)
+                    seconds_to(browser, url, f'#answer .value:text-is("{ANSWER}")')
+                    for _ in range(arguments.runs)
                 ],
                 "first character of the example": [
-                    seconds_to(browser, address, "#nodes [data-at]") for _ in range(given.runs)
+                    seconds_to(browser, address, "#nodes [data-at]") for _ in range(arguments.runs)
                 ],
             }
-            asked = f"{address}#q={LONG}&view=both"
-            frames = [rate for _ in range(given.runs) for rate in frames_of(browser, asked)]
+            url = f"{address}#q={LONG}&view=both"
+            frames = [rate for _ in range(arguments.runs) for rate in frames_of(browser, url)]
         browser.close()
     show(f"{checkpoint.name}, characters", engine, "characters")
     opened = {}
-    for name, runs in firsts.items():
+    for name, runs in first_seconds.items():
         opened[name] = {
             "median_seconds": round(median(runs), 2),
             "runs": [round(r, 2) for r in runs],
@@ -198,13 +198,13 @@ def main() -> None:
     }
     median_rate, slow = streamed["median_per_second"], streamed["fifth_percentile_per_second"]
     print(f"frames per second: {median_rate}, 5th percentile {slow}")
-    figures = {
+    results = {
         "environment": environment(torch.device("cpu")),
         "engine": engine,
         "opened": opened,
         "streamed": streamed,
     }
-    write(given.json, figures)
+    write(arguments.json, results)
 
 
 if __name__ == "__main__":

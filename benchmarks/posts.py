@@ -6,8 +6,8 @@ A PART is a suite, or `sweep`; the default is all of them. They train into FOLDE
 same command continues after an interruption. `--steps` is the longest trial of the search, instead
 of the 5,000 of the space; its grace is a twentieth of that.
 
-Reports and plots go to docs/results/ablations, those of the search to docs/results/sweep. The
-tables of docs/RESULTS.md that are tables of a report become those of the new one.
+Reports and plots go to docs/results/ablations, those of the search to docs/results/sweep. In
+docs/RESULTS.md, the tables of the old report are replaced by those of the new one.
 """
 
 from __future__ import annotations

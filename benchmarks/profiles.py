@@ -57,11 +57,11 @@ def milliseconds(work: Callable[[], object], runs: int) -> dict[str, float]:
             work()
     spent = {"all": statistics.median(seconds) * 1e3, "products": 0.0, "attention": 0.0}
     for event in profiler.key_averages():
-        each = event.self_cpu_time_total / 1e3 / runs
+        per_run = event.self_cpu_time_total / 1e3 / runs
         if event.key in PRODUCTS:
-            spent["products"] += each
+            spent["products"] += per_run
         elif "scaled_dot_product" in event.key:
-            spent["attention"] += each
+            spent["attention"] += per_run
     return {kind: round(time_spent, 1) for kind, time_spent in spent.items()}
 
 
@@ -116,14 +116,14 @@ def large_product_rate(bf16: bool, size: int = 768, n: int = 20) -> float:
 
 def recipe_steps(name: str, runs: int) -> dict[str, Any]:
     """Returns how fast steps of a recipe are, and the rates of products at the same time."""
-    cpu, own = torch.device("cpu"), load_recipe(name).train.grad_accum
+    cpu, grad_accum = torch.device("cpu"), load_recipe(name).train.grad_accum
     trainers = {}
     for precision in ("fp32", "bf16"):
-        for parts in (own, 2 * own):
-            changes = (f"train.precision={precision}", f"train.grad_accum={parts}")
+        for n_parts in (grad_accum, 2 * grad_accum):
+            changes = (f"train.precision={precision}", f"train.grad_accum={n_parts}")
             recipe = load_recipe(name, (*changes, "train.eval_problems=0"))
             data = training_data(recipe, None)
-            key = f"{precision}, {parts} micro-batches"
+            key = f"{precision}, {n_parts} micro-batches"
             trainers[key] = Trainer(recipe, data, RunFolder(Path()), cpu)  # nothing is written
             trainers[key].train_step()
     seconds: dict[str, list[float]] = {key: [] for key in trainers}
@@ -171,7 +171,7 @@ def main() -> None:
     prompts = [encode(line.prompt).tolist() for line in read_problems(arguments.data, 256)]
     ways = contestants(checkpoint.model, int(encode("$")[0]), cpu)
     steps = loops(load_preset("llama"), cpu)
-    figures: dict[str, Any] = {
+    results: dict[str, Any] = {
         "environment": environment(cpu, "transformers"),
         "answering 256 problems, ms": {
             name: milliseconds(partial(answer, torch.tensor(prompts)), arguments.runs)
@@ -183,16 +183,16 @@ def main() -> None:
         },
         "products, 10^9 operations a second": product_rates(arguments.runs),
     }
-    report(figures, arguments.json)
+    report(results, arguments.json)
 
 
-def report(figures: dict[str, Any], path: Path | None) -> None:
-    """Prints the figures, and writes them if there is a path."""
-    for title in list(figures)[1:]:
+def report(results: dict[str, Any], path: Path | None) -> None:
+    """Prints the results, and writes them if there is a path."""
+    for title in list(results)[1:]:
         print(f"{title}:")
-        for name, of in figures[title].items():
-            print(f"  {name:<18}", ", ".join(f"{kind} {value}" for kind, value in of.items()))
-    write(path, figures)
+        for name, values in results[title].items():
+            print(f"  {name:<18}", ", ".join(f"{kind} {value}" for kind, value in values.items()))
+    write(path, results)
 
 
 if __name__ == "__main__":

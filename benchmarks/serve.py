@@ -236,8 +236,9 @@ def from_metrics(increase: Samples) -> Figures:
 
 
 def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float:
-    """A quantile of a histogram: upper bounds, ascending, and how many are at or below each. Within
-    a bucket values are taken to be spread evenly; those in the last have the bound before it."""
+    """Returns a quantile of a histogram. `buckets` has ascending upper bounds and the number of
+    values at or below each bound. Values are assumed to be spread evenly within a bucket. Values in
+    the last bucket are assumed to equal its lower bound."""
     rank = share * buckets[-1][1]
     for (lower, below), (upper, count) in pairwise([(0.0, 0.0), *buckets]):
         if count >= rank and count > below:
@@ -255,8 +256,8 @@ def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]
 def peer(folder: Path, options: PeerOptions) -> tuple[list[object], dict[str, str], str]:
     """Returns the arguments of `running` for the peer."""
     names = ("--threads", "--at-once", "--batch", "--wait")
-    given = [item for pair in zip(names, options, strict=True) for item in pair]
-    return ["-m", "benchmarks.serve_peer", folder, *given], {}, "running on "
+    flags = [item for pair in zip(names, options, strict=True) for item in pair]
+    return ["-m", "benchmarks.serve_peer", folder, *flags], {}, "running on "
 
 
 def best_peer(
@@ -287,15 +288,15 @@ def enter(
         kinds[DRAFT] = {"draft": True}
     if options.workers > 1:
         kinds |= {
-            f"{kind}, {options.workers} workers": {**own, "workers": options.workers}
-            for kind, own in kinds.items()
+            f"{kind}, {options.workers} workers": {**overrides, "workers": options.workers}
+            for kind, overrides in kinds.items()
             if kind != OFF
         }
     common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
     contestants = {}
-    for kind, own in kinds.items():
+    for kind, overrides in kinds.items():
         # Other settings come from CALCGPT_... variables, or are the defaults.
-        settings = load_settings({**common, **own})
+        settings = load_settings({**common, **overrides})
         start = time.perf_counter()
         port = stack.enter_context(running(*service(settings)))
         ready_seconds = round(time.perf_counter() - start, 1)

@@ -45,7 +45,7 @@ class Answer(BaseModel):
     result: str | None
 
 
-Waiting = tuple[str, "asyncio.Future[str]"]  # a prompt, and who waits for its text
+Waiting = tuple[str, "asyncio.Future[str]"]  # a prompt, and the future of its text
 
 
 async def answer_batches(
@@ -54,8 +54,8 @@ async def answer_batches(
     size: int,
     wait: float,
 ) -> None:
-    """Generates for what is in the queue, up to `size` prompts at a time, for ever. After the first
-    it waits for `wait` seconds, or until there are enough."""
+    """Generates for the prompts in the queue, up to `size` at a time, without end. After the first
+    prompt of a batch, waits for `wait` seconds or until the batch is full."""
     clock = asyncio.get_running_loop().time
     while True:
         batch = [await queue.get()]
@@ -64,15 +64,15 @@ async def answer_batches(
             with suppress(TimeoutError):
                 batch.append(await asyncio.wait_for(queue.get(), max(0.001, deadline - clock())))
         for length in {len(prompt) for prompt, _ in batch}:
-            alike = [item for item in batch if len(item[0]) == length]
-            texts = await asyncio.to_thread(generate, [prompt for prompt, _ in alike])
-            for (_, future), text in zip(alike, texts, strict=True):
+            same_length = [item for item in batch if len(item[0]) == length]
+            texts = await asyncio.to_thread(generate, [prompt for prompt, _ in same_length])
+            for (_, future), text in zip(same_length, texts, strict=True):
                 if not future.done():  # the client may be gone
                     future.set_result(text)
 
 
 def generator(checkpoint: Checkpoint) -> Callable[[list[str]], list[str]]:
-    """Returns a function from prompts of one length to them with what transformers generates."""
+    """Returns a function that continues prompts of one length with transformers."""
     tokenizer = checkpoint.tokenizer
     stop = int(tokenizer.encode("$")[0])
     _, hf_class = hf_class_of(checkpoint.model.config)

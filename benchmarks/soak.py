@@ -5,7 +5,7 @@
 Clients calculate, stream, send batches, complete texts, send nonsense, and hang up. Meanwhile the
 checkpoint on disk is replaced, and workers are killed. What is measured, once a minute: answers and
 their latency, memory and open files of all processes of the service. An answer is lost if a request
-gets no response although neither its client hung up nor a worker was killed while it waited. The
+gets no response, unless its client hung up or a worker was killed while it waited. The
 command ends with exit code 1 if an answer is lost or wrong, or if something grows.
 """
 
@@ -101,7 +101,7 @@ class Client:
             if self._rng.random() < 0.03:
                 self._hang_up()
             else:
-                self._ask(*self._rng.choices(kinds, weights=[70, 8, 8, 8, 6])[0]())
+                self._send(*self._rng.choices(kinds, weights=[70, 8, 8, 8, 6])[0]())
 
     def _problem(self) -> tuple[str, int]:
         a, b = self._rng.randrange(1, 1000), self._rng.randrange(1, 1000)
@@ -127,12 +127,12 @@ class Client:
 
     def _stream(self) -> Any:
         text, value = self._problem()
-        ends = f'"exact":"{value}"'.encode()
+        expected = f'"exact":"{value}"'.encode()
         return (
             "stream",
             "/v1/calculate/stream",
             {"expression": text},
-            lambda body: b"event: result" in body and ends in body,
+            lambda body: b"event: result" in body and expected in body,
         )
 
     def _complete(self) -> Any:
@@ -166,10 +166,10 @@ class Client:
         with self._tally.lock:
             self._tally.cut += 1
 
-    def _ask(
+    def _send(
         self, kind: str, path: str, body: dict[str, Any], is_right: Callable[[bytes], bool]
     ) -> None:
-        tally, began = self._tally, time.monotonic()
+        tally, start = self._tally, time.monotonic()
         try:
             if self._connection is None:
                 self._connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
@@ -182,7 +182,7 @@ class Client:
                 self._connection.close()
             self._connection = None
             with tally.lock:
-                if tally.was_killed(began):
+                if tally.was_killed(start):
                     tally.broken_by_kill += 1
                 else:
                     tally.lost.append(f"{kind}: {error!r}")
@@ -194,17 +194,17 @@ class Client:
                 tally.wrong.append(f"{kind} {json.dumps(body)}: {status} {content[:300]!r}")
             else:
                 tally.answers[kind] += 1
-                tally.latencies.append(time.monotonic() - began)
+                tally.latencies.append(time.monotonic() - start)
 
 
 def _has_result(value: int) -> Callable[[bytes], bool]:
-    """Whether this is the answer to the question: its exact value is. A model may be wrong."""
+    """Returns a check that a body has the exact value. The model's answer may be wrong."""
     return lambda body: bool(json.loads(body)["exact"] == str(value))
 
 
 @contextmanager
 def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """The port of a service with several workers, and its first process."""
+    """Yields the port of a service with several workers, and its first process."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "calcgpt", "serve", "--port", str(port), "--no-others"]
@@ -256,7 +256,7 @@ def disturb(parent: psutil.Process, folder: Path, source: Path, tally: Tally, n:
 
 
 def measure(parent: psutil.Process, tally: Tally) -> Minute:
-    """Returns the figures of the minute that ends, and begins the next one."""
+    """Returns the measurements of the minute that ends, and begins the next one."""
     processes = [parent, *parent.children(recursive=True)]
     memory = files = 0
     for process in processes:
@@ -290,14 +290,14 @@ def growth(minutes: list[Minute]) -> dict[str, float]:
 
 
 def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, Any]:
-    """Runs it and returns the report. `interval` is that of the measurements, in seconds."""
+    """Puts load on a service and returns the report. Measures every `interval` seconds."""
     source = resolve(checkpoint)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / source.name
         shutil.copytree(source, folder)
-        began = time.monotonic()
+        start = time.monotonic()
         with serving(folder) as (port, parent):
-            start_seconds = time.monotonic() - began
+            start_seconds = time.monotonic() - start
             tally, ended = Tally(time.monotonic()), threading.Event()
             clients = [Client(port, seed, tally, ended) for seed in range(CLIENTS)]
             threads = [threading.Thread(target=client.run) for client in clients]

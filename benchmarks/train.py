@@ -73,8 +73,8 @@ def rate(
     step: Callable[[], torch.Tensor], device: torch.device, n_step: int, n_token: int
 ) -> float:
     """Returns tokens per second over a few steps of `n_token` tokens each."""
-    alone = device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.process_time if alone else time.perf_counter
+    is_one_thread = device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if is_one_thread else time.perf_counter
     start = clock()
     losses = [step() for _ in range(n_step)]
     float(losses[-1])  # waits for the device
@@ -93,9 +93,9 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
         "calcgpt": Loop(gpt, gpt, batch),
         PEER: Loop(peer, lambda tokens: peer(tokens, use_cache=False).logits, batch),
     }
-    own, peers = ([float(loop.step()) for _ in range(3)] for loop in both.values())
-    if not torch.allclose(torch.tensor(own), torch.tensor(peers), rtol=1e-4):
-        sys.exit(f"the losses differ: {own} and {peers}")
+    gpt_losses, peer_losses = ([float(loop.step()) for _ in range(3)] for loop in both.values())
+    if not torch.allclose(torch.tensor(gpt_losses), torch.tensor(peer_losses), rtol=1e-4):
+        sys.exit(f"the losses differ: {gpt_losses} and {peer_losses}")
     return both
 
 
@@ -123,7 +123,7 @@ def peer_config(shape: Shape) -> ModelConfig:
 
 
 def random_text(vocabulary: int, n_token: int = 200_000) -> np.ndarray:
-    """Returns a text of token ids in which four may follow each, (n_token,)."""
+    """Returns a text of token ids in which one of four ids follows each, (n_token,)."""
     return np.random.default_rng(0).integers(4, size=n_token).cumsum() % vocabulary
 
 
@@ -158,22 +158,23 @@ def trainer(
 def beside_peer(
     shape: Shape, device: torch.device, bf16: bool, compile: bool
 ) -> tuple[dict[str, Callable[[], torch.Tensor]], dict[str, Any]]:
-    """Returns steps of both loops, which begin with the same weights, and what shows that they do
-    the same work: the number of parameters, and the losses of the first steps."""
-    own = trainer(peer_config(shape), shape, device, bf16, compile)
+    """Returns steps of both loops, which begin with the same weights, and evidence that they do the
+    same work: the number of parameters, and the losses of the first steps."""
+    gpt_trainer = trainer(peer_config(shape), shape, device, bf16, compile)
     peer = PeerLoop(shape, random_text(shape.vocabulary), device, bf16, compile)
     with torch.no_grad():
-        for theirs, ours in zip(peer.model.parameters(), own.model.parameters(), strict=True):
-            theirs.copy_(ours)
+        pairs = zip(peer.model.parameters(), gpt_trainer.model.parameters(), strict=True)
+        for target, source in pairs:
+            target.copy_(source)
     losses: dict[str, list[float]] = {"calcgpt": [], PEER_LOOP: []}
     for step in range(CHECKED):
-        batch = own.train_batches.batch(step, shape.batch)
-        losses["calcgpt"].append(float(own.train_step()))
-        same = (part.contiguous().to(device) for part in batch)
-        losses[PEER_LOOP].append(float(peer.train_on(*same)))
+        batch = gpt_trainer.train_batches.batch(step, shape.batch)
+        losses["calcgpt"].append(float(gpt_trainer.train_step()))
+        copies = (part.contiguous().to(device) for part in batch)
+        losses[PEER_LOOP].append(float(peer.train_on(*copies)))
     differences = np.divide(losses["calcgpt"], losses[PEER_LOOP]) - 1
-    return {"calcgpt": own.train_step, PEER_LOOP: peer.step}, {
-        "parameters": own.model.n_parameters(),
+    return {"calcgpt": gpt_trainer.train_step, PEER_LOOP: peer.step}, {
+        "parameters": gpt_trainer.model.n_parameters(),
         "first_losses": losses,
         "agrees": bool(np.abs(differences).max() < (TOLERANCE_BF16 if bf16 else TOLERANCE)),
     }
@@ -185,7 +186,7 @@ def compare_text(shape: Shape, device: torch.device, runs: int) -> dict[str, Any
     n_token = shape.batch * shape.context
     n_step = max(1, TOKENS // n_token)
     timed, checks = {}, {}
-    torch.compiler.reset()  # sizes that have changed would be symbols
+    torch.compiler.reset()  # otherwise torch compiles for variable sizes
     for precision in ("fp32", "bf16"):
         for way in ("eager", "compiled"):
             steps, checks[f"{precision}, {way}"] = beside_peer(
@@ -198,10 +199,10 @@ def compare_text(shape: Shape, device: torch.device, runs: int) -> dict[str, Any
     rates = alternate(timed, runs)
     median = summary(rates, f"{PEER_LOOP}, fp32, eager")["median_per_second"]
     fastest = max((name for name in median if name.startswith(PEER_LOOP)), key=median.__getitem__)
-    alike = {way: median[f"calcgpt, {way}"] / median[f"{PEER_LOOP}, {way}"] for way in checks}
+    ratios = {way: median[f"calcgpt, {way}"] / median[f"{PEER_LOOP}, {way}"] for way in checks}
     return {
         "same_work": checks,
-        "ratio_alike": {way: round(ratio, 2) for way, ratio in alike.items()},
+        "ratio_alike": {way: round(ratio, 2) for way, ratio in ratios.items()},
         **summary(rates, fastest),
     }
 
@@ -225,8 +226,8 @@ def main() -> None:
             results[name] = compare_text(shape, device, arguments.runs)
             show(f"training, {name}, ratio to the fastest peer", results[name], "tokens")
             print("ratio in the same way:", results[name]["ratio_alike"])
-    used = environment(device, "transformers")
-    write(arguments.json, {"environment": used, "runs": arguments.runs, **results})
+    machine = environment(device, "transformers")
+    write(arguments.json, {"environment": machine, "runs": arguments.runs, **results})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the speed of training is compared with: nanoGPT's model and training loop, written anew.
+"""The peer of the benchmark of training: nanoGPT's model and training loop, written anew.
 
 After https://github.com/karpathy/nanoGPT (`model.py`, `train.py`; MIT licence), at its best:
 batches from memory, a fused AdamW, torch's kernel of attention, and `torch.compile` of the model
@@ -65,21 +65,21 @@ class PeerGPT(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.places = nn.Embedding(shape.context, shape.width)
+        self.positions = nn.Embedding(shape.context, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width, bias=False)
         self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.tokens.weight = self.head.weight
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                writes = name.endswith(("out.weight", "down.weight"))
-                scale = math.sqrt(2 * shape.layers) if writes else 1.0
+                is_output = name.endswith(("out.weight", "down.weight"))
+                scale = math.sqrt(2 * shape.layers) if is_output else 1.0
                 nn.init.normal_(parameter, std=0.02 / scale)
 
     def forward(self, tokens_BT: torch.Tensor, targets_BT: torch.Tensor) -> torch.Tensor:
         """Returns the mean cross-entropy, a scalar."""
-        places = torch.arange(tokens_BT.size(1), device=tokens_BT.device)
-        x_BTC = self.tokens(tokens_BT) + self.places(places)
+        positions = torch.arange(tokens_BT.size(1), device=tokens_BT.device)
+        x_BTC = self.tokens(tokens_BT) + self.positions(positions)
         for block in self.blocks:
             x_BTC = block(x_BTC)
         logits_BTV = self.head(self.norm(x_BTC))

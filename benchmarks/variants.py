@@ -140,12 +140,12 @@ def differences(change: str, config: ModelConfig, report: dict[str, float]) -> d
 
 def markdown(rows: dict[str, Fields]) -> str:
     """Returns the table."""
-    speeds = ["training", "decoding"]
-    header = ["`[model]`", "parameters", *speeds, "from the naive one", "from transformers"]
+    kinds = ["training", "decoding"]
+    header = ["`[model]`", "parameters", *kinds, "from the naive one", "from transformers"]
     table = []
     for change, row in rows.items():
         errors = [f"{row[key]:.0e}" if key in row else "" for key in ("naive", "transformers")]
-        rates = [f"{row[speed]:.2f}" for speed in speeds]
+        rates = [f"{row[kind]:.2f}" for kind in kinds]
         table.append([f"`{change}`", f"{row['parameters']:,}", *rates, *errors])
     return markdown_table(header, table)
 

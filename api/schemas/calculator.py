@@ -83,7 +83,7 @@ class CalculateRequest(Demands):
 
 
 class CalculateQuery(CalculateRequest):
-    """The same in an address, where every value is a text."""
+    """A `CalculateRequest` in an address, where every value is a text."""
 
     model_config = ConfigDict(strict=False)
 

@@ -1,6 +1,6 @@
 """Requests to /v1/chat/completions and /v1/responses, and their responses.
 
-Clients of OpenAI's API send options of language models that mean nothing to a calculator. Those
+Clients of OpenAI's API send options of language models that mean nothing to a calculator. Options
 that would not change the answer have no effect; all others are refused.
 """
 
@@ -75,7 +75,7 @@ IGNORED: Any = Field(None, description="has no effect")
 
 
 def _is_false(value: Any) -> Any:
-    """In Python 0 equals False; in JSON it does not."""
+    """Accepts only false. In Python 0 equals False; in JSON it does not."""
     if value is not False:
         raise PydanticCustomError("false", "Input should be false")
     return value
@@ -144,7 +144,7 @@ def _last_of_user(messages: list[Any]) -> str:
 
 
 class Ask(Demands):
-    """What both endpoints understand."""
+    """The options that both endpoints accept."""
 
     stream: bool = Field(False, description="send the model's work while it is written")
     stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")

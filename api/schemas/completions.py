@@ -59,7 +59,7 @@ def one_message(expected: str) -> WrapValidator:
 MAX_STOP_LENGTH = 128  # characters of a string that ends a text
 
 Text = Annotated[str, Field(min_length=1)]
-# `fail_fast` ends at the first error: all those of 15,000 items would take long.
+# `fail_fast` stops at the first error: the errors of 15,000 items would take long to report.
 Ids = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, fail_fast=True)]
 Prompt = Annotated[
     Text
@@ -87,14 +87,14 @@ class StreamOptions(Input):
 
 
 def with_nulls(example: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
-    """Returns what adds an example to a schema, and documents that null stands for the default of
-    each optional member."""
+    """Returns a function that adds an example to a schema, and documents that null stands for the
+    default of each optional member."""
 
     def extend(schema: dict[str, Any]) -> None:
         for name, member in schema["properties"].items():
             if name not in schema["required"] and {"type": "null"} not in member.get("anyOf", []):
-                noted = [key for key in ("default", "description") if key in member]
-                notes = {key: member.pop(key) for key in noted}
+                keys = [key for key in ("default", "description") if key in member]
+                notes = {key: member.pop(key) for key in keys}
                 schema["properties"][name] = {"anyOf": [member, {"type": "null"}], **notes}
         schema["examples"] = [example]
 

@@ -18,8 +18,8 @@ from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
 ENTRY_POINTS = "calcgpt.commands"
-# Pydantic would look for plugins in all installed packages before an answer. Whoever has one sets
-# this variable to another name.
+# Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
+# plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
@@ -30,8 +30,8 @@ SECTIONS = {  # of the help
 
 
 class Commands(click.Group):
-    """The commands of this package, and those that other packages add to it: the entry points
-    `calcgpt.commands`, as the service has them (`api.commands`).
+    """The commands of this package, and those that other packages add to it by entry points
+    `calcgpt.commands`, as the service does (`api.commands`).
 
     Prints every error of a user as one line on stderr, with exit code 2.
     """

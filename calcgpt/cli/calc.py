@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from calcgpt.inference.results import Calculation
 
 RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
-LONGEST_LINE = 10_000  # characters; no expression is as long
+LONGEST_LINE = 10_000  # characters; no expression is that long
 WIDTH = 72  # characters of an expression that are shown with an error
 HISTORY = 1_000  # expressions
 OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what to write
@@ -116,10 +116,10 @@ class Answering:
     work: bool
     as_json: bool
     quiet: bool
-    several: bool  # so that notes have to name the expression
+    several: bool  # whether notes have to name the expression
 
     def answer(self, text: str, line: int | None = None) -> int:
-        """Answers an expression, which stands in that line of a file, and returns the exit code."""
+        """Answers an expression and returns the exit code. `line` is its line in a file."""
         from calcgpt.errors import ExpressionError
 
         try:
@@ -152,11 +152,14 @@ class Answering:
 
     def _withheld(self, calculation: Calculation) -> tuple[str, str] | None:
         """Returns why an answer is withheld, as a kind and a reason, or None."""
-        sure = calculation.confidence.whole
+        confidence = calculation.confidence.whole
         if self.require_verified and not calculation.verified:
             return "not-verified", "; ".join(["it is not verified", *calculation.errors])
-        if not sure >= self.min_confidence:  # NaN is not enough either
-            return "not-confident", f"the confidence is {sure:.10g}, not {self.min_confidence:g}"
+        if not confidence >= self.min_confidence:  # NaN is not enough either
+            return (
+                "not-confident",
+                f"the confidence is {confidence:.10g}, not {self.min_confidence:g}",
+            )
         return None
 
     def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
@@ -191,9 +194,9 @@ class Answering:
 
 
 def as_expressions(arguments: tuple[str, ...]) -> list[str]:
-    """Returns the arguments or, if the shell has split one expression, that.
+    """Returns the arguments, or the one expression that the shell has split into them.
 
-    Raises UserError, which says how to quote, if that is not certain.
+    Raises UserError, which says how to quote, if the arguments can be understood in both ways.
     """
     whole = " ".join(arguments)
     quoted = "in quotes it is one expression: calcgpt calc"
@@ -236,8 +239,8 @@ def marked(text: str, position: int, end: int) -> str:
 
 
 def lines_of(file: TextIO) -> Iterator[tuple[int, str]]:
-    """Yields the lines that are not empty, with their numbers from 1, as they come. What is longer
-    than LONGEST_LINE is cut there, bytes that are no text are replaced."""
+    """Yields the lines that are not empty, with their numbers from 1, as they come. Cuts lines
+    longer than LONGEST_LINE, and replaces bytes that are not text."""
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="replace")
     number = 0
@@ -245,7 +248,7 @@ def lines_of(file: TextIO) -> Iterator[tuple[int, str]]:
         number, rest = number + 1, line
         while rest and not rest.endswith("\n"):
             rest = file.readline(LONGEST_LINE)
-        if text := line.strip().removeprefix("\ufeff"):  # with which Windows begins a file
+        if text := line.strip().removeprefix("\ufeff"):  # the byte order mark of a file of Windows
             yield number, text
 
 
@@ -270,7 +273,7 @@ def ask(answering: Answering) -> None:
 
 @contextmanager
 def history() -> Iterator[None]:
-    """Lets the user edit lines, and keeps them for the next time, where this can be done."""
+    """Lets the user edit lines, and keeps them for the next time. Does nothing on Windows."""
     try:
         import readline
     except ImportError:  # Windows

@@ -175,8 +175,8 @@ def evaluate(
 
 
 def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
-    """Returns the path of --data or the task of --task. Raises UsageError unless there is one of
-    the two."""
+    """Returns the path of --data or the task of --task. Raises UsageError unless exactly one of
+    them is given."""
     from calcgpt.data.task import load_task
 
     if data and not task:

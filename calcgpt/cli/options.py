@@ -1,7 +1,7 @@
 """Options that several commands share, what a shell completes when a user presses the tab key, and
 how a result is printed.
 
-Click completes commands, options and fixed choices itself. Here are the names that are files of
+Click completes commands, options and fixed choices itself. This module completes names of files in
 the package, and the fields of a recipe with their values.
 """
 
@@ -25,7 +25,7 @@ NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such
 
 
 def names_or_files(names: Callable[[], Iterable[str]]) -> Complete:
-    """Completes names or, where none begins like what is typed, the paths of files."""
+    """Returns a function that completes names or, if no name matches, the paths of files."""
 
     def complete(
         context: click.Context, parameter: click.Parameter, typed: str
@@ -93,14 +93,18 @@ def _values_by_field() -> dict[str, Any]:
     """Returns the values to offer for each field of a recipe, by section."""
     from calcgpt.config import DataConfig, ModelConfig, Recipe, Section, TrainConfig
 
-    def of(section: type[Section]) -> dict[str, list[str]]:
+    def fields_of(section: type[Section]) -> dict[str, list[str]]:
         return {
             name: _values(field.annotation, field.get_default(call_default_factory=False))
             for name, field in section.model_fields.items()
         }
 
-    sections = {"model": of(ModelConfig), "train": of(TrainConfig), "data": of(DataConfig)}
-    return {**of(Recipe), **sections}
+    sections = {
+        "model": fields_of(ModelConfig),
+        "train": fields_of(TrainConfig),
+        "data": fields_of(DataConfig),
+    }
+    return {**fields_of(Recipe), **sections}
 
 
 def _values(annotation: Any, default: Any) -> list[str]:
@@ -117,7 +121,7 @@ def _values(annotation: Any, default: Any) -> list[str]:
 class BashWithEquals(BashComplete):
     """Bash, which makes three words of `name=value` and completes the last one."""
 
-    _name = ""  # what stands before the `=`
+    _name = ""  # the text before the `=`
 
     def get_completion_args(self) -> tuple[list[str], str]:
         args, typed = super().get_completion_args()
@@ -190,15 +194,15 @@ def set_option(help_text: str) -> Callable[[Command], Command]:
     )
 
 
-def seed_option(of: str) -> Callable[[Command], Command]:
+def seed_option(what: str) -> Callable[[Command], Command]:
     """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
     return click.option(
-        "--seed", default=0, show_default=True, type=SEED, help=f"Seed of the {of}."
+        "--seed", default=0, show_default=True, type=SEED, help=f"Seed of the {what}."
     )
 
 
 def force_option(what: str) -> Callable[[Command], Command]:
-    """`--force`, which allows to replace `what`."""
+    """`--force`, which allows the command to replace `what`."""
     return click.option("--force", is_flag=True, help=f"Replace {what}.")
 
 
@@ -247,7 +251,7 @@ data_option = click.option(
 def echo_report(
     text: str, drawn: list[Path], json_file: Path | None, record: dict[str, Any]
 ) -> None:
-    """Writes the record if --json is given. Prints the text, and then the files that there are."""
+    """Writes the record if --json is given. Prints the text, then the paths of the files."""
     from datagen.files import write_json
 
     if json_file:

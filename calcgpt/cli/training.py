@@ -141,8 +141,8 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 def _trainer(
     engine: str, num_workers: int | None, ray_address: str | None, threads: int | None
 ) -> Callable[..., Path]:
-    """Returns the function that trains with an engine. Raises UsageError for options that are for
-    the other one."""
+    """Returns the function that trains with an engine. Raises UsageError for options of the
+    other engine."""
     if engine == "ray":
         from calcgpt.training.ray_launcher import train_on_ray
 

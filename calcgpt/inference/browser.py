@@ -71,5 +71,5 @@ def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
 
 def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
     """Returns the weights by name, with numbers of 16 or 32 bits."""
-    kind = np.float16 if half else np.float32
-    return {name: array.astype(kind) for name, array in checkpoint.arrays.items()}
+    dtype = np.float16 if half else np.float32
+    return {name: array.astype(dtype) for name, array in checkpoint.arrays.items()}

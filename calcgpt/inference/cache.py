@@ -33,8 +33,8 @@ def cache_folder() -> Path:
 
 
 def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
-    """Returns the content of the cache file of this name. If there is none, `make` returns it, and
-    it is added. `what` names it in the log."""
+    """Returns the content of the cache file `name`. If there is none, calls `make` and adds its
+    result. `what` describes the content in the log."""
     path = cache_folder() / name
     content = read_cached(path)
     if content is None:

@@ -5,8 +5,8 @@ becomes a node of the result. A power is repeated multiplication: `2^3` asks for
 `Computation` has no I/O: it states its next questions and takes the answers. The `Calculator` asks
 its model at once. The service batches the questions of many requests.
 
-Before others are given a model's answers, `self_test` asks it a few problems. So weights that are
-whole but wrong, and an engine that computes wrongly on this processor, are noticed.
+Before a model answers users, `self_test` asks it a few problems. It detects weights that are intact
+but wrong, and an engine that computes wrongly on this processor.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Computation:
     def __init__(
         self, text: str, model: str, limits: Limits, places: int, unproven: bool = False
     ) -> None:
-        """`places` are those of all answers. `unproven` allows numbers for which the model was not
-        measured.
+        """`places` is the number of decimal places of all answers. `unproven` allows numbers for
+        which the model was not measured.
 
         Raises ExpressionError if `text` is not an expression, or if an operand, the work of an
         operation or, by exact arithmetic, an intermediate result is outside the limits.
@@ -115,8 +115,8 @@ class Computation:
         """Plans the operations of an expression, and returns its value by exact arithmetic, each
         operation rounded to the places of answers.
 
-        Raises ExpressionError for a division by zero, and for what is outside the limits; the value
-        of the whole expression may be outside, because it is no operand.
+        Raises ExpressionError for a division by zero, and for a value outside the limits. The value
+        of the whole expression may be outside, because it is not an operand.
         """
         if isinstance(expression, Literal):
             refusal = self._limits.refuse_operand(expression.number) if is_operand else None
@@ -164,7 +164,7 @@ class Computation:
     @property
     def n_operations(self) -> int:
         """The number of operations of usual length that are as much work. The work of a product
-        has characters for each pair of digits, so one of long numbers counts as several."""
+        has characters for each pair of digits, so a product of long numbers counts as several."""
         lengths = [
             len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b in self._operations
         ]
@@ -274,21 +274,23 @@ class Calculator:
         """Returns the calculator of a checkpoint: its name, its folder, or `best`.
 
         `engine` runs the model: `native`, `onnxruntime`, `torch` or `auto`, which is native if that
-        covers the model. Only torch needs torch. Raises CheckpointError if there is no such
-        checkpoint, and UserError if the engine cannot run it.
+        engine covers the model. Only `torch` needs torch.
+
+        Raises CheckpointError if there is no such checkpoint, and UserError if the engine cannot
+        run it.
         """
-        stored = Checkpoint.load(resolve(reference))
+        checkpoint = Checkpoint.load(resolve(reference))
         # A graph for onnxruntime takes longer to make than an answer by torch.
-        _, decoder = load_decoder(stored, engine, threads=1, among=("native", "torch"))
-        return cls(stored, decoder)
+        _, decoder = load_decoder(checkpoint, engine, threads=1, among=("native", "torch"))
+        return cls(checkpoint, decoder)
 
     def begin(
         self, expression: str, places: int | None = None, unproven: bool = False
     ) -> Computation:
         """Returns the computation of an expression.
 
-        Answers have `places` decimal places, by default as many as the limits say. Raises
-        ConfigError unless these are from 1 to MAX_PLACES, and ExpressionError as `Computation`.
+        Answers have `places` decimal places, by default those of the limits. Raises ConfigError
+        unless `places` is from 1 to MAX_PLACES, and ExpressionError as `Computation` does.
         """
         if places is None:
             places = self.limits.default_places
@@ -322,9 +324,9 @@ def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator |
     """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
     SELF_TEST worse than its scores can explain.
 
-    `calculator` is None for a model of plain text, which only writes a token. How many answers must
-    be right is known of a model that learned from the distributions of its recipe: a model that
-    learned from files may never have seen such problems.
+    `calculator` is None for a model of plain text, which only writes a token. Right answers are
+    required only of a model that learned from the distributions of its recipe: a model that learned
+    from files may never have seen such problems.
     """
     if calculator is None:
         (completion,) = generate(
@@ -343,8 +345,8 @@ def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator |
 
 
 def _computations(calculator: Calculator) -> list[Computation]:
-    """Returns those of SELF_TEST that are within the limits of the model, and whose operation its
-    recipe teaches."""
+    """Returns the problems of SELF_TEST that are within the limits of the model, and whose
+    operation its recipe teaches."""
     data = calculator.checkpoint.recipe.data
     taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
     computations = []
@@ -357,7 +359,7 @@ def _computations(calculator: Calculator) -> list[Computation]:
 
 
 def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
-    """Returns whether each, of one operation, is answered right."""
+    """Returns whether the answer to each computation, of one operation, is right."""
     tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
     questions = [question for computation in computations for question in computation.questions()]
     prompts = [question.prompt for question in questions]

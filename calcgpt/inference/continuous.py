@@ -1,7 +1,7 @@
 """Continuous batching: sequences that begin and end at different times are decoded together.
 
-It is for decoders that write greedily by themselves (`GreedyWriter`). Others continue prompts of
-one length, which begin together (`calcgpt.inference.generate`).
+It needs a decoder that writes greedily by itself (`GreedyWriter`). Other decoders continue prompts
+of one length, which begin together (`calcgpt.inference.generate`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from calcgpt.inference.generate import Completion, GreedyWriter, room_after, unt
 class Part:
     """The result of writing some tokens."""
 
-    sizes: list[int]  # rows of each forward pass, those that read prompts included
+    sizes: list[int]  # rows of each forward pass, including passes that read prompts
     ended: dict[int, Completion]  # by row
 
 

@@ -2,9 +2,9 @@
 token by token (speculative decoding; Leviathan et al. 2023).
 
 One pass over a draft shows which token greedy decoding would write after each beginning of it. Up
-to the first token that differs, decoding writes exactly the draft, and the pass has the
-probabilities of these tokens, too. A model that departs from its draft is not always wrong: work
-with other quotient digits may be right. So another draft goes on from what the model writes there.
+to the first token that differs, decoding writes exactly the draft, and the pass also gives the
+probabilities of these tokens. A model that departs from its draft is not always wrong: work with
+other quotient digits may be right. So another draft continues what the model writes there.
 
 Shapes: B lines, T tokens, N characters that the model writes, V vocabulary.
 """
@@ -33,8 +33,9 @@ if TYPE_CHECKING:  # other engines need no torch
 
 # Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
 TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**9
-# A token agrees only if its logit is that much above all others. Decoding and one pass add numbers
-# in different orders, so that logits differ by about 1e-5. From a closer one on, lines are decoded.
+# A token agrees only if its logit is above all others by this margin. Decoding and one pass add
+# numbers in different orders, so that logits differ by about 1e-5. From the first token within the
+# margin on, lines are decoded.
 MARGIN = 1e-3
 UNCERTAIN = -1
 MAX_DRAFTS = 8  # of one line; a model departs from more only if it is often wrong
@@ -43,7 +44,7 @@ MAX_DRAFTS = 8  # of one line; a model departs from more only if it is often wro
 class Drafter:
     """Drafts the answers of a model by exact arithmetic, and lets the model read them.
 
-    The model confirms a draft or departs from it: what it would write is not changed by the draft.
+    The model confirms a draft or departs from it. A draft does not change what the model writes.
     """
 
     def __init__(self, checkpoint: Checkpoint, decoder: Decoder) -> None:
@@ -73,33 +74,33 @@ class Confirmed(NamedTuple):
     ids: list[int]
     probabilities: list[float]
     is_whole: bool
-    is_last: bool  # or another draft of the row is read in a later pass
+    is_last: bool  # if not, another draft of the row is read in a later pass
 
 
 def confirm(
     decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: Sequence[str]
 ) -> Iterator[list[Confirmed]]:
-    """Yields how much of each draft greedy decoding certainly writes after its prompt, which ends
-    with the first `=`, some rows at a time. Where the model departs from worked steps, and
-    certainly writes something else there, another draft goes on from that.
+    """Yields how much of each draft greedy decoding certainly writes after its prompt, for some
+    rows at a time. A prompt ends with the first `=`. Where the model departs from worked steps, and
+    certainly writes another character, another draft continues from that character.
 
-    Rows are left out if their draft does not fit in the context, does not end with its only `$`,
-    where decoding stops, or has characters that the model does not know.
+    Leaves out rows whose draft does not fit in the context, does not end with its only `$`, where
+    decoding stops, or has characters that the model does not know.
     """
     pending = dict(enumerate(drafts))
     for n_left in reversed(range(MAX_DRAFTS)):
-        others: dict[int, str] = {}
+        next_drafts: dict[int, str] = {}
         for batch in _read(decoder, tokenizer, prompts, pending):
             for departure in batch if n_left else ():
                 prompt, draft = prompts[departure.row], pending[departure.row]
-                other = _other_draft(tokenizer, prompt, draft, departure)
-                if other and _is_readable(decoder, tokenizer, prompt + other):
-                    others[departure.row] = other
+                next_draft = _next_draft(tokenizer, prompt, draft, departure)
+                if next_draft and _is_readable(decoder, tokenizer, prompt + next_draft):
+                    next_drafts[departure.row] = next_draft
             yield [
-                Confirmed(*departure[:4], is_last=departure.row not in others)
+                Confirmed(*departure[:4], is_last=departure.row not in next_drafts)
                 for departure in batch
             ]
-        pending = others
+        pending = next_drafts
 
 
 class _Departure(NamedTuple):
@@ -107,13 +108,13 @@ class _Departure(NamedTuple):
     ids: list[int]
     probabilities: list[float]
     is_whole: bool
-    next_id: int | None  # what greedy decoding writes instead of the draft's, if that is certain
+    next_id: int | None  # what greedy decoding writes instead; None if uncertain
 
 
 def _read(
     decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: dict[int, str]
 ) -> Iterator[list[_Departure]]:
-    """Yields up to where the model agrees with each draft, by row."""
+    """Yields how far the model agrees with the draft of each row, for some rows at a time."""
     lines = {row: prompts[row] + draft for row, draft in drafts.items()}
     rows = [row for row, line in lines.items() if _is_readable(decoder, tokenizer, line)]
     if not rows:
@@ -143,11 +144,11 @@ def _departure(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> _Depar
     return _Departure(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
 
 
-def _other_draft(
+def _next_draft(
     tokenizer: CharTokenizer, prompt: str, draft: str, departure: _Departure
 ) -> str | None:
-    """Returns the draft that goes on from what the model wrote in worked steps, if there is one."""
-    if departure.next_id is None or "=" not in draft:  # which ends the worked steps
+    """Returns the draft that continues what the model wrote in worked steps, if there is one."""
+    if departure.next_id is None or "=" not in draft:  # a `=` ends worked steps
         return None
     from datagen.work import render_line
 
@@ -159,37 +160,37 @@ def _other_draft(
 
 
 class Reading(NamedTuple):
-    """What a model would write at each place of some lines that follows their prompts.
+    """What a model would write at each position after the prompts of some lines.
 
-    The N places are those of one line after the other.
+    The N positions are those of the first line, then those of the next one, and so on.
     """
 
     rows: NDArray[np.intp]  # of the lines, (B,)
-    counts: list[int]  # places of each line
-    targets_N: Ints  # the tokens that the lines have
+    counts: list[int]  # positions of each line
+    targets_N: Ints  # the tokens of the lines
     logits_NV: Floats
 
 
 def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
-    """Yields what a model would write at each place, some lines of similar lengths at a time."""
+    """Yields what a model would write at each position, some lines of similar lengths at a time."""
     limit = TOKENS_OF_ENGINE
     if module := torch_model(decoder):
         limit = TOKENS_OF_CPU if device_of(module).type == "cpu" else TOKENS
     for part in _passes(tokens.lengths, limit):
         inputs, targets = tokens.arrays(part)
-        written = targets != NO_LOSS
-        logits_NV = _logits(decoder, inputs)[written]
-        yield Reading(part, written.sum(axis=1).tolist(), targets[written], logits_NV)
+        is_target = targets != NO_LOSS
+        logits_NV = _logits(decoder, inputs)[is_target]
+        yield Reading(part, is_target.sum(axis=1).tolist(), targets[is_target], logits_NV)
 
 
 def torch_model(decoder: Decoder) -> LanguageModel | None:
-    """Returns a decoder that is a module of torch; None for that of another engine."""
+    """Returns the decoder if it is a module of torch, else None."""
     gpt = sys.modules.get("calcgpt.model.gpt")  # not imported: no model of torch exists
     return decoder if gpt and isinstance(decoder, gpt.LanguageModel) else None
 
 
 def device_of(module: LanguageModel) -> torch.device:
-    """Returns where the weights of a model are."""
+    """Returns the device of a model's weights."""
     return next(module.parameters()).device
 
 
@@ -208,14 +209,14 @@ def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
 
 
 def _agreement(reading: Reading) -> tuple[Ints, Floats]:
-    """Returns the token that greedy decoding certainly writes at each place or UNCERTAIN, (N,), and
-    the probability of the target, (N,)."""
-    logits_NV, places = reading.logits_NV, np.arange(len(reading.targets_N))
-    probabilities_N = np.exp(log_softmax(logits_NV)[places, reading.targets_N])
+    """Returns the token that greedy decoding certainly writes at each position, or UNCERTAIN, (N,),
+    and the probability of the target, (N,)."""
+    logits_NV, positions = reading.logits_NV, np.arange(len(reading.targets_N))
+    probabilities_N = np.exp(log_softmax(logits_NV)[positions, reading.targets_N])
     chosen_N = logits_NV.argmax(axis=1)
     others_NV = logits_NV.copy()
-    others_NV[places, chosen_N] = -np.inf
-    is_certain_N = logits_NV[places, chosen_N] > others_NV.max(axis=1) + MARGIN
+    others_NV[positions, chosen_N] = -np.inf
+    is_certain_N = logits_NV[positions, chosen_N] > others_NV.max(axis=1) + MARGIN
     return np.where(is_certain_N, chosen_N, UNCERTAIN), probabilities_N
 
 

@@ -27,8 +27,8 @@ class Engine(Protocol):
 
 
 def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns a decoder in machine code, which needs no torch. `threads` has no effect: it uses
-    one."""
+    """Returns a decoder in machine code, which needs no torch. `threads` has no effect: the decoder
+    uses one thread."""
     from calcgpt.inference.native.decoder import NativeDecoder
 
     return NativeDecoder(checkpoint.recipe.model, len(checkpoint.tokenizer), checkpoint.arrays)
@@ -43,7 +43,7 @@ def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> D
 
 
 def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns the model itself. `threads` is set for the whole process, as torch has it."""
+    """Returns the model itself. `threads` applies to the whole process."""
     require("engine 'torch'", "torch")
     if threads:
         import torch
@@ -65,7 +65,7 @@ def load_decoder(
     threads: int | None = None,
     among: Sequence[str] = tuple(ENGINES),
 ) -> tuple[str, Decoder]:
-    """Returns the name of the engine and its decoder. `auto` is the first engine `among` these that
+    """Returns the name of the engine and its decoder. `auto` means the first engine of `among` that
     can run the model.
 
     Raises UserError as `Engine` does, and ConfigError if there is no engine of that name.
@@ -81,6 +81,6 @@ def load_decoder(
         except UserError as error:
             reasons.append(str(error))
     level = logging.WARNING if len(faster) > 1 else logging.INFO
-    why = "; ".join(reasons)
-    log.log(level, "%s decodes with %s, which is slower: %s", checkpoint.name, last, why)
+    reason = "; ".join(reasons)
+    log.log(level, "%s decodes with %s, which is slower: %s", checkpoint.name, last, reason)
     return load_decoder(checkpoint, last, threads)

@@ -27,7 +27,7 @@ MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
 
-_TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # each by one character, so that positions stay
+_TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # one for one, so that positions stay
 _SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
 _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 
@@ -163,7 +163,7 @@ class _Part(NamedTuple):
 
 
 class _Rank(IntEnum):
-    """What waits for its right side, the weakest first."""
+    """The precedence of a sign that waits for its right side, the weakest first."""
 
     OPENING = 0
     SUM = 1
@@ -257,13 +257,13 @@ class _Reader:
                 raise self._error(_Expected.OPERATION, start)
 
     def _next(self, position: int) -> tuple[int, str]:
-        """Returns where the next character that is no space is, and it; "" at the end."""
+        """Returns the position of the next character that is not a space, and it; "" at the end."""
         space = _SPACE.match(self._typed, position)
         start = space.end() if space else len(self._typed)
         return start, self._typed[start : start + 1]
 
     def _complete(self, rank: int) -> None:
-        """Applies the signs that wait, back to one that binds less tightly than `rank`."""
+        """Applies the waiting signs, back to the first that binds less tightly than `rank`."""
         while self._signs and self._signs[-1].rank >= rank:
             sign, right = self._signs.pop(), self._parts.pop()
             if sign.rank is _Rank.PREFIX:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.tokenizer import Tokenizer
 
-NO_TOKEN = -1  # the stop token where no token ends a text
+NO_TOKEN = -1  # the stop token if no token ends a text
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
@@ -34,9 +34,9 @@ class TensorDecoder(Protocol):
     config: ModelConfig
 
     def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
-        """Returns the logits of tokens that follow those in the cache, and adds them to it.
+        """Returns the logits of tokens that follow those in the cache, and adds the tokens to it.
 
-        They are (B, T, V), or (B, 1, V) of the last token with `last_only`.
+        The logits are (B, T, V), or (B, 1, V) of the last token with `last_only`.
         """
 
     def new_cache(self, batch: int, n_token: int) -> Any:
@@ -46,7 +46,7 @@ class TensorDecoder(Protocol):
 
 @runtime_checkable
 class ArrayDecoder(Protocol):
-    """The same with NumPy's arrays: int64 tokens and rows, float32 logits."""
+    """A decoder that takes and returns NumPy's arrays: int64 tokens and rows, float32 logits."""
 
     config: ModelConfig
 
@@ -54,18 +54,18 @@ class ArrayDecoder(Protocol):
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
 
     def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache, as a TensorDecoder's `new_cache`."""
+        """Returns an empty cache, as `new_cache` of a TensorDecoder does."""
 
 
 @runtime_checkable
 class GreedyWriter(Protocol):
-    """A decoder that writes greedily without coming back after each token."""
+    """A decoder that writes greedily, without returning to its caller after each token."""
 
     config: ModelConfig
     at_once: int  # rows that it writes at once without losing speed
 
     def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache, as an ArrayDecoder's."""
+        """Returns an empty cache, as an ArrayDecoder does."""
 
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
@@ -91,14 +91,14 @@ def in_numpy(decoder: Decoder) -> ArrayDecoder:
 
 
 class _InNumPy:
-    """A TensorDecoder as an ArrayDecoder. Its tensors are where the weights are."""
+    """A TensorDecoder as an ArrayDecoder. Its tensors are on the device of the weights."""
 
     def __init__(self, decoder: TensorDecoder) -> None:
         import torch
 
         self.config = decoder.config
         self._decoder, self._device = decoder, torch.device("cpu")
-        if isinstance(decoder, torch.nn.Module):  # onnxruntime's decoder is none
+        if isinstance(decoder, torch.nn.Module):  # onnxruntime's decoder is not
             self._device = next(decoder.parameters()).device
 
     def new_array_cache(self, batch: int, n_token: int) -> _TensorCache:
@@ -147,7 +147,7 @@ class Sampling:
 @dataclass(frozen=True)
 class Completion:
     """The tokens that a model wrote after a prompt, and the probability of each at temperature 1,
-    also if they were sampled at another."""
+    even if they were sampled at another temperature."""
 
     ids: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
@@ -235,7 +235,7 @@ def generate(
     """Returns the completion of each prompt, which includes `stop_token`; see `Generation`."""
     is_greedy = sampling is None or sampling.temperature == 0
     if is_greedy and isinstance(model, GreedyWriter):
-        return _written(model, np.asarray(prompts_BP), stop_token, max_new_tokens)
+        return _write_greedily(model, np.asarray(prompts_BP), stop_token, max_new_tokens)
     generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
     outputs = [Completion() for _ in prompts_BP]
     while generation.rows:
@@ -260,7 +260,7 @@ def complete(
     return [completions[row] for row in range(len(prompts))]
 
 
-def _written(
+def _write_greedily(
     model: GreedyWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
 ) -> list[Completion]:
     length = room_after(model, prompts_BP.shape[1], max_new_tokens)
@@ -337,7 +337,7 @@ def choose(logits_BV: Floats, sampling: Sampling, rng: np.random.Generator) -> I
         return greedy_B
     if not np.isfinite(logits_BV).all():
         raise DataError("the model's logits are not finite: its weights are damaged")
-    # The most probable first; of equals, that with the lowest number.
+    # The most probable first; among equals, the one with the lowest id.
     order_BV = np.argsort(-logits_BV, axis=1, kind="stable")
     scaled_BV = np.take_along_axis(logits_BV, order_BV, axis=1) / np.float64(sampling.temperature)
     weights_BV = np.exp(scaled_BV - scaled_BV[:, :1])

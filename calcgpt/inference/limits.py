@@ -29,7 +29,7 @@ NOT_MEASURED = Domain(digits=7, places=2)  # what is assumed of a model without 
 
 
 class Refusal(NamedTuple):
-    """Why a model is not asked. If the kind is UNPROVEN, it could be."""
+    """Why a model is not asked. If the kind is UNPROVEN, the user can allow it."""
 
     kind: ExpressionErrorKind
     reason: str
@@ -49,11 +49,11 @@ class Limits(Protocol):
         """Returns why a number cannot be an operand, or None if it can."""
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
-        """Returns why a problem with such operands cannot be solved, or None if it can."""
+        """Returns why a problem of valid operands cannot be solved, or None if it can."""
 
     def describe(self) -> dict[str, int | bool | None]:
-        """Returns the limits as the service's list of models has them (`api.schemas.models.Domain`,
-        and `domain` in `api/static/engine/limits.js`)."""
+        """Returns the limits in the form of the service's list of models
+        (`api.schemas.models.Domain`, and `domain` in `api/static/engine/limits.js`)."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class WithWork:
 
     @property
     def domain(self) -> Domain:
-        """What the model was measured for or, if it was not, what is assumed."""
+        """The domain for which the model was measured, or NOT_MEASURED."""
         return self.measured or NOT_MEASURED
 
     @property

@@ -101,7 +101,8 @@ def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Conf
 
 
 def has_work(output: str) -> bool:
-    """Whether an output begins as worked steps: with a sign. Answers begin with a digit."""
+    """Returns whether an output begins as worked steps do, with a sign. Answers begin with a
+    digit."""
     return output.startswith(("+", "-"))
 
 

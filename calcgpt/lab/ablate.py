@@ -41,8 +41,8 @@ from datagen.workers import end_with_parent
 # How a job ends, if not with an error.
 DONE, INTERRUPTED = "done", "interrupted"
 DIED = "its process died (out of memory?)"
-# The processes of the jobs are forked from a server that has imported what they need, which takes
-# each of them seconds otherwise. Forked from this process, they would inherit torch's threads.
+# The processes of the jobs are forked from a server that has imported what they need, which saves
+# seconds for each. Forked from this process, they would inherit torch's threads.
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(["calcgpt.lab.job"])
 
@@ -64,9 +64,9 @@ def ablate(
     `data` maps tasks to folders that replace their own data. `only` selects tasks or TASK/VARIANT
     pairs. `overrides` change every run. `n_process` jobs run at a time; the default is one for each
     GPU or, on the CPU, one for each `threads` cores.
-    Raises UserError if matplotlib is not installed, before any work; ConfigError if `out` holds
-    runs with other settings; and TrainingError if jobs failed;
-    the others are trained and reported first.
+    Raises UserError if matplotlib is not installed, before any work, and ConfigError if `out` holds
+    runs with other settings. Raises TrainingError if jobs failed, after the other jobs are trained
+    and reported.
     """
     check_matplotlib()
     folders = dict(data or {})
@@ -86,7 +86,7 @@ def ablate(
     with locked(out, "making an ablation"):
         for job in jobs:
             job.claim()
-        # First the data that must be there already.
+        # Tasks whose data must exist already come first.
         names = sorted({task for task, _ in pairs})
         for name in sorted(names, key=lambda name: suite.tasks[name].problems is not None):
             _prepare_data(suite, name, folders[name], name not in (data or {}), progress)
@@ -95,7 +95,7 @@ def ablate(
         failures = run_jobs(missing, n_process, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = []
-        for pair in suite.pairs():  # of earlier calls, too
+        for pair in suite.pairs():  # also of earlier calls
             for seed in _seeds(out, *pair):
                 job = new_job(*pair, seed)
                 job.claim()
@@ -109,16 +109,16 @@ def ablate(
 
 
 def _seeds(out: Path, task: str, variant: str) -> list[int]:
-    """Returns the seeds that `out` has runs with."""
+    """Returns the seeds of a variant's runs in `out`."""
     folders = (out / "runs" / task / variant).glob("seed-*")
     numbers = (folder.name.removeprefix("seed-") for folder in folders)
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _prepare_data(suite: Suite, name: str, folder: Path, is_own: bool, progress: bool) -> None:
+def _prepare_data(suite: Suite, name: str, folder: Path, is_default: bool, progress: bool) -> None:
     """Generates a task's own problems, or checks that its data is there. Raises UserError."""
     problems = suite.tasks[name].problems
-    if problems and is_own:
+    if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
     elif not (folder / "train.txt").is_file():

@@ -90,8 +90,8 @@ def report_text(suite: Suite, tasks: Sequence[TaskSummary], plots: Sequence[str]
         parts += [f"## {task.title}", f"{task.budget}.", scores_table(task)]
         if len(task.example.contexts) > 1:
             parts += ["Validation loss by the length of the windows:", contexts_table(task)]
-        own = [name for name in plots if name.startswith(f"{task.name}-")]
-        parts += [f"![{name}](plots/{name}.png)" for name in own]
+        task_plots = [name for name in plots if name.startswith(f"{task.name}-")]
+        parts += [f"![{name}](plots/{name}.png)" for name in task_plots]
     return "\n\n".join(parts) + "\n"
 
 

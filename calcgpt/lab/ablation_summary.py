@@ -47,7 +47,7 @@ class Estimate:
         return STUDENT_T[min(n - 1, len(STUDENT_T)) - 1] * self.sd / math.sqrt(n)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns what `report.json` holds of it."""
+        """Returns the estimate in the form of `report.json`."""
         return {"mean": self.mean, "sd": self.sd, "margin_95": self.margin, "values": self.values}
 
     def text(self, decimals: int = 4) -> str:
@@ -87,7 +87,7 @@ class VariantSummary:
         return self.estimate(lambda score: score.tokens_per_s)
 
     def estimate(self, metric: Callable[[Score], float]) -> Estimate:
-        """Returns any number of a score, over the seeds."""
+        """Returns the estimate of `metric` over the seeds."""
         return Estimate([metric(score) for score in self.scores])
 
     def context_losses(self) -> dict[int, Estimate | None]:
@@ -136,23 +136,29 @@ def summarise(suite: Suite, scores: Sequence[Score]) -> list[TaskSummary]:
     for name, task in suite.tasks.items():
         variants: list[VariantSummary] = []
         for variant in suite.variants:
-            own = [score for score in scores if (score.task, score.variant) == (name, variant)]
-            if own:
-                own.sort(key=lambda score: score.seed)
-                first = variants[0].scores if variants else []
+            variant_scores = [
+                score for score in scores if (score.task, score.variant) == (name, variant)
+            ]
+            if variant_scores:
+                variant_scores.sort(key=lambda score: score.seed)
+                baseline = variants[0].scores if variants else []
                 style = series_style(len(variants))
-                variants.append(VariantSummary(variant, style, own, _difference(own, first)))
+                variants.append(
+                    VariantSummary(
+                        variant, style, variant_scores, _difference(variant_scores, baseline)
+                    )
+                )
         if variants:
             published = [entry for entry in suite.published if entry.task == name]
             summaries.append(TaskSummary(name, task.title or name, variants, published))
     return summaries
 
 
-def _difference(scores: Sequence[Score], first: Sequence[Score]) -> Estimate | None:
+def _difference(scores: Sequence[Score], baseline: Sequence[Score]) -> Estimate | None:
     """Returns the difference of the validation loss, seed by seed. Runs with one seed see the same
     batches, so that their difference varies less than the losses do."""
-    first_losses = {score.seed: score.val_loss for score in first}
-    values = [s.val_loss - first_losses[s.seed] for s in scores if s.seed in first_losses]
+    baseline_losses = {score.seed: score.val_loss for score in baseline}
+    values = [s.val_loss - baseline_losses[s.seed] for s in scores if s.seed in baseline_losses]
     return Estimate(values) if values else None
 
 
@@ -179,7 +185,7 @@ def estimate_column(
     temperature: float | None = None,
     decimals: int = 4,
 ) -> Column:
-    """Returns a column with the mean and the spread of any number of a score."""
+    """Returns a column with the mean and the spread of `value`."""
     return Column(heading, lambda v: v.estimate(value).text(decimals), metric, temperature)
 
 

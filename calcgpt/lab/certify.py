@@ -54,14 +54,14 @@ STREAM = 20_000  # of the seed: no data set, no training and no test set uses it
 BLOCK = 500  # problems that are drawn together
 VARIANTS = 10  # of a distribution's problem: the same shape with other digits
 SHARD = 200  # lines that are read together
-MAX_SHOWN = 20  # wrong places of a rule in the record
+MAX_SHOWN = 20  # wrong positions of a rule in the record
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 def draw_lines(seed: int, block: int) -> list[bytes]:
-    """Returns a block of problems with their works.
+    """Returns a block of problems with their work.
 
     In every other round of the SOURCES, a quarter of the quotient digits are the second nearest. A
     model may write these, and what follows must then be right, too.
@@ -85,11 +85,11 @@ def draw_lines(seed: int, block: int) -> list[bytes]:
 
 def _variant(prompt: str, rng: Generator) -> str:
     """Returns a prompt of the same shape: zeros at the ends of an operand stay, other digits are
-    drawn. A quarter of the operands has only nines and zeros between its ends."""
+    drawn. A quarter of the operands have only nines and zeros between their ends."""
     text = np.frombuffer(prompt.encode("ascii"), np.uint8).copy()
     op = next(i for i, c in enumerate(prompt) if i >= prompt.index("(") + WIDTH and c in "+-*/")
-    for places in (slice(prompt.index("(") + 1, op), slice(op + 1, len(prompt) - 2)):
-        operand = text[places]
+    for part in (slice(prompt.index("(") + 1, op), slice(op + 1, len(prompt) - 2)):
+        operand = text[part]
         digits = np.flatnonzero((operand > ord("0")) & (operand <= ord("9")))
         if not len(digits):
             continue
@@ -119,7 +119,7 @@ class CaseCounter:
         return chosen
 
     def missing(self) -> int:
-        """Returns how many possible cases were not seen often enough."""
+        """Returns how many possible cases have too few contexts."""
         return sum(
             int((step.possible(part > 0) & (part < self.contexts)).sum())
             for step, part in _parts(self.counts)
@@ -147,8 +147,8 @@ def choose_lines(
 ) -> tuple[list[bytes], int]:
     """Draws up to `max_problems` problems until `contexts` of them have each possible case.
 
-    Returns the lines that are worth reading, and how many were drawn. Longer ones than `max_length`
-    are left out. `progress` is called with numbers of problems.
+    Returns the lines that are worth reading, and how many were drawn. Leaves out lines longer than
+    `max_length`. Calls `progress` with numbers of problems.
     """
     counter, chosen, drawn, block = CaseCounter(contexts), list[bytes](), 0, 0
     while drawn < max_problems and (block % len(SOURCES) or not block or counter.missing()):
@@ -160,7 +160,7 @@ def choose_lines(
 
 
 class WrongPlace(NamedTuple):
-    """A place where a model would write something wrong."""
+    """A position at which a model would write a wrong character."""
 
     case: int
     line: str
@@ -170,7 +170,7 @@ class WrongPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadCases:
-    """The cases of some lines' places: whether the model is right, and the probability of that."""
+    """The cases at the positions of some lines, and how probable the right characters are there."""
 
     cases: Ints
     right: Flags
@@ -214,8 +214,9 @@ class CaseReader:
 def check_reading(
     reading: Reading, lines: Sequence[bytes], digits: Ints
 ) -> tuple[Flags, NDArray[np.float32]]:
-    """Returns whether the most probable character is right at each place, (N,), and the probability
-    of the right one, (N,). For a quotient digit all that leave less than the divisor are right."""
+    """Returns whether the most probable character is right at each position, (N,), and the
+    probability of the right one, (N,). Several digits of a quotient can be right: all that leave
+    less than the divisor."""
     probability_NV = np.exp(log_softmax(reading.logits_NV))
     chosen_N = reading.logits_NV.argmax(axis=1)
     right_N = chosen_N == reading.targets_N
@@ -287,7 +288,7 @@ class Certificate:
         rules = self.summaries()
         for summary, step in zip(rules, LOCAL_STEPS, strict=True):
             first = OFFSETS[step.name]
-            places = [p for p in self.wrong if first <= p.case < first + step.size]
+            wrong = [w for w in self.wrong if first <= w.case < first + step.size]
             summary["wrong_at"] = [
                 {
                     "case": step.describe(place.case - first),
@@ -295,7 +296,7 @@ class Certificate:
                     "position": place.position,
                     "written": place.written,
                 }
-                for place in places[:MAX_SHOWN]
+                for place in wrong[:MAX_SHOWN]
             ]
             summary["not_tried"] = [step.describe(case) for case in self._not_tried(step)]
         return {
@@ -329,8 +330,8 @@ def certify(
 ) -> Certificate:
     """Lets the model of a checkpoint read the lines of `choose_lines`.
 
-    `workers` processes with one thread each compute; by default this one. `progress` is called with
-    numbers of lines.
+    The model runs in `workers` processes with one thread each, by default in this process. Calls
+    `progress` with numbers of lines.
     """
     tried, right = np.zeros(N_CASES, np.int64), np.zeros(N_CASES, np.int64)
     lowest, wrong = np.ones(N_CASES), list[WrongPlace]()

@@ -48,8 +48,10 @@ class Map:
 
 
 def draw_certificate(out: Path, certificate: Certificate) -> list[Path]:
-    """Draws the heat maps into the folder `out` as NAME-certified.png; returns the path. Errors as
-    `save_figures`."""
+    """Draws the heat maps into the folder `out` as NAME-certified.png; returns the path.
+
+    Raises what `save_figures` raises.
+    """
     return save_figures(out, {f"{certificate.checkpoint}-certified": lambda: _draw(certificate)})
 
 
@@ -89,7 +91,7 @@ def _columns(
 
 
 def _quotient_map(certificate: Certificate) -> Map:
-    """The choices by the nearest digit and the first digit of the divisor."""
+    """Returns the map of quotient digits by the nearest digit and the divisor's first digit."""
     lowest, wrong = _columns(certificate, QUOTIENT_CHOICE)
     tried = np.flatnonzero(~np.isnan(lowest))
     _, leading, divisor = np.unravel_index(tried, QUOTIENT_CHOICE.shape)

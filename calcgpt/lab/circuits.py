@@ -1,14 +1,14 @@
 """Circuits of a model that writes worked steps: what each attention head is for, and which neuron
-knows a carry.
+represents a carry.
 
 - Ablation: the output of one head, or of all heads of a layer, is replaced by its mean, or by zero,
-  and the model reads works in which all before a place is right. Where it is wrong then, by rule,
-  shows what the head is for.
+  while the model reads correct work. The rules whose characters it then predicts wrongly show what
+  the head is for.
 - Sources: a rule writes a character from a few earlier ones (`datagen.local_steps`). How much
-  each head attends to each of these shows where it looks.
+  each head attends to each of the earlier characters shows where it looks.
 - Carry: of all neurons of the feed-forward networks, the one that best tells a carry into a column
-  of a sum from none, and the one for a borrow in a difference. They are chosen on the first half of
-  the lines and measured on the second.
+  of a sum from none, and the one for a borrow in a difference. They are chosen on one half of the
+  lines and measured on the other.
 
 Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
 Heads are named `layer.head`, from 0.
@@ -83,10 +83,10 @@ class Circuits:
     checkpoint: str
     ablation: Ablation
     seed: int
-    n_lines: int  # that were read to count wrong places; as many others gave the means
+    n_lines: int  # read to count wrong positions; as many others gave the means
     places: Ints  # of each rule, (R,)
-    intact: Ints  # wrong ones of the whole model, (R,)
-    ablated: dict[str, Ints]  # wrong ones without a head, or a layer's heads, each (R,)
+    intact: Ints  # wrong places of the whole model, (R,)
+    ablated: dict[str, Ints]  # wrong places without a head, or a layer's heads, each (R,)
     attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
     neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
 
@@ -158,11 +158,11 @@ def find_circuits(
     seed: int = 0,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> Circuits:
-    """Takes `n` problems: the first half gives the means and the neuron, the second is measured.
+    """Measures the heads and neurons of a model on `n` problems. One half of the problems gives the
+    means and chooses the neurons, the other half is measured.
 
-    `progress` is called with the number of passes over half of the lines: see `n_passes`.
-    Raises ConfigError if the model is no transformer that writes worked steps; see
-    `check_certifiable`.
+    Calls `progress` with the number of passes over half of the lines: see `n_passes`. Raises
+    ConfigError if the model is not a transformer that writes worked steps.
     """
     check_certifiable(checkpoint)
     model, tokenizer = checkpoint.model, checkpoint.tokenizer.require_characters()
@@ -171,10 +171,10 @@ def find_circuits(
         raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
     lines = drawn_lines(n, seed, model.config.block_size + 1)
     halves = [Lines(lines[0::2], tokenizer), Lines(lines[1::2], tokenizer)]
-    means, chosen_on = _recorded(model, halves[0])
-    _, measured_on = _recorded(model, halves[1])
+    means, selection = _recorded(model, halves[0])
+    _, held_out = _recorded(model, halves[1])
     progress(2)
-    neurons = {op: _best_neuron(chosen_on, measured_on, op) for op in _CARRY}
+    neurons = {op: _best_neuron(selection, held_out, op) for op in _CARRY}
     wrong = partial(wrong_places, model, halves[1])
     intact = wrong()
     progress(1)
@@ -209,7 +209,7 @@ def n_passes(config: ModelConfig) -> int:
 
 
 def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
-    """Returns n problems with their works, of all kinds in turns; see `certify.draw_lines`."""
+    """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`."""
     lines: list[bytes] = []
     block = 0
     while len(lines) < n:
@@ -252,8 +252,8 @@ def wrong_places(model: GPT, lines: Lines) -> Ints:
 def ablated_heads(
     model: GPT, layer: int, heads: range, mean_C: torch.Tensor | None = None
 ) -> Iterator[None]:
-    """Within the block, the output of some heads is its mean, or zero without one: no token reads
-    anything through them. `mean_C` has the outputs of all heads of the layer."""
+    """Replaces the output of some heads by its mean within the block, or by zero without a mean, so
+    that no token reads anything through them. `mean_C` has the means of all heads of the layer."""
     width = model.config.head_dim
     part = slice(heads.start * width, heads.stop * width)
 
@@ -271,13 +271,13 @@ def ablated_heads(
 
 @dataclass(frozen=True)
 class _Column:
-    """The places of sums and differences whose column has one before it."""
+    """Places at which a digit of a sum or a difference has a column before it."""
 
     carried: NDArray[np.bool_]  # (N,)
     is_sum: NDArray[np.bool_]  # (N,)
     neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
 
-    def of(self, op: str) -> NDArray[np.bool_]:
+    def rows_of(self, op: str) -> NDArray[np.bool_]:
         """Returns which places are those of sums, "+", or of differences, "-"; (N,)."""
         return self.is_sum if op == "+" else ~self.is_sum
 
@@ -324,18 +324,18 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     return places[has_column], carried[has_column], (op == 0)[has_column]
 
 
-def _best_neuron(chosen_on: _Column, measured_on: _Column, op: str) -> Neuron:
+def _best_neuron(selection: _Column, held_out: _Column, op: str) -> Neuron:
     """Returns the neuron that best tells a carry in an operation from none."""
-    rows = chosen_on.of(op)
-    auc_LF = np.stack([auc(layer[rows], chosen_on.carried[rows]) for layer in chosen_on.neurons])
+    rows = selection.rows_of(op)
+    auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])
     layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))
     higher = auc_LF[layer, index] > 0.5
     areas: dict[str, float] = {}
     values: dict[str, tuple[Floats, Floats]] = {}
     for other in _CARRY:
-        rows = measured_on.of(other)
-        carried = measured_on.carried[rows]
-        neuron_N = measured_on.neurons[layer][rows, index].astype(np.float64)
+        rows = held_out.rows_of(other)
+        carried = held_out.carried[rows]
+        neuron_N = held_out.neurons[layer][rows, index].astype(np.float64)
         area = float(auc(neuron_N[:, None], carried)[0])
         areas[other] = area if higher else 1 - area
         values[other] = neuron_N[carried], neuron_N[~carried]
@@ -345,7 +345,7 @@ def _best_neuron(chosen_on: _Column, measured_on: _Column, op: str) -> Neuron:
 def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
     """Returns the area under the ROC curve of each column, (F,): the share of the pairs of a
     positive and a negative row in which the positive one is higher (Mann & Whitney 1947). Ties are
-    in the order of the rows. It is nan unless there are both."""
+    in the order of the rows. Returns nan if there are no positive or no negative rows."""
     n_positive = int(positive_N.sum())
     n_negative = len(positive_N) - n_positive
     if not (n_positive and n_negative):

@@ -22,8 +22,8 @@ BINS = 60
 
 
 def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
-    """Draws NAME-heads.png and NAME-carry.png into the folder `out`; returns the paths. Errors as
-    `save_figures`."""
+    """Draws NAME-heads.png and NAME-carry.png into the folder `out`; returns the paths. Raises what
+    `save_figures` raises."""
     return save_figures(
         out,
         {
@@ -53,14 +53,14 @@ def _draw_heads(circuits: Circuits) -> Figure:
 
 
 def _draw_table(
-    axes: Axes, table: Floats, rows: Sequence[str], columns: Sequence[str], form: str
+    axes: Axes, table: Floats, rows: Sequence[str], columns: Sequence[str], cell_format: str
 ) -> None:
     top = float(table.max(initial=1e-9))
     axes.imshow(table, vmin=0, vmax=top, cmap=HEAT_MAP, aspect="auto")
     for (row, column), value in np.ndenumerate(table):
         if value >= 0.05 * top:
             colour = "black" if value > 0.6 * top else "white"
-            text = form.format(value)
+            text = cell_format.format(value)
             axes.text(column, row, text, ha="center", va="center", fontsize=7, color=colour)
     axes.set_yticks(range(len(rows)), rows)
     axes.set_xticks(range(len(columns)), columns)

@@ -56,8 +56,8 @@ def binomial_tail(wrong: int, n: int, share: float) -> float:
 
 
 def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
-    """Returns the largest share that is compatible with so few wrong of n: Clopper & Pearson's
-    upper bound, one-sided."""
+    """Returns the largest share that is compatible with `wrong` of n: Clopper & Pearson's upper
+    bound, one-sided."""
     if wrong >= n:
         return 1.0
     return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
@@ -109,7 +109,7 @@ def high_probability(confidence: Floats, right: Flags, target: float) -> Guarant
 
 
 def _threshold(confidence: Floats, right: Flags, allowed: int, needs: int) -> Guarantee:
-    """Returns the lowest threshold with at most so many wrong answers above it."""
+    """Returns the lowest threshold with at most `allowed` wrong answers above it."""
     if allowed < 0:
         return Guarantee(None, 0.0, 0, needs)
     wrong = np.sort(confidence[~right])[::-1]
@@ -138,14 +138,14 @@ class Trust:
     classes: list[Class]
 
     def guarantees(self, targets: Sequence[float]) -> list[dict[str, Any]]:
-        """Returns the thresholds for each target, and whether they hold: chosen by every other
-        problem, how many are wrong above them among the rest."""
+        """Returns the thresholds for each target, and a test of them: with a threshold chosen on
+        every other problem, how many of the rest are wrong above it."""
         rows = []
         for target in targets:
             row: dict[str, Any] = {"target": target}
-            for choose in (conformal, high_probability):
-                guarantee = choose(self.confidence, self.right, target)
-                row[choose.__name__] = guarantee._asdict()
+            for method in (conformal, high_probability):
+                guarantee = method(self.confidence, self.right, target)
+                row[method.__name__] = guarantee._asdict()
             row["held_out"] = self._held_out(target)
             rows.append(row)
         return rows
@@ -184,7 +184,7 @@ class Trust:
         ]
 
     def record(self, targets: Sequence[float]) -> dict[str, Any]:
-        """Returns the part of this file in what `calcgpt confidence --json` writes."""
+        """Returns this file's part of what `calcgpt confidence --json` writes."""
         return {
             "n": len(self.confidence),
             "wrong": int((~self.right).sum()),
@@ -214,16 +214,16 @@ def read_trust(path: Path, measure: str) -> Trust:
     if not confidence:
         raise DataError(f"{path} has no scored problems")
     columns = np.array(confidence), np.array(right, bool)
-    index = {
+    names = {
         (str(operation), i): f"{operation} {low}{f' to {high}' if high < 100 else '+'} digits"
         for operation in OPERATIONS
         for i, (low, high) in enumerate(LENGTHS)
     }
-    order = np.array([list(index).index(key) for key in keys])
+    class_index = np.array([list(names).index(key) for key in keys])
     classes = [
-        _class(name, *(column[order == i] for column in columns))
-        for i, name in enumerate(index.values())
-        if (order == i).any()
+        _class(name, *(column[class_index == i] for column in columns))
+        for i, name in enumerate(names.values())
+        if (class_index == i).any()
     ]
     return Trust(path.stem, *columns, classes)
 
@@ -263,10 +263,11 @@ def class_table(trust: Trust) -> str:
 
 
 def draw_confidence(out: Path, trusts: Sequence[Trust]) -> list[Path]:
-    """Draws confidence.png into the folder `out`; returns the path. Errors as `save_figures`.
+    """Draws confidence.png into the folder `out`; returns the path.
 
     Left: the share of wrong answers against what the confidence says, with 95% intervals. Right:
     the share of wrong answers among those kept, as the threshold rises; pale: its upper bound.
+    Raises what `save_figures` raises.
     """
     return save_figures(out, {"confidence": lambda: _draw(trusts)})
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 BLOCK = 16_384  # problems drawn at a time
-RARE = 20_000  # a class is rare if it is drawn less than once in so many problems
+RARE = 20_000  # a class is rare if it is drawn less than once in this many problems
 MAX_SCORED = 10**7
 CELL = 0.42  # side of a cell
 MIN_RATE, MAX_RATE = 0.1, 1_000.0  # problems of a class in RARE: the ends of the colours
@@ -121,8 +121,8 @@ class Coverage:
         return [name, *cells, label, f"{right:,} of {n:,}", f"{low:.4f} to {high:.4f}"]
 
     def _weakest(self, name: str) -> tuple[str, int, int] | None:
-        """Returns the class whose share of right answers is certainly lower than that of others:
-        the one with the lowest upper end of the interval; with `n` and `right`."""
+        """Returns the class whose share of right answers has the interval with the lowest upper
+        end, with its `n` and `right`. Returns None if no class was scored."""
         if not self.scored:
             return None
         counts = (
@@ -154,10 +154,10 @@ def measure(
     scored: Path | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> Coverage:
-    """Draws `n` training problems as `data` says, counts their classes, and those of a file.
+    """Draws `n` training problems from `data`, and counts their classes and those of a file.
 
-    Problems with an operand of more than `most_digits` digits are not counted in any class.
-    `progress` is called with the number of problems of each block. Errors as `count_scored`.
+    Problems with an operand of more than `most_digits` digits are not counted in any class. Calls
+    `progress` with the number of problems of each block. Raises what `count_scored` raises.
     """
     scores = count_scored(scored, most_digits) if scored else None
     fresh = FreshProblems(data, seed)
@@ -191,10 +191,10 @@ def count_scored(path: Path, most_digits: int | None = None) -> Scored:
 
 
 def draw_coverage(out: Path, coverage: Coverage) -> list[Path]:
-    """Draws the coverage into the folder `out`; returns the paths. Errors as `save_figures`.
+    """Draws the coverage into the folder `out`; returns the paths.
 
-    drawn-TABLE.png shows how often each class is drawn, right-TABLE.png, if problems were scored,
-    how many answers are right.
+    drawn-TABLE.png shows how often each class is drawn. If problems were scored, right-TABLE.png
+    shows how many answers are right. Raises what `save_figures` raises.
     """
     figures: dict[str, Callable[[], Figure]] = {}
     for name in TABLES:
@@ -253,7 +253,7 @@ def _panels(table: Table, counts: NDArray[np.int64]) -> list[Panel]:
 
 
 def _draw_drawn(axes: Axes, rates: NDArray[np.float64]) -> None:
-    """Draws how many of RARE problems are in each class, (rows, columns); none: blank."""
+    """Draws how many of RARE problems are in each class, (rows, columns). Zero is blank."""
     from matplotlib.colors import LogNorm
 
     shown = np.ma.masked_where(rates == 0, rates)
@@ -267,7 +267,7 @@ def _draw_drawn(axes: Axes, rates: NDArray[np.float64]) -> None:
 
 
 def _draw_right(axes: Axes, n: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-    """Draws the share of right answers in each class, (rows, columns); not scored: blank."""
+    """Draws the share of right answers in each class, (rows, columns). Not scored is blank."""
     shares = right / np.maximum(n, 1)
     shown = np.ma.masked_where(n == 0, shares)
     image = axes.imshow(shown, vmin=LOWEST, vmax=1, cmap=HEAT_MAP, origin="lower")

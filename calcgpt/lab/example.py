@@ -4,11 +4,13 @@ The page plays it as soon as it opens, before it has loaded a model. example.jso
 
     model, weights   the name of the model, and the SHA-256 of its weights
     events           those of the service's stream, each `name` and `data`
-    looks            one for each written character, as the page's engine tells it (`generate.js`):
+    looks            one for each written character, in the form of the page's engine
+                     (`generate.js`):
                      attention    of each head, layer by layer: positions, each with its weight in
                                   thousandths
                      candidates   the most probable characters, each with its probability
-                     lens         the same of the embedding and of each layer: what it would write
+                     lens         the most probable character after the embedding and each layer,
+                                  with its probability
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ DIGITS = 6  # of probabilities
 
 
 def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes the folder `out` with the example of a checkpoint. Returns what it is.
+    """Writes the folder `out` with the example of a checkpoint. Returns a description.
 
     Raises ConfigError if the model has no layers, ExpressionError if it does not take the
     expression, and CheckpointError if `out` may not be replaced.
@@ -109,16 +111,16 @@ def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, A
 
     return [
         {
-            "attention": [_sparse(row_T) for row_T in weights_LHTT[:, :, at].flatten(0, 1)],
-            "candidates": most_probable(shares_MTV[-1, at], CANDIDATES),
-            "lens": [most_probable(shares_V, 1)[0] for shares_V in shares_MTV[:, at]],
+            "attention": [_sparse(row_T) for row_T in weights_LHTT[:, :, position].flatten(0, 1)],
+            "candidates": most_probable(shares_MTV[-1, position], CANDIDATES),
+            "lens": [most_probable(shares_V, 1)[0] for shares_V in shares_MTV[:, position]],
         }
-        for at in range(len(prompt) - 1, len(tokens_T))
+        for position in range(len(prompt) - 1, len(tokens_T))
     ]
 
 
 def _sparse(weights_T: torch.Tensor) -> list[int]:
     """Returns the positions and weights of a row, weights in thousandths."""
     thousandths = (1000 * weights_T).round().int().tolist()
-    pairs = [(at, weight) for at, weight in enumerate(thousandths) if weight >= LEAST]
+    pairs = [(position, weight) for position, weight in enumerate(thousandths) if weight >= LEAST]
     return [number for pair in pairs for number in pair]

@@ -139,7 +139,7 @@ def inspect(
     node = answer.nodes[0]
     recipe = checkpoint.recipe
     if data:
-        read_problems(data, n)  # raises if a line is no problem
+        read_problems(data, n)  # raises if a line is not a problem
         texts = read_text(data).splitlines()[:n]
     else:
         texts = drawn_problems(recipe, tokenizer, n, seed)

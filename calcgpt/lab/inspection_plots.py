@@ -29,10 +29,11 @@ BORDER = "#999999"  # between question, steps and answer: visible on white and o
 def draw_inspection(
     out: Path, inspection: Inspection, layers: Sequence[int], heads: Sequence[int]
 ) -> list[Path]:
-    """Draws the inspection into the folder `out`; returns the paths. Errors as `save_figures`.
+    """Draws the inspection into the folder `out`; returns the paths.
 
     attention.png shows all maps. attention-layer-N.png shows `heads` of each of `layers`; its name
     ends in -head-N if these are not all heads. activations.png shows the feed-forward networks.
+    Raises what `save_figures` raises.
     """
     n_head = inspection.maps.weights_LHSS.shape[1]
     suffix = f"-head-{heads[0]}" if len(heads) < n_head else ""

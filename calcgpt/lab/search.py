@@ -69,14 +69,14 @@ class RecordedSearch(Searcher):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """Returns the next trial's config for `run_trial`."""
-        draws = self._inner.suggest(trial_id)
-        if not isinstance(draws, dict):
-            return draws  # none yet, or none any more
+        drawn = self._inner.suggest(trial_id)
+        if not isinstance(drawn, dict):
+            return drawn  # nothing yet, or nothing any more
         if self._n_proposed == len(self._trials):
             axes = self._space.space
             params = Params(
-                values={name: axis.value(draws[name]) for name, axis in axes.items()},
-                drawn={name: np.asarray(draws[name]).item() for name in axes},
+                values={name: axis.value(drawn[name]) for name, axis in axes.items()},
+                drawn={name: np.asarray(drawn[name]).item() for name in axes},
             )
             self._trials.append(self._folder.new_trial(self._n_proposed, params))
         trial = self._by_id[trial_id] = self._trials[self._n_proposed]
@@ -93,8 +93,8 @@ class RecordedSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Passes on the end of a trial. If Ray ends a paused trial, it gives no result: then the
-        last one counts."""
+        """Passes on the end of a trial, with its last result if Ray gives none, as for a paused
+        trial."""
         status = self._by_id[trial_id].ending.status
         result = result if result and self.metric in result else self._last_result.get(trial_id)
         failed = error or not result or status in (Status.FAILED, Status.DIVERGED)

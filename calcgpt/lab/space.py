@@ -275,7 +275,7 @@ class Space(Section):
             raise ConfigError(f"with {settings}: {error}") from None
 
     def trial_recipe(self, values: Mapping[str, Value]) -> Recipe:
-        """Returns that recipe for a trial: `max_steps` long, with a checkpoint at each round."""
+        """Returns the recipe of a trial: `max_steps` long, with a checkpoint at each round."""
         recipe, grace = self.recipe_with(values), self.search.grace_steps
         train = recipe.train.model_copy(
             update={

@@ -73,7 +73,7 @@ def _page(space: Space, trials: Sequence[Ranked], plots: Sequence[Path], algorit
         f"validation every {search.grace_steps}. Its result is its {superlative} {search.metric}. "
         f"The seed is {search.seed}.",
         table(space, trials),
-        "\n".join(f"- {each.trial} {each.status}: {each.reason}" for each in trials if each.reason),
+        "\n".join(f"- {t.trial} {t.status}: {t.reason}" for t in trials if t.reason),
     ]
     if trials and trials[0].best is not None:
         parts.append("The best values as a recipe: `calcgpt train --recipe best.toml --out RUN`.")
@@ -87,16 +87,16 @@ def summary(space: Space, trials: Sequence[Ranked], algorithm: str) -> str:
     ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
     scheduler = space.search.scheduler
     if scheduler != "bohb":
-        how = f"Proposed by {algorithm}, stopped early by {scheduler}."
+        method = f"Proposed by {algorithm}, stopped early by {scheduler}."
     elif algorithm == "bohb":
-        how = "BOHB: proposed by its own model, stopped early by HyperBand."
+        method = "BOHB: proposed by its own model, stopped early by HyperBand."
     else:
-        how = (
+        method = (
             "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
             f"missing or do not work: proposed by {algorithm}, stopped early by HyperBand."
         )
     noun = "trial" if len(trials) == 1 else "trials"
-    return f"{len(trials)} {noun}: {ended}. {how}"
+    return f"{len(trials)} {noun}: {ended}. {method}"
 
 
 def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> str:
@@ -142,7 +142,7 @@ def _optuna_style() -> Iterator[None]:
 
 
 def _drawn(draw: Callable[[Study, str], Figure], study: Study, metric: str) -> Figure:
-    """Returns a figure that pyplot has drawn, and no longer holds."""
+    """Returns a figure that pyplot has drawn. Closes it, so that pyplot does not keep it."""
     from matplotlib import pyplot as plt
 
     figure = draw(study, metric)
