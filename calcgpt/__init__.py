@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
 
         if error.name not in EXTRAS:
             raise
-        needed = f"calcgpt.{name} needs {error.name}: {install_line(error.name)}"
-        raise ImportError(needed, name=error.name) from None
+        message = f"calcgpt.{name} needs {error.name}: {install_line(error.name)}"
+        raise ImportError(message, name=error.name) from None
     globals()[name] = value
     return value
 

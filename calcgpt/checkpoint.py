@@ -48,7 +48,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need i
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
 WEIGHT_TYPE = "F32"  # as safetensors names it
-DOMAIN = "domain"  # the key of config.json
+DOMAIN = "domain"  # a key of config.json
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -92,9 +92,10 @@ class Checkpoint:
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
-        """Loads a folder. Its name is that of the folder; of a step of a run, after that of the
-        run. Raises CheckpointError, which names the file, if one is missing or damaged, or if
-        weights are not finite. Whether the weights fit the recipe shows when they are used."""
+        """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
+        run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
+        weights are not finite. Does not check that the weights fit the recipe: their first use
+        does."""
         from safetensors.numpy import load_file
 
         recipe, domain, hashes = _load_config(folder)
@@ -151,7 +152,7 @@ class Checkpoint:
 
 
 def _name(folder: Path) -> str:
-    """Returns the name of a folder; of a step of a run, after that of the run."""
+    """Returns the name of a checkpoint: that of its folder, or `RUN-STEP` for a step of a run."""
     is_step = folder.name.startswith("step-") and folder.parent.name
     return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
 
@@ -225,9 +226,9 @@ def model_card(
         rows = [score_cells(label, row) for label, row in scores.items()]
         end = None if calculates else -len(OPERATIONS)
         lines += [markdown_table(header[:end], [row[:end] for row in rows]), ""]
-    when = ", and `calcgpt calc` says when they\nare." if calculates else "."
+    warning = ", and `calcgpt calc` says when they\nare." if calculates else "."
     lines += [
-        f"It is a research artefact: its answers can be wrong{when} Made from `config.json` and "
+        f"It is a research artefact: its answers can be wrong{warning} Made from `config.json` and "
         f"`metrics.json` {source}.",
     ]
     return "\n".join(lines) + "\n"
@@ -243,18 +244,18 @@ def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     from safetensors.torch import save_file
 
-    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    _write_safetensors(save_file, whole, path)
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    _write_safetensors(save_file, contiguous, path)
 
 
 def _write_safetensors(
     write: Callable[[dict[str, T], Path], None], content: dict[str, T], path: Path
 ) -> None:
-    """Writes what `write` writes. Raises CheckpointError where it cannot."""
+    """Calls `write`, a `save_file` of safetensors. Raises CheckpointError if it fails."""
     try:
         write(content, path)
         path.chmod(0o644)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:  # for example a full disk, which is no OSError here
+    except SafetensorError as error:  # for example a full disk, which is not an OSError here
         raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
 
 
@@ -263,8 +264,8 @@ def _new_model(
 ) -> LanguageModel:
     """Returns an untrained model with the shapes of `tensors`.
 
-    A config may ask for a model of any size. If it has another number of parameters than the file,
-    its shapes are compared first, before memory is allocated.
+    A config may ask for a model of any size. If its number of parameters differs from that of the
+    file, the shapes are compared before memory is allocated.
     """
     import torch
 
@@ -303,7 +304,7 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
 
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     path = folder / METRICS
-    # Checkpoints of earlier versions have no hash of it.
+    # Checkpoints of earlier versions have no hash of metrics.json.
     content = read_json(path, CheckpointError, hashes.get(METRICS))
     try:
         build(StoredMetrics, content, str(path))
@@ -313,7 +314,8 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
 
 
 def _read_safetensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, T]:
-    """Returns what `read` reads. Raises CheckpointError if the file is missing or damaged."""
+    """Returns the result of `read`, a reader of safetensors files. Raises CheckpointError if the
+    file is missing or damaged."""
     try:
         return read(path)
     except (OSError, SafetensorError) as error:

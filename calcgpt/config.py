@@ -1,8 +1,8 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
-Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.positions`. A
-`Literal` here lists the names of that table, so a config with another name is not built. A test
-checks that the two are equal.
+Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.positions`. Each
+`Literal` here lists the names of one table, so a config with an unknown name is rejected. A test
+checks that the lists and the tables agree.
 """
 
 from __future__ import annotations

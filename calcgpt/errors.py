@@ -1,4 +1,4 @@
-"""Errors in what a user gives. Each message is one line that says what to change."""
+"""Errors that a user can correct. Each message is one line that says what to change."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
-Table = Annotated[list[list[Count]], Field(min_length=1, max_length=20)]  # (A's, B's) digits
+# Rows by the digits of A, columns by the digits of B.
+Table = Annotated[list[list[Count]], Field(min_length=1, max_length=20)]
 Point = tuple[int, float]  # tokens seen, value
 
 
@@ -196,7 +197,8 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def step_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Returns each line that is a JSON object with a `step`, and that object; [] without a file.
+    """Returns (line, object) for each line that is a JSON object with an integer `step`; [] if
+    there is no file.
 
     Reads `metrics.jsonl` and `environment.jsonl` of a run that may have been killed while it wrote.
     """
@@ -268,19 +270,19 @@ def read_curves(path: Path) -> Curves:
 def curves(rows: Sequence[Row]) -> Curves:
     """Returns the curves of rows that are in order of steps.
 
-    A validation row does not say how many tokens came before it: it gets those of the last training
-    row at or before its step. One before all training rows is left out.
+    A validation row has no count of tokens. It gets the count of the last training row at or before
+    its step. Validation rows before the first training row are left out.
     """
     training = [row for row in rows if row.loss is not None]
     steps = [row.step for row in training]
-    positions = [(bisect_right(steps, row.step), row) for row in rows]
-    placed = [(training[i - 1].tokens or 0, row) for i, row in positions if i]
+    counted = [(bisect_right(steps, row.step), row) for row in rows]  # training rows so far
+    points = [(training[n - 1].tokens or 0, row) for n, row in counted if n]
     scores = {
-        key: [(tokens, row.exact_match[key]) for tokens, row in placed if key in row.exact_match]
+        key: [(tokens, row.exact_match[key]) for tokens, row in points if key in row.exact_match]
         for key in EXACT_MATCH
     }
     return Curves(
-        loss=[(tokens, row.loss) for tokens, row in placed if row.loss is not None],
-        val_loss=[(tokens, row.val_loss) for tokens, row in placed if row.val_loss is not None],
-        exact_match={key: points for key, points in scores.items() if points},
+        loss=[(tokens, row.loss) for tokens, row in points if row.loss is not None],
+        val_loss=[(tokens, row.val_loss) for tokens, row in points if row.val_loss is not None],
+        exact_match={key: curve for key, curve in scores.items() if curve},
     )

@@ -122,16 +122,16 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     check_matplotlib()
     figures: dict[str, Callable[[], Figure]] = {}
     for file in files:
-        own = file_figures(file)
-        if both := [name for name in own if name in figures]:
-            raise DataError(f"{file}: another file gives {both[0]}.png as well")
-        figures.update(own)
+        file_plots = file_figures(file)
+        if duplicates := [name for name in file_plots if name in figures]:
+            raise DataError(f"{file}: another file gives {duplicates[0]}.png as well")
+        figures.update(file_plots)
     return save_figures(out, figures)
 
 
 def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
-    """Returns functions that draw the figures of one file, by name. `metrics.jsonl` is named after
-    its folder, which stands for it."""
+    """Returns functions that draw the figures of one file, by name. A folder stands for its
+    `metrics.jsonl`, whose figures are named after the folder."""
     if file.is_dir():
         file /= "metrics.jsonl"
     if file.suffix == ".jsonl":
@@ -307,5 +307,5 @@ def _title(record: Record) -> str:
 
 
 def short_count(count: int) -> str:
-    """Format a count below a million in at most five characters: 9,876 or 12k."""
+    """Returns a count below a million as at most five characters: 9,876 or 12k."""
     return f"{count:,}" if count < 10_000 else f"{count // 1000:,}k"

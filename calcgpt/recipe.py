@@ -153,20 +153,20 @@ def _apply_override(table: dict[str, Any], override: str) -> None:
 
 
 def _parse_value(text: str) -> Any:
-    """Returns `text` as a TOML value, or the string itself if it is none. TOML has no null, so
-    `null` is None."""
+    """Returns `text` as a TOML value, or the string itself if it is not TOML. TOML has no null, so
+    `null` gives None."""
     if text == "null":
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError, KeyError):  # it may be longer than a number can be
+    except (ValueError, RecursionError, KeyError):  # also for an integer of too many digits
         return text
 
 
 def recipe_toml(recipe: Recipe) -> str:
     """Returns the fields of `recipe` that differ from the defaults, as TOML that `load_recipe`
     reads."""
-    # TOML has no null. A field that may be null is null by default, so none is left.
+    # TOML has no null. A field that may be null is null by default, so no null is left.
     return tomli_w.dumps(recipe.model_dump(exclude_defaults=True))
 
 
@@ -240,16 +240,16 @@ def _reason(section: type[BaseModel], error: ErrorDetails) -> str:
     if error["type"] == "literal_error":
         return _unknown_name(error)
     if error["type"] == "extra_forbidden":
-        here = _section_at(section, error["loc"][:-1])
-        valid, hint = ", ".join(here.model_fields), _field_hint(here, str(error["loc"][-1]))
+        inner = _section_at(section, error["loc"][:-1])
+        valid, hint = ", ".join(inner.model_fields), _field_hint(inner, str(error["loc"][-1]))
         return f"unknown field {field!r}; valid fields: {valid}{hint}"
     reason = error["msg"].removeprefix("Value error, ")
     return f"{field}: {reason}" if field else reason
 
 
 def _field_hint(section: type[BaseModel], name: str) -> str:
-    """Returns a question that names the field that may be meant: one of the section or, of exactly
-    that name, of a section within it."""
+    """Returns a hint with the field that the user may mean: a field of this very name in an inner
+    section, or one of a similar name in the section itself."""
     for outer, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):
             if name in inner.model_fields:
@@ -261,7 +261,7 @@ def _section_at(section: type[BaseModel], path: tuple[int | str, ...]) -> type[B
     """Returns the section that `path` leads to from `section`."""
     for key in path:
         field = section.model_fields.get(str(key))
-        if field is not None:  # else `key` is one of a dict of sections, which is found already
+        if field is not None:  # else `key` is a key of a dict of sections
             section = next(_sections_in(field.annotation))
     return section
 

@@ -13,15 +13,15 @@ from calcgpt.errors import CheckpointError, did_you_mean
 if TYPE_CHECKING:
     import torch
 
-# What raises where a value that nothing has validated is missing or of another type.
+# Errors from a value that was not validated: it may be missing or of another type.
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
 log = logging.getLogger(__name__)
 
 
 def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpoint:
-    """Loads the checkpoint of that name, or in that folder (see `resolve`), with its model on a
-    device. Raises CheckpointError if there is none, or if it is damaged, and UserError without
+    """Returns the checkpoint that `reference` names (see `resolve`), with its model on a device.
+    Raises CheckpointError if there is no such checkpoint or it is damaged, and UserError without
     torch."""
     checkpoint = Checkpoint.load(resolve(reference))
     checkpoint.model.to(device)
@@ -31,9 +31,10 @@ def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpo
 def resolve(reference: str, root: Path | None = None) -> Path:
     """Returns the folder of a checkpoint.
 
-    `reference` is the name of a checkpoint under `root`, by default a shipped one, or `best`, the
-    best of these, or a path: of a checkpoint, or of a folder of checkpoints, whose best is
-    returned. A name comes before a path: `./NAME` is always a path.
+    `reference` is the name of a checkpoint under `root`, which defaults to the shipped checkpoints;
+    or `best`, for the best checkpoint under `root`; or a path to a checkpoint or to a folder of
+    checkpoints, whose best one is returned. A name takes precedence over a path: `./NAME` is always
+    a path. Raises CheckpointError if there is no such checkpoint.
     """
     root = shipped_checkpoints() if root is None else root
     if reference == "best":
@@ -52,32 +53,33 @@ def resolve(reference: str, root: Path | None = None) -> Path:
 def best(root: Path) -> Path:
     """Returns the folder under `root` with the highest exact match on validation.
 
-    Scores over different data cannot be compared: only those over the file on which most of the
-    checkpoints were scored count. Of equals it is the one that was measured for the longest
-    numbers, then the one with fewer parameters, then the one with the lower validation loss, which
-    orders the checkpoints of a run near its end. A folder whose config or metrics cannot be read is
-    skipped with a warning.
+    Scores on different data cannot be compared: only scores on the most common validation file
+    count. Of checkpoints with equal scores, the first of these decides: the longest numbers that
+    the model was measured for, fewer parameters, a lower validation loss, which orders the
+    checkpoints of a run near its end. A folder whose config or metrics cannot be read is skipped
+    with a warning. Raises CheckpointError if no checkpoint is left.
     """
-    ranked, data = [], {}
+    ranked, data_hashes = [], {}
     for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
         try:
             metrics = load_metrics(folder)
             ranked.append((_rank(folder, metrics), folder))
             if "validation" in metrics:
-                data[folder] = metrics["validation"].get("file_sha256")
+                data_hashes[folder] = metrics["validation"].get("file_sha256")
         except (CheckpointError, *MALFORMED) as error:
             log.warning("skipped %s: %s", folder, error)
     if not ranked:
         raise CheckpointError(f"no checkpoint in {root}")
-    # Of equals, both return the first. The folders are sorted: the choice is deterministic.
-    usual = max(data.values(), key=[*data.values()].count, default=None)
-    comparable = [entry for entry in ranked if data.get(entry[1], usual) == usual]
+    # `max` and `min` return the first of equals. The folders are sorted, so the choice is
+    # deterministic.
+    common = max(data_hashes.values(), key=[*data_hashes.values()].count, default=None)
+    comparable = [entry for entry in ranked if data_hashes.get(entry[1], common) == common]
     return min(comparable, key=lambda entry: entry[0])[1]
 
 
 def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, float]:
-    """Returns what a checkpoint is ranked by, the lowest first. Raises CheckpointError or one of
-    MALFORMED if its config or metrics lack something."""
+    """Returns the sort key of a checkpoint; the best one has the lowest. Raises CheckpointError or
+    one of MALFORMED if the config or the metrics lack a value or have a wrong one."""
     exact_match = -1.0  # saved on a signal, before any validation: ranked last
     if "validation" in metrics:
         exact_match = float(metrics["validation"]["exact_match"])

@@ -55,8 +55,8 @@ class BatchSource(ABC):
         self, steps: int, size: int, n_worker: int, group: Group
     ) -> AbstractContextManager[None]:
         """Within the block, batches of `size` for steps below `steps` may be made in advance, by at
-        most `n_worker` other processes, and shared among the processes of a group. These must all
-        request the same batches in the same order."""
+        most `n_worker` other processes, and shared among the processes of a group. All processes
+        of the group must request the same batches in the same order."""
         return nullcontext()
 
 
@@ -107,18 +107,18 @@ class ProblemLines:
         # Index of the first `=` of each line, relative to the line's start.
         positions = np.flatnonzero(is_equals)
         self.equals = positions[np.searchsorted(positions, self.starts)] - self.starts
-        n = self.lengths.max()
-        if block_size is not None and n - 1 > block_size:  # the last character is a target only
+        longest = self.lengths.max()
+        if block_size is not None and longest - 1 > block_size:  # the last is only a target
             raise DataError(
-                f"a problem of {n} characters does not fit in {block_size} tokens: "
-                f"model.block_size must be at least {n - 1}"
+                f"a problem of {longest} characters does not fit in {block_size} tokens: "
+                f"model.block_size must be at least {longest - 1}"
             )
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def extend(self, more: ProblemLines) -> None:
-        """Adds the lines of `more` behind these."""
+        """Adds the lines of `more` after the lines of this object."""
         self.starts = np.concatenate((self.starts, more.starts + len(self.ids)))
         for name in ("ids", "lengths", "equals"):
             setattr(self, name, np.concatenate((getattr(self, name), getattr(more, name))))
@@ -167,7 +167,7 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
     """Returns the rows in `count` parts, each as narrow as its targets allow.
 
     Rows of similar length share a part, which saves padding; the first part has the shortest. Parts
-    are cut so that the largest has as few tokens as it can: long rows come in small parts. With a
+    are cut so that the largest has as few tokens as possible: long rows come in small parts. With a
     count of 1, returns the batch itself. Raises ValueError for more parts than rows.
     """
     import torch
@@ -187,22 +187,22 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
 
 
 def part_sizes(widths: Sequence[int], count: int) -> list[int]:
-    """Returns the rows of each of `count` parts of rows with rising widths, such that the most
-    tokens of a part, rows times the greatest width, are fewest.
+    """Returns the number of rows in each of `count` parts of rows whose `widths` rise.
 
-    Raises ValueError for more parts than rows.
+    A part has as many tokens as its rows times its greatest width. The largest part is as small as
+    possible. Raises ValueError for more parts than rows.
     """
     if count > len(widths):
         raise ValueError(f"{len(widths)} rows are too few for {count} parts")
 
     def sizes(largest: int) -> list[int]:
-        """Returns parts of at most `largest` tokens, from the widest rows on, each with as many
-        rows as fit; the last one has what is left."""
-        parts, left = [], len(widths)
+        """Returns the sizes of parts of at most `largest` tokens. From the widest rows on, each
+        part has as many rows as fit. The first part has all remaining rows."""
+        parts, n_left = [], len(widths)
         for n_more in range(count - 1, 0, -1):
-            parts.append(max(1, min(largest // max(1, widths[left - 1]), left - n_more)))
-            left -= parts[-1]
-        return [left, *reversed(parts)]
+            parts.append(max(1, min(largest // max(1, widths[n_left - 1]), n_left - n_more)))
+            n_left -= parts[-1]
+        return [n_left, *reversed(parts)]
 
     def fits(largest: int) -> bool:
         ends = accumulate(sizes(largest))

@@ -26,21 +26,21 @@ from datagen.notation import parse_answer, parse_prompt
 from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, new_rows, problem_hashes
 
-DRAWING = 1  # to be raised by every change of the problems that a config stands for
+DRAWING = 1  # a version: raise it with every change of the problems that a config gives
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
-# Streams of the seed. Those before belong to the files of datagen, one for each split.
+# Streams of the seed. The streams with lower numbers belong to the files of datagen, one per split.
 _CHOICES = len(Split)
 _FIRST_DISTRIBUTION = _CHOICES + 1
 
 
 @dataclass(frozen=True)
 class Line:
-    """A problem of a file, split where the model takes over."""
+    """A problem of a file, split where the model begins to write."""
 
     prompt: str  # up to and including the first `=`
     completion: str  # the rest: work, if there is any, and answer
-    operation: str  # empty in a task of a user's own
+    operation: str  # empty for a line of a user's own task
 
     @property
     def text(self) -> str:
@@ -87,7 +87,7 @@ def read_problems(path: Path, limit: int | None = None) -> list[Line]:
 
 
 class FreshProblems:
-    """The problems that a config and a seed stand for."""
+    """The problems that a config and a seed determine."""
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.config, self.seed = config, seed
@@ -143,8 +143,9 @@ class FreshProblems:
         return [part for parts in drawn for part in parts]
 
     def held_out(self, count: int) -> ProblemArray:
-        """Returns the first `count` validation problems, all different, or all of a distribution
-        that has fewer. Operations of weight 0 are left out. Raises DataError if it has none."""
+        """Returns the first `count` validation problems, all different, or fewer if the
+        distribution has no more. Operations of weight 0 are left out. Raises DataError if the
+        distribution has no validation problems."""
         draw = distribution(self.validation)
         stream = list(Split).index(Split.VAL)
         seen: set[int] = set()  # hashes

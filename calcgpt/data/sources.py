@@ -1,5 +1,5 @@
-"""The data of a run: a folder of text, a task of a user's own, or problems that are drawn as they
-are needed.
+"""The data of a run: a folder of text, a user's own task, or problems that are drawn when they are
+needed.
 
 Fresh problems are drawn in blocks, each of which serves some hundred steps. Rendering a block as
 text takes from 50 ms to half a minute, by its format. So a block is rendered in chunks. Once the
@@ -37,7 +37,7 @@ BLOCK_SIZE = 16_384  # problems, about: some hundred batches
 CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 PROBE = 1_024  # problems that are drawn and checked before a run begins
 WORKER_START = 1.0  # seconds that a worker takes to start, about
-VALIDATION_POOL = 2_000  # fresh problems of which the validation loss is the mean
+VALIDATION_POOL = 2_000  # fresh problems over which the validation loss is averaged
 
 
 class TrainingData(Protocol):
@@ -45,7 +45,7 @@ class TrainingData(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash that differs from that of other data."""
+        """A hash of the data."""
 
     @property
     def train_text(self) -> str:
@@ -128,7 +128,7 @@ class FreshData:
 
 
 class TaskData:
-    """A task of a user's own, with the seed of the training."""
+    """A user's own task, with the seed of the training."""
 
     def __init__(self, task: AnyTask, seed: int) -> None:
         self.task, self.seed = task, seed
@@ -171,9 +171,10 @@ def _joined(lines: Sequence[Line]) -> str:
 
 
 def for_task(recipe: Recipe) -> Recipe:
-    """Returns a recipe as it trains on a task: with the characters of the task, a line at a time.
+    """Returns a recipe for training on a task: its tokens are the characters of the task, and each
+    row of a batch is one line.
 
-    Raises ConfigError if its model reads positions off the notation of arithmetic.
+    Raises ConfigError if its model computes positions from the notation of arithmetic.
     """
     position = recipe.model.position
     if position == "coordinates" or position.startswith("coupled"):
@@ -186,8 +187,8 @@ def for_task(recipe: Recipe) -> Recipe:
 
 
 def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData:
-    """Returns the data in a folder or of a task, or without one that of the recipe's [data]
-    section. Raises ConfigError if there is neither."""
+    """Returns the data of a folder or a task. Without a `source`, returns the problems of the
+    recipe's [data] section. Raises ConfigError if the recipe has no such section."""
     if isinstance(source, AnyTask):
         return TaskData(source, recipe.train.seed)
     if source is not None:
@@ -219,7 +220,7 @@ class FreshBatches(BatchSource):
     ) -> None:
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
-        self._block: _Block | None = None  # the one in memory, as far as it was needed
+        self._block: _Block | None = None  # the block whose first chunks are in memory
         self._prefetcher: _Prefetcher | None = None
 
     def batch(self, step: int, size: int) -> Batch:
@@ -232,7 +233,7 @@ class FreshBatches(BatchSource):
         while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunks(block):
             self._lines.extend(self._chunk_lines(block, self._n_chunk))
             self._n_chunk += 1
-        if rows.size < first + size:  # the first ones replace those that do not fit
+        if rows.size < first + size:  # the first rows replace those left out
             rows = np.resize(rows, block.size)
         return self._lines.batch(rows[first : first + size])
 
@@ -247,7 +248,7 @@ class FreshBatches(BatchSource):
                 self._prefetcher = None
 
     def _fitting(self) -> NDArray[np.intp]:
-        """Returns the lines in memory that fit in the context, (n,)."""
+        """Returns the indices of the lines in memory that fit in the context, (n,)."""
         return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
 
     def _chunk_lines(self, block: _Block, number: int) -> ProblemLines:
@@ -278,7 +279,7 @@ class _Prefetcher:
     def __init__(self, problems: FreshProblems, n_worker: int, group: Group, stop: int) -> None:
         self.problems, self.group, self.stop = problems, group, stop
         self.workers = Workers(problems, n_worker)
-        self.seconds = 0.0  # that this process itself has spent on chunks
+        self.seconds = 0.0  # that this process has spent on rendering chunks
 
     def __enter__(self) -> _Prefetcher:
         return self
@@ -292,11 +293,11 @@ class _Prefetcher:
         return self.group.in_turn(index, lambda: self._render(block, index))
 
     def _render(self, block: _Block, index: int) -> bytes:
-        """Returns the text of a chunk of this process. Requests its next ones from the workers."""
+        """Returns the text of a chunk of this process. Requests the next chunks from workers."""
         per_block, world_size = n_chunks(block), self.group.world_size
         if self.seconds > WORKER_START:
-            next_ones = range(index + world_size, self.stop, world_size)[: self.workers.capacity]
-            for next_index in next_ones:
+            indices = range(index + world_size, self.stop, world_size)
+            for next_index in indices[: self.workers.capacity]:
                 next_block = _Block(next_index // per_block, block.size)
                 self.workers.request(chunk_of(next_block, next_index % per_block))
         chunk = chunk_of(block, index % per_block)

@@ -1,10 +1,10 @@
-"""Tasks of a user's own: lines of question, `=` and answer; without torch.
+"""A user's own tasks: lines of question, `=` and answer. This module needs no torch.
 
     abc=cba                   a line
     12+34=2+4:6,1+3:4=46      a line with work between the question and the answer
 
 A task is a text file of such lines, or a Python function that draws them. Held-out questions are
-never trained on: those of a file are chosen by the seed, those of a function by a hash.
+never trained on. For a file they are chosen by the seed, for a function by a hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ END = "$"  # closes each line where the model reads and writes it
 N_HELD_OUT = 10_000  # questions of a file, at most, in each of validation and test
 N_DRAWN = 1_000  # lines of a function, where no number is given
 PROBE = 1_024  # lines of a function that are drawn and checked before all others
-MAX_IDLE = 20_000  # lines in a row that may be of no use
+MAX_IDLE = 20_000  # unusable lines in a row, after which drawing stops
 
 Draw: TypeAlias = Callable[[Random], str]
 Check: TypeAlias = Callable[[str, str], bool]
@@ -67,8 +67,8 @@ class Task:
 
     @cached_property
     def vocabulary(self) -> str:
-        """All characters, sorted, with `=` and `$`. Raises DataError for a function that fails,
-        whose lines are not valid, or differ for the same random numbers."""
+        """All characters, sorted, with `=` and `$`. Raises DataError if the function fails, draws
+        an invalid line, or draws different lines from the same random numbers."""
         text = _text(self.first_lines) if self.alphabet is None else self.alphabet
         return _vocabulary(self._source, text)
 
@@ -99,8 +99,8 @@ class Task:
 
     def lines(self, split: str, seed: int, count: int | None = None) -> list[Line]:
         """Returns `count` lines, N_DRAWN by default, with different questions of a split: `train`,
-        `val`, `test` or `all`. They are fewer if there are no more. Raises DataError if there are
-        none."""
+        `val`, `test` or `all`. Returns fewer if no more are found. Raises DataError if none is
+        found."""
         _check_split(split)
         random, lines, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0  # by prompt
         while len(lines) < (count or N_DRAWN) and n_idle < MAX_IDLE:
@@ -113,8 +113,8 @@ class Task:
         return list(lines.values())
 
     def training_lines(self, seed: int, step: int, count: int, max_length: int) -> list[Line]:
-        """Returns the lines of one step of training, none held out or longer than `max_length`
-        characters with its `$`. They depend on the arguments only."""
+        """Returns the lines of one training step. None is held out, and none is longer than
+        `max_length` characters with its `$`. The lines depend on the arguments only."""
         random, lines, n_idle = Random(f"{seed} train {step}"), list[Line](), 0
         while len(lines) < count:
             line = self._checked_line(random)
@@ -141,8 +141,8 @@ class Task:
         text = self._call("draw", self.draw, random)
         if not isinstance(text, str):
             raise DataError(f"{self._source}: draws {type(text).__name__}, not a line as '2+2=4'")
-        if fault := _fault(text):
-            raise DataError(f"{self._source}: the line {text!r:.60} {fault}")
+        if reason := _why_invalid(text):
+            raise DataError(f"{self._source}: the line {text!r:.60} {reason}")
         prompt, completion = _parts(text)
         if self.check is None:
             return Line(prompt, completion, "")
@@ -156,13 +156,13 @@ class Task:
         try:
             return function(*arguments)
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
-            raise DataError(f"{self._source}: its {role} failed with {what}") from error
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(f"{self._source}: its {role} failed with {reason}") from error
 
 
 @dataclass(frozen=True)
 class TextTask:
-    """A task whose lines are those of a text file."""
+    """A task whose lines are in a text file."""
 
     name: str
     content: list[Line] = field(repr=False)
@@ -171,7 +171,7 @@ class TextTask:
     def read(cls, path: Path) -> TextTask:
         """Reads a file. Raises DataError, which names the first bad line."""
         lines: list[Line] = []
-        answers: dict[str, tuple[str, int]] = {}  # by question; and the line where it stands
+        answers: dict[str, tuple[str, int]] = {}  # question -> answer, number of its first line
         text = read_text(path, MAX_BYTES).removeprefix("\ufeff")
         if text.count("\n") > MAX_LINES:
             raise DataError(f"{path} has more than {MAX_LINES:,} lines")
@@ -179,8 +179,8 @@ class TextTask:
             row = row.removesuffix("\r")
             if not row:
                 continue
-            if fault := _fault(row):
-                raise DataError(f"{path}, line {number}: {row!r:.40} {fault}")
+            if reason := _why_invalid(row):
+                raise DataError(f"{path}, line {number}: {row!r:.40} {reason}")
             line = Line(*_parts(row), "")
             answer, first = answers.setdefault(line.prompt, (line.field, number))
             if answer != line.field:
@@ -204,19 +204,19 @@ class TextTask:
         """Returns the lines of a split, up to `count`: `train`, `val`, `test` or `all`.
 
         A tenth of the questions is for validation and a tenth for test, at most N_HELD_OUT each,
-        drawn from the seed. These come once, with their first line; training has every line of all
-        other questions.
+        drawn from the seed. A held-out question comes once, with its first line. Training has every
+        line of all other questions.
         """
         _check_split(split)
         if split == ALL:
             return self.content[:count]
-        first = {line.prompt: line for line in reversed(self.content)}
-        questions = sorted(first)
+        first_lines = {line.prompt: line for line in reversed(self.content)}
+        questions = sorted(first_lines)
         Random(f"{seed} split").shuffle(questions)
         n = min(len(questions) // 10, N_HELD_OUT)
         held_out = {str(Split.VAL): questions[:n], str(Split.TEST): questions[n : 2 * n]}
         if split in held_out:
-            return [first[question] for question in held_out[split][:count]]
+            return [first_lines[question] for question in held_out[split][:count]]
         trained = set(questions[2 * n :])
         return [line for line in self.content if line.prompt in trained][:count]
 
@@ -225,10 +225,10 @@ AnyTask: TypeAlias = Task | TextTask
 
 
 def load_task(reference: str) -> AnyTask:
-    """Returns the task `FILE.py:NAME`, or that of a text file.
+    """Returns the task `FILE.py:NAME`, or the task of a text file.
 
-    NAME is a Task or a function that draws lines. The Python file is run, with all that it does.
-    Raises ConfigError or DataError if there is no such task.
+    NAME is a Task or a function that draws lines. The Python file is executed, with all its side
+    effects. Raises ConfigError or DataError if there is no such task.
     """
     file, _, name = reference.rpartition(":")
     if file.endswith(".py"):
@@ -243,7 +243,7 @@ def _task_of_python(path: Path, name: str) -> Task:
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses in it look there
+    sys.modules[spec.name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
     except FileNotFoundError:
@@ -274,8 +274,8 @@ def _parts(text: str) -> tuple[str, str]:
     return f"{question}=", f"{rest}{END}"
 
 
-def _fault(text: str) -> str | None:
-    """Returns what is wrong with a line, or None."""
+def _why_invalid(text: str) -> str | None:
+    """Returns what is wrong with a line, as the end of a message; None if it is valid."""
     if len(text) > MAX_LINE:
         return f"has {len(text):,} characters; at most {MAX_LINE:,} are possible"
     if "=" not in text:

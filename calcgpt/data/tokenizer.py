@@ -34,8 +34,8 @@ class IncrementalDecoder(Protocol):
     """Decodes a text whose ids come in parts."""
 
     def __call__(self, ids: Sequence[int], final: bool) -> str:
-        """Returns the text of these ids, and of what was kept of those before. An incomplete
-        character at the end is kept until the next call, unless these are the `final` ids."""
+        """Returns the text of these ids, preceded by what the last call kept. An incomplete
+        character at the end is kept for the next call, unless these are the `final` ids."""
 
 
 class Tokenizer(ABC):
@@ -71,8 +71,8 @@ class Tokenizer(ABC):
     @classmethod
     @abstractmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """Returns the tokenizer of that object. Raises ValueError, KeyError or TypeError if the
-        object is not valid: it may hold any JSON."""
+        """Returns the tokenizer that `content`, the object in `tokenizer.json`, describes. Raises
+        ValueError, KeyError or TypeError if the object is not valid: it may hold any JSON."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -109,8 +109,8 @@ class Maker(Protocol):
     """Makes the tokenizer that a name in a recipe stands for."""
 
     def __call__(self, text: str, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
-        """Returns a tokenizer for a training text, of at most `vocab_size` tokens if its size is a
-        choice. Raises ValueError if no tokenizer can be made from the text."""
+        """Returns a tokenizer for a training text. If its size can be chosen, it has at most
+        `vocab_size` tokens. Raises ValueError if no tokenizer can be made from the text."""
 
 
 def code_points(text: str | bytes) -> CodePoints:
@@ -129,7 +129,8 @@ class CharTokenizer(Tokenizer):
         if not vocabulary or "".join(sorted(set(vocabulary))) != vocabulary:
             raise ValueError("a vocabulary is a sorted string of distinct characters")
         self.vocabulary = vocabulary
-        # Code point -> id, -1 for a character that is not in the vocabulary, such as the last.
+        # Code point -> id, or -1 for a character that is not in the vocabulary. The last entry,
+        # -1, serves all larger code points.
         self._ids = np.full(max(map(ord, vocabulary)) + 2, -1, dtype=np.int32)
         self._ids[[ord(c) for c in vocabulary]] = np.arange(len(vocabulary))
 
@@ -178,17 +179,17 @@ def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
 
 N_BYTES = 256
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
-# A place at which GPT-2's pattern always splits: the start of a line, unless white space is near.
+# A position where GPT-2's pattern always splits: the start of a line, unless white space is near.
 # ASCII only: libraries differ in what else is white space.
 _LINE_START = re.compile(r"(?<=[!-~]\n)(?=[!-~])")
 
 
 def _byte_of_character() -> dict[int, int]:
-    """Returns the byte for which GPT-2 writes each character: its Latin-1 character if that is
-    visible, otherwise one after U+00FF, in order."""
+    """Returns code point -> byte for the bytes that are not visible as Latin-1 characters. GPT-2
+    writes them as U+0100, U+0101 and so on, in order, and all other bytes in Latin-1."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-    others = [byte for byte in range(N_BYTES) if byte not in visible]
-    return {N_BYTES + index: byte for index, byte in enumerate(others)}
+    invisible = [byte for byte in range(N_BYTES) if byte not in visible]
+    return {N_BYTES + index: byte for index, byte in enumerate(invisible)}
 
 
 _BYTES = _byte_of_character()
@@ -230,7 +231,7 @@ class BytePairTokenizer(Tokenizer):
         return len(self.vocabulary)
 
     def encode(self, text: str) -> Ids:
-        """Returns the ids of `text`, at most one a byte of its UTF-8. Raises DataError with the
+        """Returns the ids of `text`, at most one per byte of its UTF-8. Raises DataError with the
         first lone surrogate, which UTF-8 cannot encode, and its position."""
         try:
             text.encode()

@@ -30,7 +30,7 @@ _LENGTH = 8  # bytes of the length of a chunk
 
 
 class Chunk(NamedTuple):
-    """Some problems of a block: its number and size, and the rows."""
+    """Problems of a block: the number and size of the block, and the range of rows."""
 
     block: int
     size: int
@@ -56,16 +56,16 @@ class Workers:
     def __init__(self, problems: FreshProblems, count: int) -> None:
         self.first_line = {"data": problems.config.model_dump(), "seed": problems.seed}
         self.capacity = count * _PER_WORKER  # chunks ahead
-        self._idle = count  # workers that are not started
-        self._workers: deque[_Worker] = deque()  # the next one to be asked first
+        self._n_unstarted = count
+        self._workers: deque[_Worker] = deque()  # the worker for the next request comes first
         self._requested: dict[Chunk, _Worker] = {}
 
     def request(self, chunk: Chunk) -> None:
         """Has a worker render the chunk, unless one does already."""
         if chunk in self._requested or len(self._requested) >= self.capacity:
             return
-        if self._idle:
-            self._idle -= 1
+        if self._n_unstarted:
+            self._n_unstarted -= 1
             self._workers.appendleft(_Worker(self.first_line))
         if self._workers:
             self._requested[chunk] = self._workers[0]
@@ -73,8 +73,8 @@ class Workers:
             self._workers.rotate(-1)
 
     def receive(self, chunk: Chunk) -> bytes | None:
-        """Returns the text of a chunk once its worker has made it; None if none was asked or the
-        worker has ended."""
+        """Waits for the text of a chunk and returns it. Returns None if the chunk was not requested
+        or its worker has ended."""
         worker = self._requested.pop(chunk, None)
         if worker is None:
             return None
@@ -104,7 +104,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # What is installed for the parent alone, and one thread, for NumPy.
+            # The parent's import path, and one thread for NumPy.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"},
             start_new_session=True,  # Ctrl-C is for the parent
         )
@@ -120,7 +120,7 @@ class _Worker:
         self._write(chunk)
 
     def receive(self, chunk: Chunk) -> bytes:
-        """Returns the text of a chunk that was asked for, once. Raises EOFError if the worker has
+        """Returns the text of a requested chunk, once. Raises EOFError if the worker has
         ended."""
         while chunk not in self.ready:
             length = int.from_bytes(_read(self.output, _LENGTH))
@@ -128,7 +128,7 @@ class _Worker:
         return self.ready.pop(chunk)
 
     def close(self) -> None:
-        self.process.kill()  # it holds nothing that could be left half done
+        self.process.kill()  # safe at any time: a worker writes no files
         self.process.communicate()
 
     def _write(self, content: object) -> None:
@@ -136,7 +136,7 @@ class _Worker:
             self.input.write(json.dumps(content).encode() + b"\n")
             self.input.flush()
         except BrokenPipeError:
-            pass  # noticed when its answer is read
+            pass  # `receive` notices that the worker has ended
 
 
 def _read(stream: IO[bytes], length: int) -> bytes:
@@ -149,8 +149,8 @@ def _read(stream: IO[bytes], length: int) -> bytes:
 def main() -> None:
     """The worker: answers until its input ends."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    first = json.loads(requests.readline())
-    problems = FreshProblems(DataConfig.model_validate(first["data"]), first["seed"])
+    settings = json.loads(requests.readline())
+    problems = FreshProblems(DataConfig.model_validate(settings["data"]), settings["seed"])
     for line in requests:
         text = render_chunk(problems, Chunk(*json.loads(line)))
         answers.write(len(text).to_bytes(_LENGTH) + text)

@@ -47,7 +47,7 @@ def threshold_without_error(confidences: Sequence[float], right: Sequence[bool])
     """Returns the highest confidence of a wrong answer and the share of problems strictly above it.
 
     If no answer is wrong, the threshold is 0 and all problems are kept. For other problems like
-    these n, the share that is wrong although above the threshold is at most 3/n with 95%
+    these n, the share of problems with a wrong answer above the threshold is at most 3/n with 95%
     confidence (the rule of three): if the p most confident wrong answers were a larger share, the
     probability that none of them is among n would be (1 - p)^n < 5%.
     """
@@ -58,8 +58,8 @@ def threshold_without_error(confidences: Sequence[float], right: Sequence[bool])
 
 
 def confidence_record(values: Sequence[Confidence], right: Sequence[bool]) -> dict[str, Any]:
-    """Returns the `confidence` of a record: `reliability` by `whole`, and in `no_error_above` the
-    threshold by each of the three numbers."""
+    """Returns the `confidence` of a record: the `reliability` of the confidence `whole`, and in
+    `no_error_above` the threshold for each kind of confidence."""
     columns = {name: [getattr(row, name) for row in values] for name in Confidence.model_fields}
     return {
         "reliability": reliability(columns["whole"], right),

@@ -1,7 +1,7 @@
 """What a model answers, and its character accuracy, exact match and first errors.
 
-Greedy answers are read from one forward pass over the lines where that shows them
-(`calcgpt.inference.drafts`). Only the others are decoded.
+Where possible, greedy answers are read from one forward pass over the lines
+(`calcgpt.inference.drafts`). Only the other answers are decoded.
 
 Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
 computed over all problems, by operation and by the lengths of the operands. The first error in
@@ -38,7 +38,7 @@ from datagen.work_errors import StepKind, WrongCharacter
 BATCH_SIZE = 500  # prompts that are decoded together
 # After this many lines, the passes stop if most lines had to be decoded anyway.
 N_TRIED = 200
-BEYOND = "beyond the notation"  # a question that is not in it, of a task
+BEYOND = "beyond the notation"  # a question of a task that is not in the notation
 ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
 KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
 
@@ -62,10 +62,10 @@ def answer(
 ) -> list[Answer]:
     """Lets the model, or the decoder of another engine, answer every line.
 
-    Greedy answers are read from one pass where that is possible, unless `plain` is set. The others
+    Where possible, greedy answers are read from one pass, unless `plain` is set. The other answers
     are decoded. At a temperature above 0, each batch has its own seed, derived from
-    `sampling.seed`. `progress` is called with numbers of answers. Raises DataError if the tokenizer
-    lacks characters of the notation.
+    `sampling.seed`. `progress` is called with the number of new answers. Raises DataError if the
+    tokenizer lacks characters of the notation.
     """
     characters = tokenizer.require_characters()
     sampling = sampling or Sampling()
@@ -90,7 +90,7 @@ def answer(
 def _by_one_pass(
     decoder: Decoder, tokenizer: CharTokenizer, lines: Sequence[Line]
 ) -> Iterator[dict[int, Answer]]:
-    """Yields the answers, by row, that one pass shows to be what greedy decoding writes."""
+    """Yields, by row, the answers that one pass confirms: greedy decoding would write them."""
     n_tried = n_confirmed = 0
     prompts, completions = [line.prompt for line in lines], [line.completion for line in lines]
     for drafts in confirm(decoder, tokenizer, prompts, completions):
@@ -117,7 +117,7 @@ def _by_decoding(
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
     stop = int(tokenizer.encode("$")[0])
-    for index, batch in enumerate(_of_one_length(lines, rows, batch_size)):
+    for index, batch in enumerate(_same_length_batches(lines, rows, batch_size)):
         prompts = [tokenizer.encode(lines[row].prompt) for row in batch]
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
@@ -129,16 +129,18 @@ def _by_decoding(
         }
 
 
-def _of_one_length(
+def _same_length_batches(
     lines: Sequence[Line], rows: Sequence[int], batch_size: int
 ) -> Iterator[Sequence[int]]:
+    """Yields batches of rows whose prompts have the same length."""
+
     def prompt_length(row: int) -> int:
         return len(lines[row].prompt)
 
     for _, group in groupby(sorted(rows, key=prompt_length), key=prompt_length):
-        alike = list(group)
-        for start in range(0, len(alike), batch_size):
-            yield alike[start : start + batch_size]
+        same_length = list(group)
+        for start in range(0, len(same_length), batch_size):
+            yield same_length[start : start + batch_size]
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class Evaluation:
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
     confidences: list[Confidence]
-    problems_per_second: float  # of those scored now; 0 if all were scored earlier
+    problems_per_second: float  # of newly scored problems; 0 if all were scored earlier
 
     @property
     def right(self) -> list[bool]:
@@ -187,8 +189,7 @@ def answer_field(line: Line, output: str) -> str:
 
 
 def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
-    """Returns the scores of what was written after each prompt. A malformed output counts as
-    wrong."""
+    """Returns the scores of the outputs, one after each prompt. A malformed output is wrong."""
     rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching and all characters, exact match
     for line, output in zip(lines, outputs, strict=True):
         predicted = answer_field(line, output)
@@ -210,12 +211,13 @@ def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
 
 
 def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    """Returns two tables of counts for each operation: `n`, all problems, and `right`, those with
-    a right answer.
+    """Returns two tables of counts for each operation: `n`, all problems, and `right`, the problems
+    with a right answer.
 
-    Row i, column j counts problems with i digits in A and j in B. These are the digits of the
-    magnitude in hundredths, or in units of the last place if an operand has more than two; 0 has
-    none. The tables are square, and their size is that of the longest operand of any operation.
+    Row i, column j counts problems with i digits in A and j in B. The digits are those of the
+    magnitude in hundredths, or in units of the last place if a number has more than two places; 0
+    has no digits. The tables are square, and their size is that of the longest operand of any
+    operation.
     """
     rows = []
     for line, right in zip(evaluation.lines, evaluation.right, strict=True):
@@ -264,7 +266,7 @@ def predicts_text(checkpoint: Checkpoint) -> bool:
 def first_error(line: Line, output: str) -> FirstError | None:
     """Returns the first error in an output with worked steps.
 
-    Returns None if every step follows from those before it and the answer is that of the file.
+    Returns None if every step follows from the steps before it and the answer is that of the file.
     """
     try:
         character = work_errors.first_error_of_completion(line.prompt, output)
@@ -280,7 +282,7 @@ def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
     first.
 
     `first_faults` counts wrong answers; each has an error. `faults_of_right_answers` counts right
-    answers with an error in their steps: they are right by luck, or by another way than that of
+    answers with an error in their steps: they are right by luck, or by another method than that of
     the notation.
     """
     counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}

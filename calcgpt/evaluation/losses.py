@@ -56,8 +56,8 @@ def score_text(
 ) -> TextScores:
     """Scores the prediction of every token of a text but the first.
 
-    The text is cut into blocks of the model's context, so that a token is predicted from those
-    before it in its block. Raises DataError if the text has fewer than two tokens, or a character
+    The text is cut into blocks of the model's context. A token is predicted from the tokens before
+    it in its block. Raises DataError if the text has fewer than two tokens, or a character
     that the tokenizer does not know.
     """
     ids = torch.from_numpy(tokenizer.encode(text).astype(np.int64))

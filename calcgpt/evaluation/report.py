@@ -30,8 +30,8 @@ from datagen.files import sha256
 from datagen.progress import progress_bar
 from datagen.splits import Split
 
-# Not in metrics.json: it names the checkpoint and its parameters already, the speed is that of a
-# machine, and the tables by length are long.
+# Fields of a record that metrics.json leaves out: it has the first two elsewhere, the speed depends
+# on the machine, and the tables by length are long.
 NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
 
 Evaluate: TypeAlias = Callable[..., Evaluation]  # takes lines and `progress`, as `evaluate` does
@@ -49,14 +49,14 @@ def evaluation_record(
 ) -> tuple[dict[str, Any], Evaluation]:
     """Scores a checkpoint on the problems of a file or of a task.
 
-    `split` is that of a task: `train`, `val`, `test` or `all`. It is split as for the training, by
-    the seed of the checkpoint's recipe.
+    `split` names the part of a task to score: `train`, `val`, `test` or `all`. The seed of the
+    checkpoint's recipe splits the task, as in training.
 
-    Returns the record that `calcgpt eval --json` writes, and the evaluation. By default `evaluate`
-    scores what `decoder` writes, or the model itself; `evaluate_lines` takes its place.
-    `confidence` of the record is that of `confidence_record`. For a file, `by_length` is that of
-    `by_operand_length` and, if the model writes worked steps, those of `first_error_record` are
-    added.
+    Returns the record that `calcgpt eval --json` writes, and the evaluation. By default, `evaluate`
+    scores the outputs of `decoder`, which defaults to the model itself. `evaluate_lines` replaces
+    `evaluate`. The field `confidence` of the record is a `confidence_record`. For a file, the
+    record has `by_length` from `by_operand_length` and, if the model writes worked steps, the
+    fields of `first_error_record`.
     """
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
@@ -103,13 +103,13 @@ def publish(
 ) -> None:
     """Writes the folder `out`: the checkpoint without its training state, and its scores.
 
-    The validation and test problems of `data`, a data set or a task, are scored greedy, and those
-    of test also sampled at temperature 1, as in the blog post. `also` names further files, which
-    are scored greedy and recorded under `also` in the metrics. `decoder` runs the model; it
-    defaults to the model itself.
+    The validation and test problems of `data`, a data set or a task, are scored with greedy
+    decoding. The test problems are also scored with sampling at temperature 1, as in the blog post.
+    `also` names further files, which are scored with greedy decoding and recorded under `also` in
+    the metrics. `decoder` runs the model; it defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
-    DataError for a model of plain text, or a file without problems; all before anything is scored.
+    DataError for a model of plain text, or a file without problems. Raises before any scoring.
     """
     check_replaceable(out, CONFIG, force)
     if predicts_text(checkpoint):
@@ -150,7 +150,7 @@ def score_table(scores: Scores) -> str:
 
 
 def confidence_line(record: dict[str, Any]) -> str:
-    """Returns the calibration error, and the threshold of the measure that keeps most problems."""
+    """Returns the calibration error, and the threshold of the confidence that keeps most."""
     error = record["confidence"]["reliability"]["expected_calibration_error"]
     thresholds = record["confidence"]["no_error_above"]
     best = max(thresholds, key=lambda name: thresholds[name]["kept"])

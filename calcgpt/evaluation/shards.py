@@ -1,7 +1,7 @@
 """Scoring of many problems: in shards, by several processes, continued after an interruption.
 
-A folder can keep what is scored: `scoring.json` identifies the problems and how they are scored,
-and `shard-00000.jsonl` and so on hold the scored problems, one JSON object a line (`ScoredAnswer`).
+A folder can keep the results: `scoring.json` identifies the problems and how they are scored, and
+`shard-00000.jsonl` and so on hold the scored problems, one JSON object a line (`ScoredAnswer`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from datagen.workers import WorkersDiedError, make_engine
 
 SIZE = 500  # problems of a shard: some seconds of work
 MANIFEST = "scoring.json"
-VERSION = 1  # to be raised by every change of what a shard holds
+VERSION = 1  # raise it with every change of the content of a shard
 
 Shard: TypeAlias = Sequence[Line] | ProblemArray
 
@@ -52,10 +52,10 @@ class ScoredProblem(PartialModel):
 
 
 class ScoredAnswer(ScoredProblem):
-    """A scored problem of ours, with what the model wrote after the prompt.
+    """A scored problem with the confidence of the model and its output.
 
-    `completion` is the reference and `output` what was written instead; both are None if the model
-    wrote the reference.
+    `completion` is the reference and `output` is what the model wrote in its place. Both are None
+    if the model wrote the reference.
     """
 
     confidence: Confidence
@@ -64,7 +64,7 @@ class ScoredAnswer(ScoredProblem):
 
 
 class ScoredShard(NamedTuple):
-    """The scored problems of a shard, and whether they were scored now, not earlier."""
+    """The scored problems of a shard, and whether they are new, not read from a folder."""
 
     rows: list[ScoredAnswer]
     is_new: bool
@@ -74,7 +74,7 @@ class ScoredShard(NamedTuple):
 class Scoring:
     """How to score: a function of a shard that can be sent to other processes.
 
-    Problems are rendered in the format of this name; lines are scored as they are.
+    A shard of problems is rendered in `format` first; a shard of lines is scored as it is.
     """
 
     checkpoint: Path
@@ -123,7 +123,7 @@ class PortableScoring:
 
 @lru_cache(maxsize=1)
 def _decoder_of(portable: PortableScoring) -> Decoder:
-    """Returns what decodes, which is kept for the next shard."""
+    """Returns the decoder, which is kept for the next shard."""
     return load_decoder(portable.checkpoint, portable.scoring.engine, portable.scoring.threads)[1]
 
 
@@ -146,8 +146,8 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 def load_for_scoring(
     folder: Path, device: str, engine: str, threads: int | None = None
 ) -> tuple[Checkpoint, Decoder]:
-    """Returns a checkpoint and what decodes with it. Other engines than torch are for the CPU, and
-    `device` has no effect on them."""
+    """Returns a checkpoint and its decoder. Only the engine `torch` uses `device`: the others run
+    on the CPU."""
     checkpoint = Checkpoint.load(folder)
     if engine == "torch":
         checkpoint.model.to(device)
@@ -171,11 +171,11 @@ def score_shards(
 ) -> Generator[ScoredShard, None, None]:
     """Yields the scored problems of each shard, in order. Close the generator if you stop early.
 
-    `workers` processes with one thread each compute, or the Ray cluster at `ray_address`, which
-    gets the checkpoint and this code; by default this process does. Shards that are in `folder`
-    already are read from it, and the others are written to it. `progress` is called with numbers of
-    problems. Raises DataError if the folder holds other shards or damaged ones, or if a worker
-    dies; the next call continues.
+    By default, this process scores the shards. With `workers`, that many processes with one thread
+    each do; with `ray_address`, the Ray cluster at that address, which gets the checkpoint and this
+    code. Shards that `folder` has are read from it, and new shards are written to it. `progress` is
+    called with the number of problems in each shard. Raises DataError if the folder holds other
+    shards or damaged ones, or if a worker dies; the next call continues.
     """
     with locked(folder, "scoring", DataError) if folder else nullcontext():
         if folder:
@@ -211,7 +211,7 @@ def evaluate_in_shards(
     ray_address: str | None = None,
     folder: Path | None = None,
 ) -> Evaluation:
-    """Does what `evaluate` does for greedy answers. Arguments and errors are those of
+    """Returns what `evaluate` returns for greedy answers. Arguments and errors are those of
     `score_shards`."""
     start = time.perf_counter()
     text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
@@ -276,8 +276,8 @@ def as_lines(rows: Iterable[ScoredProblem]) -> str:
 
 
 def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
-    """Yields the problems of a file of scored ones. Raises DataError or ConfigError, which names
-    the first bad line."""
+    """Yields the problems of a file of scored problems. Raises DataError or ConfigError, which
+    names the first bad line."""
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         source = f"{path}, line {number}"
         yield build(kind, parse_json(line, source), f"{source} is no scored problem")

@@ -45,7 +45,7 @@ def _web(checkpoint: Checkpoint, out: Path, force: bool) -> str:
 
 
 EXPORTERS: dict[str, Exporter] = {"hf": _hf, "onnx": _onnx, "web": _web}
-LIBRARIES = {  # that a format needs
+LIBRARIES = {  # format -> the libraries that it needs
     "hf": ("torch", "transformers"),
     "onnx": ("torch", "onnx", "onnxruntime", "onnxscript"),
     "web": (),

@@ -90,7 +90,7 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     with new_folder(out) as staging, _no_progress_bars():
         try:
             _write(checkpoint, hf_class, staging)
-        except SafetensorError as error:  # for example a full disk, which is no OSError here
+        except SafetensorError as error:  # for example a full disk, which is not an OSError here
             raise CheckpointError(f"cannot write {out}: {error}") from None
         has_end = stop_id(checkpoint.tokenizer) is not None
         card = hf_card(checkpoint, out.name, name, has_end, bool(hf_class.code))
@@ -113,7 +113,7 @@ def _write(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> Non
     )
     hf_model.save_pretrained(folder)
     for file in hf_class.code:
-        write_text(folder / file.name, _as_neighbours(file.read_text("utf-8")))
+        write_text(folder / file.name, _with_relative_imports(file.read_text("utf-8")))
     write_text(folder / "tokenizer.json", hf_tokenizer(tokenizer).to_str(pretty=True))
     write_json(folder / "tokenizer_config.json", tokenizer_config(tokenizer, block_size))
     write_json(folder / METRICS, checkpoint.metrics)
@@ -121,8 +121,8 @@ def _write(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> Non
         file.chmod(0o644)  # safetensors makes files that only their owner can read
 
 
-def _as_neighbours(source: str) -> str:
-    """Returns the source of a module whose imports are from the folder that it is in."""
+def _with_relative_imports(source: str) -> str:
+    """Returns the source of a module that imports the modules of `datagen` from its own folder."""
     return re.sub(r"^from datagen\.", "from .", source, flags=re.MULTILINE)
 
 
@@ -176,10 +176,11 @@ def stop_id(tokenizer: Tokenizer) -> int | None:
 
 @torch.inference_mode()
 def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> str | None:
-    """Returns how what `transformers` loads from the folder differs from `checkpoint`, if it does.
+    """Returns how the model that `transformers` loads from the folder differs from `checkpoint`;
+    None if it does not.
 
-    Compares the ids and the text of the whole vocabulary, and the logits of random tokens; if the
-    positions depend on the text, those of a problem with its work.
+    Compares the ids and the text of the whole vocabulary, and the logits of random tokens, or, if
+    the positions depend on the text, the logits of a problem with its work.
     """
     from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` would ask for trust in code
 
@@ -200,24 +201,26 @@ def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -
         generator = torch.Generator().manual_seed(0)
         tokens_BT = torch.randint(model.vocab_size, shape, generator=generator)
     expected_BTV = model(tokens_BT)
-    whole = {"text": tokens_BT} if hf_class.code else {}
-    error = float((_logits(hf_model, tokens_BT, **whole) - expected_BTV).abs().max())
+    arguments = {"text": tokens_BT} if hf_class.code else {}
+    error = float((_logits(hf_model, tokens_BT, **arguments) - expected_BTV).abs().max())
     error /= max(1.0, float(expected_BTV.abs().max()))
     if error <= TOLERANCE:
         return None
     return f"its logits are off by {error:.1e} of the largest; {TOLERANCE:.0e} is allowed"
 
 
-def _logits(model: PreTrainedModel, tokens_BT: torch.Tensor, **whole: torch.Tensor) -> torch.Tensor:
-    """Returns logits (B, T, V). Those of the last token are computed with a cache, as in decoding,
-    where `whole` is passed too."""
+def _logits(
+    model: PreTrainedModel, tokens_BT: torch.Tensor, **arguments: torch.Tensor
+) -> torch.Tensor:
+    """Returns logits (B, T, V). The logits of the last token are computed with a cache, as in
+    decoding. This last call gets the `arguments`, too."""
     # Without a mask, `transformers` takes a `$` at an end of a row for padding, and warns.
     mask_BT = torch.ones_like(tokens_BT)
     logits_BTV: torch.Tensor = model(tokens_BT, attention_mask=mask_BT).logits
     if tokens_BT.size(1) == 1:
         return logits_BTV
     cache = model(tokens_BT[:, :-1], attention_mask=mask_BT[:, :-1], use_cache=True).past_key_values
-    last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache, **whole)
+    last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache, **arguments)
     return torch.cat((logits_BTV[:, :-1], last.logits), dim=1)
 
 
@@ -260,7 +263,7 @@ def hf_card(
 
 
 def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
-    """Returns the metadata as YAML, of which JSON is a part."""
+    """Returns the metadata as YAML. The values are JSON, which is valid YAML."""
     data: dict[str, Any] = {
         "license": "mit",
         "library_name": "transformers",
@@ -304,7 +307,7 @@ def _intended(checkpoint: Checkpoint) -> str:
 def _knows_the_notation(checkpoint: Checkpoint) -> bool:
     try:
         checkpoint.tokenizer.encode(EXAMPLE_PROMPT)
-    except DataError:  # a vocabulary of another text than problems
+    except DataError:  # the model was trained on another text than problems
         return False
     return True
 

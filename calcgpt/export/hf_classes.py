@@ -37,8 +37,8 @@ class HFClass(ABC):
 
     @classmethod
     def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        """Returns the supported values of fields and properties of a config; any other field may
-        have any value. The order is that in which `unsupported` looks at them."""
+        """Returns the supported values of fields and properties of a config. Any other field may
+        have any value. `unsupported` checks the fields in this order."""
         return {
             "architecture": ("gpt",),
             "position": (),  # set by each class; listed here for the order
@@ -129,7 +129,8 @@ GPT2_ACTIVATIONS = {
 
 
 class GPT2(HFClass):
-    """GPT-2 has every bias except that of the head. Zeros replace those that our model lacks."""
+    """GPT-2 has every bias except that of the head. Zeros replace the biases that our model
+    lacks."""
 
     model_type = "gpt2"
 
@@ -343,7 +344,7 @@ class Coordinates(Qwen3):
             "n_kind": len(Kind),
             "row_window": config.row_window,
             "column_window": config.column_window,
-            "auto_map": {name: f"{module}.{of}" for name, of in auto.items()},
+            "auto_map": {name: f"{module}.{class_name}" for name, class_name in auto.items()},
         }
 
     @classmethod

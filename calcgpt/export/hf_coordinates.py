@@ -2,12 +2,15 @@
 the text where to look.
 
 `calcgpt export` puts this file and the modules of the layout beside the weights, so that
-`AutoModelForCausalLM` needs no other code. Three things differ from Qwen3. Learned vectors for the
-kind of a character and that of the next are added to the embedding. Queries and keys are rotated by
-coordinates, each by its own: a key by where it is, a query by where it has to look. And with
-windows, a query sees what has no row or column, and those near the one that it looks for.
+`AutoModelForCausalLM` needs no other code. Three things differ from Qwen3:
 
-Shapes: B sequences, S tokens so far, T new tokens, C hidden size, X heads, D head width.
+- Learned vectors for the kind of a character and the kind of the next are added to the embedding.
+- Queries and keys are rotated by coordinates: a key by its own, a query by those it has to look at.
+- With windows, a query sees only some keys: those without a row or column, those near the row or
+  column that it looks for, and a few others (see `CoordinatePositions`).
+
+Shapes: B sequences, S tokens so far, T new tokens, C hidden size, X heads, D head width. The last
+dimension of coordinates is 6.
 """
 
 import numpy as np
@@ -32,7 +35,7 @@ from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 class CalcGPTConfig(Qwen3Config):  # type: ignore[misc]
     """Qwen3's, with `characters` (the vocabulary as one text), `frequencies` of the rotation,
     `n_kind`, the number of kinds of characters, and `row_window` and `column_window`, how many rows
-    and columns on each side a query sees; None for all."""
+    and columns on each side a query sees; None means all."""
 
     model_type = "calcgpt"
     row_window = None
@@ -52,7 +55,7 @@ class RotatedNorm(Qwen3RMSNorm):  # type: ignore[misc]
 
 
 class NoRotation(nn.Module):
-    """Stands for the rotation by positions, which Qwen3 applies after the norms."""
+    """Replaces the rotation by positions, which Qwen3 applies after the norms."""
 
     def forward(
         self, x_BTC: torch.Tensor, position_ids: torch.Tensor
@@ -61,8 +64,8 @@ class NoRotation(nn.Module):
 
 
 class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
-    """The model. `generate` works as with any other. Who calls it with a cache gives the whole text
-    so far as `text`, (B, S), because coordinates follow from it."""
+    """The model. `generate` works as with any other model. A call with a cache needs the whole text
+    so far as `text`, (B, S), because the coordinates are computed from it."""
 
     config_class = CalcGPTConfig
 
@@ -84,15 +87,15 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
             if past_key_values is not None and past_key_values.get_seq_length():
                 raise ValueError("with a cache, give the whole text so far as `text`")
             text = input_ids
-        where_BSN = self._read(text, attention_mask)
-        where_BTN = where_BSN[:, -input_ids.size(1) :]
-        self._rotate_by(where_BTN[..., 2:])
+        all_BS6 = self._read(text, attention_mask)
+        new_BT6 = all_BS6[:, -input_ids.size(1) :]
+        self._rotate_by(new_BT6[..., 2:])
         if self.config.row_window is not None or self.config.column_window is not None:
-            attention_mask = self._visible(where_BSN, where_BTN, attention_mask)
+            attention_mask = self._visible(all_BS6, new_BT6, attention_mask)
         embedded_BTC = self.model.embed_tokens(input_ids)
-        embedded_BTC = embedded_BTC + self.kinds(where_BTN[..., 0])
+        embedded_BTC = embedded_BTC + self.kinds(new_BT6[..., 0])
         return super().forward(
-            inputs_embeds=embedded_BTC + self.next_kinds(where_BTN[..., 1]),
+            inputs_embeds=embedded_BTC + self.next_kinds(new_BT6[..., 1]),
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             **kwargs,
@@ -102,42 +105,42 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
         return {**super().prepare_inputs_for_generation(input_ids, **kwargs), "text": input_ids}
 
     def _read(self, text_BS: torch.Tensor, mask_BS: torch.Tensor | None) -> torch.Tensor:
-        """Returns the coordinates of all characters, (B, S, 6); 0 where the mask is."""
+        """Returns the coordinates of all characters, (B, S, 6); 0 where the mask is 0."""
         codes = np.zeros(self.config.vocab_size, np.uint8)
         codes[: len(self.config.characters)] = list(self.config.characters.encode())
         codes_BS = codes[text_BS.cpu().numpy()]
         if mask_BS is not None:
             codes_BS = np.where(mask_BS.cpu().numpy() != 0, codes_BS, 0)
-        where = np.zeros((*codes_BS.shape, N_COORDINATES), np.int64)
-        for row, codes_S in zip(where, codes_BS, strict=True):
-            written = codes_S != 0
-            row[written] = coordinates(codes_S[written].tobytes())
-        return torch.from_numpy(where).to(text_BS.device)
+        result_BS6 = np.zeros((*codes_BS.shape, N_COORDINATES), np.int64)
+        for row_S6, codes_S in zip(result_BS6, codes_BS, strict=True):
+            is_character = codes_S != 0
+            row_S6[is_character] = coordinates(codes_S[is_character].tobytes())
+        return torch.from_numpy(result_BS6).to(text_BS.device)
 
     def _visible(
-        self, where_BSN: torch.Tensor, where_BTN: torch.Tensor, mask_BS: torch.Tensor | None
+        self, all_BS6: torch.Tensor, new_BT6: torch.Tensor, mask_BS: torch.Tensor | None
     ) -> torch.Tensor:
         """Returns what is added to the scores of all heads, (B, 1, T, S): the least number where a
         query does not see a key."""
-        shape = (where_BTN.size(0), where_BTN.size(1), where_BSN.size(1))
-        seen_BTS = torch.ones(shape, dtype=torch.bool, device=where_BTN.device)
+        shape = (new_BT6.size(0), new_BT6.size(1), all_BS6.size(1))
+        seen_BTS = torch.ones(shape, dtype=torch.bool, device=new_BT6.device)
         if self.config.row_window is not None:
-            row_B1S = where_BSN[:, None, :, ROW]
-            own_BT, sought_BT = where_BTN[..., ROW], where_BTN[..., QUERY_ROW]
-            center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
+            row_B1S = all_BS6[:, None, :, ROW]
+            row_BT, query_row_BT = new_BT6[..., ROW], new_BT6[..., QUERY_ROW]
+            center_BT1 = torch.where(query_row_BT > 0, query_row_BT, row_BT)[:, :, None]
             near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
             seen_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
         if self.config.column_window is not None:
-            column_B1S = where_BSN[:, None, :, COLUMN]
-            own_BT, sought_BT = where_BTN[..., COLUMN], where_BTN[..., QUERY_COLUMN]
-            center_BT1 = torch.where(sought_BT > 0, sought_BT, own_BT)[:, :, None]
+            column_B1S = all_BS6[:, None, :, COLUMN]
+            column_BT, query_column_BT = new_BT6[..., COLUMN], new_BT6[..., QUERY_COLUMN]
+            center_BT1 = torch.where(query_column_BT > 0, query_column_BT, column_BT)[:, :, None]
             near_BTS = (column_B1S - center_BT1).abs() <= self.config.column_window
-            kind_B1S, next_BT1 = where_BSN[:, None, :, KIND], where_BTN[..., NEXT_KIND, None]
+            kind_B1S, next_BT1 = all_BS6[:, None, :, KIND], new_BT6[..., NEXT_KIND, None]
             near_BTS &= center_BT1 > 0
             near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, COPIES)
             for reader, kinds in FAR.items():
                 near_BTS |= (next_BT1 == reader) & self._is_one_of(kind_B1S, kinds)
-            is_highest_B1S = self._is_one_of(where_BSN[:, None, :, NEXT_KIND], ROW_ENDS)
+            is_highest_B1S = self._is_one_of(all_BS6[:, None, :, NEXT_KIND], ROW_ENDS)
             seen_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
         seen_BTS = seen_BTS.tril(seen_BTS.size(2) - seen_BTS.size(1))
         if mask_BS is not None:

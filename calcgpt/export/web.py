@@ -7,8 +7,8 @@ static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
-The page is the same file for file, but index.html also names its modules beforehand. The weights
-have 16 bits if the model then solves the same problems as with 32.
+The files of the page are those of the service, but index.html also lists the modules that it loads.
+The weights have 16 bits if the model then solves the same problems as with 32.
 
 `export_snapshots` writes what the page shows as *Watch it learn*:
 
@@ -44,7 +44,7 @@ PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
-SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # the first to run comes first
+SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # in the order in which they run
 SERVICE_ONLY = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems of each distribution
 LEARNING = "learning.json"
@@ -96,9 +96,9 @@ def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
         checkpoint.domain,
     )
     before, after = _outputs(checkpoint, problems), _outputs(with_half, problems)
-    right = [f"{render_answer(answer(problem))}$" for problem in problems]
+    answers = [f"{render_answer(answer(problem))}$" for problem in problems]
     solved = [
-        [output.rpartition("=")[2] == field for output, field in zip(outputs, right, strict=True)]
+        [output.rpartition("=")[2] == field for output, field in zip(outputs, answers, strict=True)]
         for outputs in (before, after)
     ]
     n_same = sum(a == b for a, b in zip(before, after, strict=True))
@@ -109,7 +109,7 @@ def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
 
 
 def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
-    """Yields problems that the model can be given."""
+    """Yields problems that are within the limits of the model."""
     limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
     for name in ("blog", "everyday"):
         [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
@@ -134,30 +134,31 @@ def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
 
 
 def _name_modules(folder: Path) -> None:
-    """Tells the browser which modules the page imports. It would find them one level at a time."""
+    """Lists the imported modules in the page. Without the list, a browser finds them level by
+    level."""
     folder = folder.resolve()
     modules: dict[Path, None] = {}
-    waiting = [folder / "static" / name for name in SCRIPTS]
-    while waiting:
-        module = waiting.pop(0)
+    queue = [folder / "static" / name for name in SCRIPTS]
+    while queue:
+        module = queue.pop(0)
         if module not in modules:
             modules[module] = None
             imported = re.findall(
                 r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
             )
-            waiting = [(module.parent / name).resolve() for name in imported] + waiting
+            queue = [(module.parent / name).resolve() for name in imported] + queue
     names = [module.relative_to(folder).as_posix() for module in modules]
     page = folder / "index.html"
-    before = page.read_text("utf-8")
-    script = '    <script type="module"'  # the first one
+    html = page.read_text("utf-8")
+    script = '    <script type="module"'  # the first such tag
     links = [f'    <link rel="preload" as="fetch" crossorigin href="{BACKEND.as_posix()}">\n']
     links += [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
-    write_text(page, before.replace(script, "".join(links) + script, 1))
+    write_text(page, html.replace(script, "".join(links) + script, 1))
 
 
 def _name_files(folder: Path, default: str) -> None:
-    """Tells the service worker which files to keep from the start: all but the weights of models
-    other than the default. Their version is a hash of all files."""
+    """Lists in the service worker the files to keep from the start: all but the weights of models
+    other than the default. The version of the files is a hash of all of them."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
     digest = hashlib.sha256()
     for file in files:
@@ -176,7 +177,7 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
 
     Raises ConfigError if there are fewer than two, if they are not of one shape, if their files
     have more than MAX_BYTES, or if the engine in the browser cannot run them; CheckpointError if
-    one is damaged or `out` may not be replaced; DataError if the metrics cannot be read.
+    a checkpoint is damaged or `out` may not be replaced; DataError if the metrics cannot be read.
     """
     check_replaceable(out, LEARNING, force)
     folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
@@ -201,11 +202,11 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     with new_folder(out) as staging:
         for file, content in files.items():
             write_bytes(staging / file, content)
-        described = {
+        manifest = {
             "description": last.recipe.description,
             "parameters": last.metrics["parameters"],
             "snapshots": snapshots,
             "curve": curve,
         }
-        write_json(staging / LEARNING, described)
+        write_json(staging / LEARNING, manifest)
     return f"{len(loaded)} snapshots of a training run"

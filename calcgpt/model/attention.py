@@ -24,8 +24,8 @@ class KVCache:
     """The keys and values of every layer, each (B, G, capacity, D), and the tokens themselves,
     (B, capacity), from which some positional schemes compute positions.
 
-    All is allocated at once, so a decoding step copies only its own token. `length` is the number
-    of tokens that every layer holds. The model advances it after a forward pass.
+    All memory is allocated at once, so a decoding step copies only its own token. `length` is the
+    number of tokens that every layer holds. The model advances it after a forward pass.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class KVCache:
         return k_BGSD, v_BGSD
 
     def select(self, rows: torch.Tensor) -> None:
-        """Keeps only these rows of the batch: indices of any number, which may repeat."""
+        """Keeps the rows of the batch at these indices, in this order. An index may repeat."""
         self.k = [_select(k, rows, self.length, dim=2) for k in self.k]
         self.v = [_select(v, rows, self.length, dim=2) for v in self.v]
         self.tokens = _select(self.tokens, rows, self.length, dim=1)
@@ -86,7 +86,7 @@ class AttentionScheme:
     """
 
     softmax = True  # the weights are the softmax of the scores: a fused kernel may compute them
-    n_token = 0  # tokens of its own, whose ids follow those of the vocabulary
+    n_token = 0  # tokens that the scheme adds; their ids follow those of the vocabulary
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         pass
@@ -155,7 +155,8 @@ class LandmarkAttention(AttentionScheme):
         n_before = start % (self.block + 1)  # tokens already in the open block
         n_landmark = (n_before + n_token) // self.block
         positions = start + torch.arange(n_token + n_landmark, device=device)
-        # The token at a position, if that is not a landmark: as many landmarks are before it.
+        # For a position that is not a landmark, the index of its token: the position minus the
+        # number of landmarks before it.
         index = positions - positions // (self.block + 1) - self._n_text(start)
         tokens = tokens_BT[:, index.clamp(max=n_token - 1)]
         return tokens.masked_fill(self._is_landmark(positions), self.landmark)
@@ -174,10 +175,10 @@ class LandmarkAttention(AttentionScheme):
         B, H, T, S = scores_BHTS.shape
         key_S = torch.arange(S, device=scores_BHTS.device)
         size = self.block + 1
-        own_TS = key_S[S - T :, None] // size == key_S // size  # keys in the query's block
+        same_block_TS = key_S[S - T :, None] // size == key_S // size
         landmark_S = self._is_landmark(key_S)
         # The query's own group: the tokens of its block and the landmarks of the others.
-        top_BHTS = scores_BHTS.masked_fill(own_TS == landmark_S, MINUS_INF).softmax(dim=-1)
+        top_BHTS = scores_BHTS.masked_fill(same_block_TS == landmark_S, MINUS_INF).softmax(dim=-1)
         # One group for each other block. The last block is padded. Its landmark is in no group.
         n_block = -(-S // size)
         shape, padding = (B, H, T, n_block, size), (0, n_block * size - S)
@@ -187,7 +188,7 @@ class LandmarkAttention(AttentionScheme):
         shares = blocks.masked_fill(hidden, 0.0).softmax(dim=-1)  # (B, H, T, n_block, block)
         gates = F.pad(top_BHTS, padding).view(shape)[..., self.block :]  # weights of the landmarks
         others_BHTS = F.pad(shares * gates, (0, 1)).flatten(-2)[..., :S]
-        return torch.where(own_TS, top_BHTS, others_BHTS)
+        return torch.where(same_block_TS, top_BHTS, others_BHTS)
 
     def _is_landmark(self, position: torch.Tensor) -> torch.Tensor:
         return position % (self.block + 1) == self.block
@@ -201,14 +202,16 @@ ATTENTIONS: dict[str, type[AttentionScheme]] = {
 
 
 class Context:
-    """What all layers share in one forward pass of `n_query` tokens after those in the cache.
+    """What all layers share in one forward pass of `n_query` tokens after the tokens in the cache.
 
     `located` is what the positional scheme computed from the text. `start` is the number of tokens
-    in the cache. `mask` is one of three: (T, S) or (B, 1, T, S), True where a query sees a key;
-    (1, H or 1, T, S), what the positional scheme adds to the scores, minus infinity where
-    a query does not see a key; or None for all of the past with nothing added. It is None only if
-    T is 1 or the cache is empty, so that torch's own causal mask is right: `is_causal` says whether
-    that is needed.
+    in the cache. `mask` has one of three forms:
+
+    - bool, (T, S) or (B, 1, T, S): True where a query sees a key.
+    - float, (1, H or 1, T, S): what the positional scheme adds to the scores, and minus infinity
+      where a query does not see a key.
+    - None: a query sees all of the past, and nothing is added. In this case T is 1 or the cache is
+      empty, so torch's own causal mask is right. `is_causal` says whether that mask is needed.
     """
 
     def __init__(
@@ -234,7 +237,7 @@ class Context:
             visible_TS = causal_mask(n_query, n_key, device)
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
-            # Of four dimensions: with three, torch's kernels for a CPU would not take it.
+            # Four dimensions: torch's kernels for a CPU do not take a mask of three.
             self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)[None]
         elif visible_TS is not None and near_B1TS is not None:
             self.mask = near_B1TS & visible_TS
@@ -305,10 +308,10 @@ class CausalSelfAttention(nn.Module):
         mask: torch.Tensor | None,
         is_causal: bool,
     ) -> torch.Tensor:
-        """Attention through torch's kernels: a flash kernel, on a CPU also with a mask or a bias.
-        With dropout, or a bias that is learned, a CPU has the slow formula only."""
+        """Computes attention through torch's kernels. On a CPU, the flash kernel takes a mask or a
+        bias. With dropout or a learned bias, torch uses its slow formula there."""
         if self.training and q_BHTD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-            # In bf16, the backward pass of that kernel takes up to 6 times as long (docs/LOG.md).
+            # In bf16, the flash kernel's backward pass takes up to 6 times as long (docs/LOG.md).
             with torch.autocast("cpu", enabled=False):
                 q, k, v = (x.float() for x in (q_BHTD, k_BGSD, v_BGSD))
                 return self._fused(q, k, v, mask, is_causal)
@@ -338,8 +341,8 @@ class CausalSelfAttention(nn.Module):
         mask: torch.Tensor | None,
         scheme: AttentionScheme,
     ) -> torch.Tensor:
-        """Attention by the formula, step by step. Tests compare the fused kernel with it, attention
-        maps are drawn from it, and schemes whose weights are no plain softmax need it."""
+        """Computes attention by the formula, step by step. Tests compare the fused kernel with it,
+        attention maps use it, and schemes whose weights are not a plain softmax need it."""
         group = q_BHTD.size(1) // k_BGSD.size(1)
         k_BHSD, v_BHSD = k_BGSD, v_BGSD
         if group > 1:

@@ -80,14 +80,14 @@ class LanguageModel(nn.Module, ABC):
     ) -> torch.Tensor:
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
 
-        With a cache, `tokens_BT` follow the tokens in it, and are in it afterwards. `parsed` is
-        the result of `parse` for these tokens, if that was called before, without a cache.
+        With a cache, `tokens_BT` follow the cached tokens and are added to the cache. `parsed` is
+        the result of `parse` for these tokens, if it was called before; only without a cache.
         Raises ValueError for more than `block_size` tokens.
         """
 
     def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
-        """Returns what Python reads from a text of these tokens; None for nothing. A forward pass
-        that is given the result is one graph of tensors."""
+        """Returns what Python code computes from the text of these tokens; None if there is no such
+        code. A forward pass that is given the result is one graph of tensors."""
         return None
 
     def n_positions(self, n_token: int) -> int:
@@ -112,7 +112,7 @@ class LanguageModel(nn.Module, ABC):
 
 class Bigram(LanguageModel):
     """Predicts the next token from the last one only: a row of logits per token (Karpathy's
-    `makemore`). Of the config, it uses `block_size`."""
+    `makemore`). It uses only `block_size` of the config."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
@@ -224,12 +224,13 @@ INITS: dict[str, Callable[[GPT], None]] = {"torch": torch_init, "gpt2": gpt2_ini
 def compiled(
     module: nn.Module, model: LanguageModel, dynamic: bool | None = True, **options: Any
 ) -> Callable[..., torch.Tensor]:
-    """Returns a function that calls `module`, the model or what wraps it, compiled: tokens (B, T),
-    and what the model parses from them, if it did so before, to logits (B, T, V).
+    """Returns a function that calls the compiled `module`, which is the model or a wrapper of it.
+    The function takes tokens (B, T) and, if it was called before, the result of `model.parse`. It
+    returns logits (B, T, V).
 
-    Python parses the text before the graph begins. With `dynamic`, sizes are
-    symbols in the graph: batches of problems have many widths. With None, they are numbers until a
-    second size is seen. `options` are those of `torch.compile`.
+    Python code parses the text before the graph begins. If `dynamic` is True, sizes are symbols in
+    the graph: batches of problems have many widths. If it is None, sizes are numbers until a second
+    size is seen. `options` are passed to `torch.compile`.
     """
     graph = torch.compile(module, dynamic=dynamic, **options)
 

@@ -24,7 +24,7 @@ HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 class Linear(nn.Linear):
     """y = x W^T + b, (..., in) -> (..., out). Large float32 products on a CPU use oneDNN."""
 
-    min_products = 2**22  # of two numbers; below, a call costs more than it saves
+    min_products = 2**22  # multiplications; with fewer, the call costs more than it saves
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if not self.uses_onednn(x):

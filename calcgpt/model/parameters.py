@@ -97,7 +97,7 @@ def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
 
 def operation_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
     """Returns part -> FLOPs of the matrix products of a forward pass, for each position of a
-    sequence of s.N of them. Nothing is taken off for keys that a query does not see."""
+    sequence of s.N of them. Keys that a query does not see count too."""
     if c.architecture == "bigram":
         return {"table of logits": 0}
     n_up = 2 if c.gated else 1
@@ -120,13 +120,13 @@ def operations(
 
 
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
-    """Returns part -> its parameters. What a part shares with an earlier one is not counted."""
+    """Returns part -> its parameters. Shared parameters count once, in the first of their parts."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
-    """Returns part -> its parameters, or its operations, a sympy expression over the letters of
-    `SIZES`."""
+    """Returns part -> a sympy expression over the letters of `SIZES`: its parameters, or its
+    operations if `parts` is `operation_formulas`."""
     require("a table of formulas", "sympy")
     import sympy  # its import takes a moment
 

@@ -37,30 +37,35 @@ BASE = 10_000.0  # of the sinusoidal frequencies
 class PositionalScheme(nn.Module):
     """The interface. One instance serves all layers.
 
-    A scheme overrides those of the six hooks that it uses: `embed` adds to the token embeddings,
-    `rotate` rotates queries and keys, `keys` adds to the keys of one layer, `bias` adds to the
-    scores of all layers, `scores` adds to the scores of one layer, computed from its queries, and
-    `visible` hides keys. By default each hook does nothing. `start` is the number of tokens before
-    the first new one: those in the key/value cache.
+    A scheme overrides the hooks that it uses. By default each hook does nothing.
 
-    A scheme that computes positions from the text does so once per forward pass, in `locate`. Its
-    result is passed to `embed`, `rotate` and `visible`. What it needs Python
-    to parse, `parse` returns: it may run before a compiled forward pass, which would break there.
+    - `embed` adds to the token embeddings.
+    - `rotate` rotates queries and keys.
+    - `keys` adds to the keys of one layer.
+    - `bias` adds to the scores of all layers.
+    - `scores` adds to the scores of one layer, computed from its queries.
+    - `visible` hides keys.
+
+    `start` is the number of tokens before the first new one: the tokens in the key/value cache.
+
+    A scheme that computes positions from the text does so once per forward pass, in `locate`. The
+    result is passed to `embed`, `rotate` and `visible`. Parsing that needs Python code is in
+    `parse`, which may be called before a compiled forward pass: Python code would break the graph.
     """
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
     def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
-        """Returns what Python finds in the text, on the device of the tokens; None for nothing.
-        The rows of the result are those of the batch."""
+        """Returns what Python code computes from the text, on the device of the tokens; None if
+        there is no such code. Each row of the result belongs to the same row of the batch."""
         return None
 
     def locate(
         self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
     ) -> Any:
-        """Returns what `embed` and `rotate` need to know of the text: by default all tokens so far,
-        S = start + T. `parsed` is the result of `parse`, if that was called before."""
+        """Returns what `embed`, `rotate` and `visible` need from the text: by default all tokens so
+        far, S = start + T. `parsed` is the result of `parse`, if it was called before."""
         return tokens_BS
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
@@ -157,8 +162,11 @@ class RotaryPositions(PositionalScheme):
 
 
 def rotate(x_BXTD: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Returns queries or keys with channels i and i + D/2 rotated by an angle, whose cosine and
-    signed sine, (..., T, D), both hold their halves for each of the two channels."""
+    """Returns queries or keys with each pair of channels, i and i + D/2, rotated by an angle.
+
+    `cos` and `sin`, (..., T, D), have an entry for each channel. Both channels of a pair have the
+    same cosine; the first has the negated sine.
+    """
     swapped = x_BXTD.roll(x_BXTD.size(3) // 2, dims=3)
     rotated = torch.addcmul(x_BXTD * cos, swapped, sin)
     return rotated.type_as(x_BXTD)
@@ -189,8 +197,8 @@ class CoupledPositions(PositionalScheme):
         self.offset = config.place_offset
         self.places = nn.Embedding(config.n_place, config.n_embd)
         self.rows = nn.Embedding(len(config.row_marks) + 1, config.n_embd)
-        # Token id -> number of its row, from 1, or 0 if it starts none. The last entry, 0, serves
-        # all larger ids.
+        # Token id -> number of the row that it starts, from 1, or 0 if it starts none. The last
+        # entry, 0, serves all larger ids.
         row_of_token = torch.zeros(max(config.row_marks, default=-1) + 2, dtype=torch.int64)
         row_of_token[config.row_marks] = torch.arange(1, len(config.row_marks) + 1)
         self.register_buffer("row_of_token", row_of_token, persistent=False)
@@ -221,20 +229,30 @@ class CoordinatePositions(PositionalScheme):
     """Coordinates of worked steps, computed from the text (`datagen.coordinates`): the row and the
     column of each character, and of what the next character is computed from.
 
-    A key is rotated by its own row and column and a query by those that it looks for, each over
-    some channels of a head (rotary embedding over several axes; Su et al. 2021, section 3.4.2). So
-    a head finds a digit at any distance, in work of any length. Learned vectors for the kind of a
-    character and that of the next are added to the embedding. In training, one random offset per
-    sequence and axis, up to `place_offset`, is added, so that no absolute number is learned
-    (McLeish et al. 2024, section 3.1). Characters without a coordinate are not rotated.
+    A key is rotated by its own row and column, a query by the row and column that it looks for,
+    each over some channels of a head (rotary embedding over several axes; Su et al. 2021, section
+    3.4.2). So a head finds a digit at any distance, in work of any length. Learned vectors for the
+    kind of a character and for the kind of the next character are added to the embedding. In
+    training, one random offset per sequence and axis, up to `place_offset`, is added to the
+    coordinates, so that no absolute number is learned (McLeish et al. 2024, section 3.1).
+    Characters without a coordinate are not rotated.
 
-    With a `row_window` of n, a query sees what has no row, such as the operands and the result, and
-    the n rows above and below the one that it looks for, or that it is in if it looks for none.
-    With a `column_window` of n, a query sees what has no column, the highest digit of a row before
-    a mark, and the n columns on both sides of the one that it looks for, or that it is in. If its
-    rule reads a whole row, it sees all of that row, too (`datagen.slots.FAR`). The columns of the
-    question's operands are others: what copies their digits sees only those (`COPIES`). So the work
-    looks alike however many rows and columns it has.
+    Windows limit the keys that a query sees. The center of a window is the row or column that the
+    query looks for, or its own if it looks for none. With a `row_window` of n, a query sees
+
+    - keys without a row, such as the operands and the result, and
+    - the n rows above and below the center.
+
+    With a `column_window` of n, a query sees
+
+    - keys without a column,
+    - the highest digit of a row before a mark,
+    - the n columns on both sides of the center, and
+    - all of a row, if the rule of the query reads a whole row (`datagen.slots.FAR`).
+
+    The columns of the question's operands are counted apart: within its window, a query that copies
+    their digits (`COPIES`) sees only the operands, and all other queries see everything else. So
+    the work looks alike however many rows and columns it has.
     """
 
     frequency_F: torch.Tensor
@@ -250,24 +268,24 @@ class CoordinatePositions(PositionalScheme):
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.kinds = nn.Embedding(len(Kind), config.n_embd)
         self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
-        # Not a buffer: what reads the text is on the CPU, wherever the model is.
-        self.character_of_token = np.zeros(2**8, np.uint8)  # other ids are no characters
+        # Not a buffer: the text is read on the CPU, wherever the model is.
+        self.character_of_token = np.zeros(2**8, np.uint8)  # 0: not a character
         self.character_of_token[: len(config.characters)] = list(config.characters.encode())
         frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
-        self.n_still = config.head_dim // 2 - 2 * len(frequencies)
+        self.n_unrotated = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
-        # By the next kind of a query and the kind of a key
+        # By the next kind of a query and the kind of a key.
         is_far = [[key in FAR.get(query, ()) for key in Kind] for query in Kind]
         self.register_buffer("is_far_KK", torch.tensor(is_far), persistent=False)
         for name, kinds in (("field", FIELDS), ("copy", COPIES), ("row_end", ROW_ENDS)):
-            is_one_K = torch.tensor([kind in kinds for kind in Kind])
-            self.register_buffer(f"is_{name}_K", is_one_K, persistent=False)
+            is_member_K = torch.tensor([kind in kinds for kind in Kind])
+            self.register_buffer(f"is_{name}_K", is_member_K, persistent=False)
 
     def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
         codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
-        read_BT6 = np.stack([_coordinates(codes_S, start) for codes_S in codes_BS])
-        return torch.from_numpy(read_BT6).to(tokens_BS.device, torch.int64)
+        coordinates_BT6 = np.stack([_coordinates(codes_S, start) for codes_S in codes_BS])
+        return torch.from_numpy(coordinates_BT6).to(tokens_BS.device, torch.int64)
 
     def locate(
         self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
@@ -275,7 +293,7 @@ class CoordinatePositions(PositionalScheme):
         seen_BTS = None
         if self.row_window is None and self.column_window is None:
             new_BT6 = self.parse(tokens_BS, start) if parsed is None else parsed
-        else:  # which needs the coordinates of all keys
+        else:  # a window needs the coordinates of all keys
             all_BS6 = self.parse(tokens_BS, 0) if parsed is None else parsed
             new_BT6 = all_BS6[:, start:]
             seen_BTS = self._rows_seen(all_BS6, new_BT6) & self._columns_seen(all_BS6, new_BT6)
@@ -285,15 +303,15 @@ class CoordinatePositions(PositionalScheme):
             axes = torch.where(axes > 0, axes + offset.repeat(1, 1, 2), 0)
         angles = (axes[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
         keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
-        still = keys.new_zeros((*keys.shape[:2], self.n_still))
+        unrotated = keys.new_zeros((*keys.shape[:2], self.n_unrotated))
         cos, sin = [], []
         for angles_BTE, n_head in ((queries, self.n_head), (keys, self.n_kv_head)):
-            angles_B1TE = torch.cat((angles_BTE, still), dim=2)[:, None]
+            angles_B1TE = torch.cat((angles_BTE, unrotated), dim=2)[:, None]
             sin_B1TE = angles_B1TE.sin()
             cos.append(angles_B1TE.cos().repeat(1, n_head, 1, 2))
             sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
-        both = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
-        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *both, seen_BTS)
+        rotation = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
+        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *rotation, seen_BTS)
 
     def _rows_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
         """Returns whether the row of a key is in the window of a query, (B, T, S) or (1,)."""
@@ -310,14 +328,14 @@ class CoordinatePositions(PositionalScheme):
         if self.column_window is None:
             return all_BS6.new_ones(1, dtype=torch.bool)
         column_B1S = all_BS6[:, None, :, COLUMN]
-        own_BT1, sought_BT1 = new_BT6[..., COLUMN, None], new_BT6[..., QUERY_COLUMN, None]
+        column_BT1, query_column_BT1 = new_BT6[..., COLUMN, None], new_BT6[..., QUERY_COLUMN, None]
         kind_B1S, next_BT1 = all_BS6[:, None, :, KIND], new_BT6[..., NEXT_KIND, None]
-        center_BT1 = torch.where(sought_BT1 > 0, sought_BT1, own_BT1)
+        center_BT1 = torch.where(query_column_BT1 > 0, query_column_BT1, column_BT1)
         near_BTS = (column_B1S - center_BT1).abs() <= self.column_window
         near_BTS = near_BTS & (center_BT1 > 0)
         near_BTS = near_BTS & (self.is_field_K[kind_B1S] == self.is_copy_K[next_BT1])
-        by_all_B1S = (column_B1S == 0) | self.is_row_end_K[all_BS6[:, None, :, NEXT_KIND]]
-        return by_all_B1S | near_BTS | self.is_far_KK[next_BT1, kind_B1S]
+        always_B1S = (column_B1S == 0) | self.is_row_end_K[all_BS6[:, None, :, NEXT_KIND]]
+        return always_B1S | near_BTS | self.is_far_KK[next_BT1, kind_B1S]
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(located.kinds_BT) + self.next_kinds(located.next_kinds_BT)
@@ -331,8 +349,8 @@ class CoordinatePositions(PositionalScheme):
 
 
 def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
-    """Returns the coordinates of a sequence from `start` on, (T, 6). Code 0 is no character: such
-    tokens, as attention schemes insert them, have coordinates 0."""
+    """Returns the coordinates of a sequence from `start` on, (T, 6). Code 0 stands for a token that
+    is no character, such as one that an attention scheme inserts. Its coordinates are 0."""
     is_character = codes_S != 0
     if is_character.all():
         return coordinates(codes_S.tobytes(), start)
@@ -343,7 +361,7 @@ def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
 
 class Located(NamedTuple):
     """What `CoordinatePositions` computes from the text: kinds, the angles of each head, and, if
-    there is a window, what of the text each new query sees."""
+    there is a window, a mask of the keys that each new query sees."""
 
     kinds_BT: torch.Tensor
     next_kinds_BT: torch.Tensor
@@ -405,7 +423,7 @@ class ShawPositions(PositionalScheme):
 
 def skew(x_BHTS: torch.Tensor) -> torch.Tensor:
     """Moves row t left by T - 1 - t, which turns columns by falling distance into columns by key.
-    What moves in from the right is in the future."""
+    Values that move in from the right belong to keys in the future."""
     B, H, T, S = x_BHTS.shape
     flat = F.pad(x_BHTS, (0, 1)).flatten(-2)  # with one more column, rows shift by one each
     return flat[..., T - 1 : T - 1 + T * S].reshape(B, H, T, S)

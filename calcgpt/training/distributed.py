@@ -1,7 +1,8 @@
 """The processes that train one model, how they share the work of a step, and how they stop.
 
 A step has one batch, independent of the number of processes. Every process builds the whole batch
-and computes its share of the micro-batches. What is expensive to draw, they draw in turn.
+and computes its share of the micro-batches. The processes take turns at drawing data that
+is expensive to draw.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from calcgpt.model.gpt import Block, LanguageModel, build_model
 # Messages of gloo about a process that has ended.
 _PEER_GONE = re.compile(r"Connection (closed|reset) by peer|Connection refused|Broken pipe")
 
-# An option of DistributedDataParallel: its name since torch 2.13, and before.
+# An option of DistributedDataParallel, which torch 2.13 renamed.
 _SYNC_BUFFERS = "forward_sync_buffers"
 if _SYNC_BUFFERS not in inspect.signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
@@ -126,16 +127,17 @@ def shard_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
 def share_out(compute: Callable[[torch.Tensor], torch.Tensor], items: torch.Tensor) -> torch.Tensor:
     """Returns `compute(items)`, (N, ...), of which each process computes a part.
 
-    `compute` takes and returns any number of items, of one shape and dtype, and treats each alone.
+    `compute` takes and returns any number of items, of one shape and dtype. Its result for an item
+    does not depend on the others.
     All processes must call this function, with the same items.
     """
     if not dist.is_initialized() or dist.get_world_size() == 1:
         return compute(items)
     size = -(-len(items) // dist.get_world_size())
-    own = items[dist.get_rank() * size :][:size]
+    local_items = items[dist.get_rank() * size :][:size]
     part = items.new_zeros(size, *items.shape[1:])
-    if len(own):
-        part[: len(own)] = compute(own)
+    if len(local_items):
+        part[: len(local_items)] = compute(local_items)
     parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, part)
     return torch.cat(parts)[: len(items)]
@@ -170,17 +172,17 @@ class SingleProcess:
         """Raises ConfigError if the processes cannot have equal shares of a batch."""
 
     def micro_batches(self, batch: Batch, count: int) -> tuple[list[Batch], list[Batch]]:
-        """Splits a batch into `count` parts a process. Returns the parts of all processes, and
-        those of this one.
+        """Splits a batch into `count` parts per process. Returns the parts of all processes, and
+        the parts of this process.
 
-        Parts have about as many tokens, but ever longer rows, which attention takes longer for. So
-        they are dealt out forth and back: processes 0, 1, 2, then 2, 1, 0.
+        All parts have about as many tokens, but later parts have longer rows, for which attention
+        takes longer. So the parts are dealt out forth and back: to processes 0, 1, 2, then 2, 1, 0.
         """
         world = self.world_size
         parts = micro_batches(batch, count * world)
         rounds = [parts[start : start + world] for start in range(0, len(parts), world)]
-        places = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
-        return parts, [part[places[number % 2]] for number, part in enumerate(rounds)]
+        positions = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
+        return parts, [dealt[positions[number % 2]] for number, dealt in enumerate(rounds)]
 
     def cores_per_process(self, cores: int) -> int:
         """Returns how many of the machine's cores each of its processes may use, at least 1."""
@@ -204,15 +206,15 @@ class SingleProcess:
 
     def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
         """Returns what `make` returns in the process whose turn `number` is. The others do not call
-        it. Raises in all processes if it raises a UserError."""
+        `make`. Raises in all processes if `make` raises a UserError."""
         return make()
 
     def barrier(self) -> None:
         """Waits for all processes."""
 
     def share_errors(self) -> AbstractContextManager[None]:
-        """Returns a context for work without communication. If it raises a UserError in one
-        process, it raises in all of them."""
+        """Returns a context for work without communication. If the work raises a UserError in one
+        process, the context raises in all of them."""
         return nullcontext()
 
 
@@ -268,23 +270,23 @@ class ProcessGroup(SingleProcess):
     def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
         owner = number % self.world_size
         with self.share_errors():
-            made = make() if self.rank == owner else None
-        return bytes(self.broadcast(made, owner))
+            content = make() if self.rank == owner else None
+        return bytes(self.broadcast(content, owner))
 
     def barrier(self) -> None:
         dist.barrier(self._group)
 
     @contextmanager
     def share_errors(self) -> Iterator[None]:
-        own: UserError | OSError | None = None
+        local_error: UserError | OSError | None = None
         try:
             yield
         except (UserError, OSError) as error:
-            own = error
+            local_error = error
         messages: list[str | None] = [None] * self.world_size
-        dist.all_gather_object(messages, own and str(own), group=self._group)
-        if self.is_main and own:
-            raise own
+        dist.all_gather_object(messages, local_error and str(local_error), group=self._group)
+        if self.is_main and local_error:
+            raise local_error
         for rank, message in enumerate(messages):
             if message is not None:
                 raise TrainingError(f"process {rank}: {message}")

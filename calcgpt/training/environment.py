@@ -160,7 +160,7 @@ def device_name(device: torch.device) -> str:
 
 def git_state(folder: Path) -> Git | None:
     """Returns the commit that is checked out in `folder` itself, not in a parent folder. None if
-    there is none, or git fails."""
+    there is no commit, or git fails."""
     if not (folder / ".git").exists():
         return None
     commit = _git(folder, "rev-parse", "HEAD")

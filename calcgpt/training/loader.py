@@ -1,6 +1,6 @@
 """The micro-batches of each step, on the device that trains on them.
 
-On a GPU, those of the next step are copied while it still computes the current one.
+The micro-batches of the next step are copied to a GPU while it still computes the current step.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class BatchLoader:
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int((batch[1] != NO_LOSS).sum())
-        parts, own = self.group.micro_batches(batch, self.config.grad_accum)
+        parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
-        return StepBatch([self._to_device(part) for part in own], n_target, shapes)
+        return StepBatch([self._to_device(part) for part in local_parts], n_target, shapes)
 
     def _to_device(self, batch: Batch) -> MicroBatch:
         inputs, targets = batch
@@ -83,5 +83,5 @@ class BatchLoader:
             return MicroBatch(self._copy(inputs), self._copy(targets), copied)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Begins a copy to the GPU. Only one from pinned memory does not wait."""
+        """Begins a copy to the GPU. A copy from pinned memory does not block."""
         return tensor.pin_memory().to(self.device, non_blocking=True)

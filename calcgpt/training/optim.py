@@ -42,11 +42,11 @@ def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum whose update is orthogonalised (Jordan et al. 2024): matrices of a shape at once.
+    """Momentum with an orthogonalised update (Jordan et al. 2024), for matrices of a shape at once.
 
     `torch.optim.Muon` takes one matrix after the other, in bfloat16, which few CPUs multiply fast.
-    A small model has many small matrices: here those of a shape are one batch, on a CPU in float32.
-    Several processes share the matrices out.
+    A small model has many small matrices. Here, the matrices of a shape are one batch, on a CPU in
+    float32. Several processes share the matrices.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ def _groups(parameters: list[Named], config: TrainConfig) -> list[dict[str, Any]
 def _without_dynamo(optimizer: type[torch.optim.Optimizer]) -> Any:
     """Returns the optimizer without the wrappers that torch puts around its methods.
 
-    They are for compiled steps, which ours never are. The first call of one imports torch._dynamo,
-    which takes seconds.
+    The wrappers serve compiled steps, and our steps are never compiled. The first call of a wrapper
+    imports torch._dynamo, which takes seconds.
     """
     names = ("add_param_group", "load_state_dict", "state_dict", "zero_grad")
     methods = {name: unwrap(getattr(optimizer, name)) for name in names}

@@ -1,7 +1,7 @@
 """Training in processes that Ray Train starts, on this machine or on a cluster.
 
-They call the same function as the processes of torchrun. They read the data and write the run's
-folder, which must be on storage that all of them share.
+The processes call the same function as the processes of torchrun. They read the data and write the
+run's folder, which must be on storage that all processes share.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def train_on_ray(
     folder of the last checkpoint.
 
     `address` is that of a running cluster. Without it, Ray runs on this machine and ends with the
-    run. Raises what `train` raises, and ConfigError if Ray is not installed or cannot be reached. A
-    signal ends the run without saving: the steps after the last checkpoint are lost.
+    run. Raises what `train` raises, and ConfigError if Ray is not installed or cannot be reached.
+    A signal ends the run without saving: the steps after the last checkpoint are lost.
     """
     os.environ["RAY_TRAIN_V2_ENABLED"] = "1"
     prepare(address)
     try:
         from ray import train as ray_train
         from ray.train.torch import TorchTrainer
-    except ImportError:  # a Ray without its part for training
+    except ImportError:  # Ray is installed without Ray Train
         raise ConfigError(f"--engine ray needs Ray Train: {install_line('ray')}") from None
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,10 @@ def train_on_ray(
         )
         try:
             trainer.fit()
-        except ray_train.WorkerGroupError as failed:
-            first = failed.worker_failures[min(failed.worker_failures)]
-            if isinstance(first, UserError | OSError):
-                raise first from None
+        except ray_train.WorkerGroupError as error:
+            failure = error.worker_failures[min(error.worker_failures)]
+            if isinstance(failure, UserError | OSError):
+                raise failure from None
             raise
     return RunFolder(out).checkpoints()[-1]
 
@@ -117,10 +117,10 @@ def _resources(workers: int, device: str, threads: int, local: bool) -> dict[str
     needed = {"CPU": float(threads)}
     if device.startswith("cuda") or (device == "auto" and available.get("GPU")):
         needed["GPU"] = 1.0
-    for name, each in needed.items():
-        if available.get(name, 0) < workers * each:
+    for name, amount in needed.items():
+        if available.get(name, 0) < workers * amount:
             message = (
-                f"{workers} workers need {workers * each:g} {name}s, "
+                f"{workers} workers need {workers * amount:g} {name}s, "
                 f"Ray has {available.get(name, 0):g}"
             )
             if local:

@@ -79,7 +79,7 @@ class SavedState:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises CheckpointError if a file is missing or damaged."""
+        """Loads a folder. Raises CheckpointError if a file is missing or damaged."""
         loaded = Checkpoint.load(folder)
         weights = dict(loaded.model.named_parameters())
         return cls(folder, loaded, weights, load_tensors(folder, TRAINING))
@@ -144,8 +144,8 @@ class RunFolder:
                 shutil.rmtree(folder)
 
     def load_last(self) -> SavedState:
-        """Loads the newest checkpoint that is not damaged; logs a warning for each that is. Raises
-        CheckpointError if there is none."""
+        """Loads the newest checkpoint that is not damaged; logs a warning for each damaged one.
+        Raises CheckpointError if no checkpoint loads."""
         for folder in reversed(self.checkpoints()):
             try:
                 return SavedState.load(folder)

@@ -68,7 +68,7 @@ def measured_rate(device: torch.device, bf16: bool, size: int = SIZE) -> float:
 
 
 def wait_for(device: torch.device) -> None:
-    """Returns once the device has done all that it was given."""
+    """Waits until the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
@@ -78,7 +78,7 @@ class Clock:
 
     def __init__(self, model: ModelConfig, vocab_size: int, device: torch.device, bf16: bool):
         self.device, self.bf16 = device, bf16
-        # FLOPs of a step of training for each token of a row of that width.
+        # FLOPs of a training step for each token of a row of the given width.
         self._flops = cache(lambda width: 3 * sum(operations(model, vocab_size, width).values()))
         self._restart()
 
@@ -96,7 +96,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time of the block does not count."""
+        """Within the block, the clock stands still."""
         stopped = time.perf_counter()
         yield
         self.since += time.perf_counter() - stopped

@@ -62,7 +62,7 @@ class MetricsFile:
 
 class TensorBoard:
     """Writes every number of a row as a scalar. A run that is resumed after `step` steps replaces
-    what it wrote later. Raises ImportError if TensorBoard is not installed."""
+    the scalars of later steps. Raises ImportError if TensorBoard is not installed."""
 
     def __init__(self, folder: Path, step: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -115,12 +115,12 @@ def trackers_of(
     run: RunFolder, recipe: Recipe, others: Sequence[TrackerFactory] = ()
 ) -> Iterator[Trackers]:
     """Yields `metrics.jsonl`, TensorBoard if it is installed, and `others` as one tracker."""
-    with ExitStack() as closing:
+    with ExitStack() as stack:
         opened: list[Tracker] = []
 
         def add(tracker: Tracker) -> None:
             opened.append(tracker)
-            closing.callback(tracker.close)
+            stack.callback(tracker.close)
 
         add(MetricsFile(run.metrics_path))
         with suppress(ImportError):
@@ -141,7 +141,7 @@ QUIET: dict[str, Any] = {
 
 
 def wandb_tracker(project: str) -> TrackerFactory:
-    """Returns trackers that write to `project` of the account in W&B's own settings.
+    """Returns a factory of trackers that write to `project` of the account in W&B's own settings.
 
     Checks the settings before a run begins. Raises ConfigError, one line, if the package or a login
     is missing, the server refuses the login, or a setting is wrong.
@@ -155,7 +155,7 @@ def wandb_tracker(project: str) -> TrackerFactory:
         wandb.Settings(project=project)
         mode = wandb.setup(wandb.Settings(silent=True)).settings.mode
         ready = mode != "online" or wandb.login(prompt=False)
-    except (wandb.Error, ValueError) as error:  # pydantic's is a ValueError
+    except (wandb.Error, ValueError) as error:  # pydantic's errors are ValueErrors
         raise ConfigError(f"--wandb: {' '.join(str(error).split())}") from None
     if not ready:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """The training loop: from a recipe and its data to checkpoints in a run folder.
 
-All processes of a run execute all of it; only the main process writes files and messages. On a CPU,
-a resumed run is bit for bit the uninterrupted run.
+All processes of a run execute the loop; only the main process writes files and messages. On a CPU,
+a resumed run gives bit for bit the result of an uninterrupted run.
 
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
@@ -54,7 +54,8 @@ from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.progress import progress_bar
 from datagen.splits import Split
 
-# Names in training.safetensors: states of random generators, and weights beside an average.
+# In training.safetensors: the names of the states of random generators, and the prefix of the
+# weights in training, which are stored if the checkpoint has their average.
 _RNG_CPU, _RNG_CUDA, _RAW = "rng.cpu", "rng.cuda", "weights."
 
 
@@ -71,10 +72,10 @@ def train(
 ) -> Path:
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
-    `data` is a folder, or a task of your own; None draws problems by the recipe's [data] section.
+    `data` is a folder or your own task; None draws problems by the recipe's [data] section.
     `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data.
-    `force` replaces a run in `out`. `trackers` receive the metrics beside the files of the run. If
-    several processes train together, each of them calls this function.
+    `force` replaces a run in `out`. `trackers` receive the metrics in addition to the files of the
+    run. If several processes train together, each of them calls this function.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -110,7 +111,7 @@ def train(
         return trainer.run(progress, trackers)
 
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # nothing here was tried on the others of torch
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # untested on the other devices of torch
 
 
 def pick_device(name: str) -> torch.device:
@@ -170,7 +171,7 @@ class Trainer:
             self.config.precision == "auto" and device.type == "cuda"
         )
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
-        if bf16 and device.type == "cuda":  # what is left in float32 need not be exact either
+        if bf16 and device.type == "cuda":  # products in float32 may be rounded, too
             torch.set_float32_matmul_precision("high")
         self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)

@@ -1,8 +1,8 @@
 """A second implementation of the models, naive and slow: written only from the papers' formulas, in
 NumPy, for one sequence, one head and one query at a time.
 
-Its inputs are weights and a config. It calls nothing of `calcgpt.model`. Each table there has a
-table here with the same names.
+Its inputs are weights and a config. It does not call `calcgpt.model`. Each table of that package
+has a table here with the same names.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def learned(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
 
 
 def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
-    """The distance from the last mark up to t, and which mark that is."""
+    """The vectors of the distance from the last mark up to t, and of that mark."""
     distance, row = -1, 0
     for token in ids[: t + 1]:
         distance += 1
@@ -288,7 +288,7 @@ def rotate(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) 
 
 
 def turned(x: Vector, angles: list[float]) -> Vector:
-    """Channels i and i + D/2, turned by angle i. Those without an angle stay."""
+    """Turns channels i and i + D/2 by angle i. Channels without an angle stay unchanged."""
     half = len(x) // 2
     y = np.array(x)
     for i, angle in enumerate(angles):
@@ -314,17 +314,18 @@ def kinds(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
 
 @cache
 def axis_frequencies(count: int) -> list[float]:
-    """Of 20,000 draws, the one whose mean cosine is least where it is largest."""
+    """Returns, of 20,000 random sets of frequencies, the set whose mean cosine, over distances
+    from 1 to 40, has the smallest maximum."""
     words = np.random.Philox(1).random_raw(20_000 * count)
-    draws = [0.15 + (math.pi - 0.15) * (int(word) >> 11) / 2**53 for word in words]
-    groups = [np.array(draws[i : i + count]) for i in range(0, len(draws), count)]
+    samples = [0.15 + (math.pi - 0.15) * (int(word) >> 11) / 2**53 for word in words]
+    groups = [np.array(samples[i : i + count]) for i in range(0, len(samples), count)]
     distances = np.arange(1, 41)[:, None]
     best = min(groups, key=lambda group: np.cos(distances * group).mean(axis=1).max())
     return [float(np.float32(frequency)) for frequency in best]
 
 
 def rotate_by_axes(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
-    """The row turns the first channels, the column the next; the rest stay."""
+    """The row turns the first channels, the column the next. The rest stay unchanged."""
     row, column = coordinates(config, ids[: t + 1])[t][4 if query else 2 :][:2]
     frequencies = axis_frequencies(max(1, 3 * (len(x) // 2) // 8))
     return turned(x, [row * f for f in frequencies] + [column * f for f in frequencies])

@@ -1,6 +1,6 @@
 """Properties of every model, for random combinations of all names.
 
-`test_combinations` tests all pairs of names, here more than two may meet.
+`test_combinations` tests all pairs of names. Here, more than two names may be combined.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ choices = st.fixed_dictionaries({name: st.sampled_from(FACTORS[name]) for name i
 @settings(max_examples=50)
 @given(choices, st.integers(0, 14))
 @torch.no_grad()
-def test_any_names_go_together(changes: dict[str, Any], position: int) -> None:
+def test_any_names_can_be_combined(changes: dict[str, Any], position: int) -> None:
     config = small(**with_head(changes))
     model = build(config)
     assert sum(count(config, VOCAB).values()) == model.n_parameters()
@@ -33,7 +33,7 @@ def test_any_names_go_together(changes: dict[str, Any], position: int) -> None:
     expected = naive.logits(weights, config, VOCAB, tokens[0].tolist())
     np.testing.assert_allclose(logits[0].numpy(), expected, rtol=0, atol=1e-5 * abs(expected).max())
 
-    for n in (1, 2):  # as few as a kernel may take a short cut for
+    for n in (1, 2):  # kernels may have special code for one or two tokens
         torch.testing.assert_close(model(tokens[:, :n]), logits[:, :n], rtol=1e-9, atol=1e-9)
 
     cache = model.new_cache(2, 15)

@@ -1,4 +1,4 @@
-"""Properties of every model: every name alone, and all pairs of names."""
+"""Properties of every model, for every name alone and for all pairs of names."""
 
 from __future__ import annotations
 

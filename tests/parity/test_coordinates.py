@@ -78,35 +78,35 @@ def test_within_a_window_columns_further_away_have_no_effect() -> None:
     shape = shape_of(line[: line.index("=") + 1])
     assert shape
     slots = layout(shape).slots
-    place = {(slot.kind, slot.column): index for index, slot in enumerate(slots)}
+    index_of = {(slot.kind, slot.column): index for index, slot in enumerate(slots)}
     highest = LOWEST + 7
-    # The 1 twice, and the sum's highest digit
+    # The 1 in the question and its copy, and the sum's highest digit.
     changes = [
-        place[Kind.A_FIELD, LOWEST + 2],
-        place[Kind.A_DIGIT, highest],
-        place[Kind.SUM_DIGIT, highest + 1],
+        index_of[Kind.A_FIELD, LOWEST + 2],
+        index_of[Kind.A_DIGIT, highest],
+        index_of[Kind.SUM_DIGIT, highest + 1],
     ]
 
     for column_window in (None, 3):
         model = model_of(coordinate_config(column_window=column_window, n_layer=1))
-        of_field, of_digit, of_total = (
-            (model(ids(line)) != model(ids(f"{line[:at]}9{line[at + 1 :]}"))).any(dim=2)[0]
-            for at in changes
+        sees_field, sees_digit, sees_total = (
+            (model(ids(line)) != model(ids(f"{line[:index]}9{line[index + 1 :]}"))).any(dim=2)[0]
+            for index in changes
         )
         for column in range(LOWEST + 1, highest + 1):
-            # What writes a character is the one before it.
+            # The logits of a character are at the position before it.
             is_seen = column_window is None or highest - column <= column_window
-            assert of_digit[place[Kind.SUM_DIGIT, column] - 1] == is_seen
-            assert of_digit[place[Kind.SUM_RESULT, column] - 1] == is_seen
-            # Whether the sum is negative, every column knows.
-            assert of_total[place[Kind.SUM_RESULT, column] - 1]
-            assert of_field[place[Kind.SUM_DIGIT, column] - 1] == (column_window is None)
-            assert of_field[place[Kind.SUM_RESULT, column] - 1] == (column_window is None)
-        assert of_field[place[Kind.A_DIGIT, highest] - 1]  # a copy
+            assert sees_digit[index_of[Kind.SUM_DIGIT, column] - 1] == is_seen
+            assert sees_digit[index_of[Kind.SUM_RESULT, column] - 1] == is_seen
+            # Every column sees whether the sum is negative.
+            assert sees_total[index_of[Kind.SUM_RESULT, column] - 1]
+            assert sees_field[index_of[Kind.SUM_DIGIT, column] - 1] == (column_window is None)
+            assert sees_field[index_of[Kind.SUM_RESULT, column] - 1] == (column_window is None)
+        assert sees_field[index_of[Kind.A_DIGIT, highest] - 1]  # a copy
 
 
 @torch.no_grad()
-def test_lines_of_a_batch_do_not_touch_each_other() -> None:
+def test_lines_of_a_batch_are_independent() -> None:
     model = model_of(coordinate_config())
     width = max(map(len, LINES))
     batch = torch.cat([ids(line.ljust(width, "$")) for line in LINES])

@@ -151,7 +151,7 @@ class TestPlaceOffset:
     def test_it_depends_on_the_seed_of_torch(self) -> None:
         assert self.embed(training=True) == self.embed(training=True)
 
-    def test_there_is_none_otherwise(self) -> None:
+    def test_there_is_none_in_evaluation(self) -> None:
         assert set(self.embed(training=False)) == {0}
 
     @torch.no_grad()
@@ -325,7 +325,7 @@ def test_norms_without_bias_have_none(norm: str) -> None:
     for norm_bias in (False, True):
         model = of_shape(norm=norm, norm_bias=norm_bias, qk_norm=True)
         norms = [name for name, _ in model.named_parameters() if "norm.bias" in name]
-        # Two of a block, two of its attention, and the last.
+        # Two per block, two in its attention, and the final norm.
         assert len(norms) == (8 * 4 + 1 if norm_bias and norm == "layernorm" else 0)
 
 

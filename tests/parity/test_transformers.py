@@ -29,8 +29,8 @@ def small_preset(name: str, **changes: Any) -> ModelConfig:
 def check(
     compare: Compare, hf_name: str, preset: str, kernel: str | None = None, **changes: Any
 ) -> None:
-    """The model of a preset has the logits and, with a cache, the greedy output of its class in
-    `transformers`, which is `hf_name`."""
+    """Asserts that the model of a preset has the logits and, with a cache, the greedy output of its
+    class in `transformers`, and that this class is `hf_name`."""
     model = build(small_preset(preset, **changes))
     name, hf_class = hf_class_of(model.config)
     assert name == hf_name
@@ -105,7 +105,7 @@ def test_gpt2(compare: Compare) -> None:
 
 
 def test_minigpt(compare: Compare) -> None:
-    """Its head has a bias, GPT-2's has none: the bias of the last norm takes its part."""
+    """Its head has a bias, GPT-2's has none: the bias of the last norm replaces it."""
     model = build(small_preset("minigpt"))
     assert model.head.bias is not None
     assert hf_class_of(model.config)[1].build(model, **SPECIAL).lm_head.bias is None

@@ -1,7 +1,8 @@
 """Comparisons with parts of `transformers`: ALiBi with BLOOM's attention, T5's relative bias with
 the stack of T5's decoder. `transformers` has no T5 decoder with a head and without an encoder.
 
-It is imported by each test, as that takes seconds, and only one process of the tests needs it."""
+Each test imports `transformers` itself: the import takes seconds, and only one process of the tests
+needs it."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ FACTORS: dict[str, Sequence[Any]] = {
     "ff_bias": [False, True],
     "norm_bias": [True, False],
 }
-# No code sees both: their 104 pairs would more than double the array. `test_any_combination` draws
-# some of them.
+# No code depends on both factors, and their pairs would more than double the array.
+# `test_any_combination` draws some of them.
 APART = {("position", "feedforward")}
 
 
@@ -145,7 +145,7 @@ def label(changes: Changes) -> str:
     return " ".join(f"{key}={value}" for key, value in changes.items() if SMALL.get(key) != value)
 
 
-# Many changes come to the same config: each is tested once.
+# Many changes give the same config: each config is tested once.
 CONFIGS = {small(**changes).model_dump_json(): changes for changes in variants()}
 every_variant = pytest.mark.parametrize(
     "config", [pytest.param(small(**changes), id=label(changes)) for changes in CONFIGS.values()]
@@ -153,8 +153,8 @@ every_variant = pytest.mark.parametrize(
 
 
 def build(config: ModelConfig, vocab_size: int = VOCAB) -> LanguageModel:
-    """Returns a float64 model. Noise is added to its weights, because some initial values, as a
-    bias of 0, would have no effect."""
+    """Returns a float64 model. Noise is added to its weights, because some initial values, such as
+    a bias of 0, would have no effect."""
     torch.manual_seed(0)
     model = build_model(config, vocab_size).double().eval()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The programme for a GPU, dry: on the CPU, in its smallest sizes."""
+"""A dry run of the benchmarks for a GPU: on the CPU, in their smallest sizes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_the_programme_writes_its_rows_and_continues(
     assert all(0 < share < 10 for share in tiny["utilisation"].values())
     assert rows["decoding"]["same as the CPU"] == {"n": 2, "same": 2}
 
-    # Rows that are there stay as they are. Only others and those that failed are measured.
+    # Existing rows are kept. Only missing rows and failed rows are measured.
     kept = rows["ceilings"].pop("copy")
     failed = {"product, bf16": {"error": "out of memory"}}
     content = {"environment": {}, "rows": {**rows["ceilings"], **failed}}
     (tmp_path / "ceilings.json").write_text(json.dumps(content))
-    # Each part now has its own process: one that ends early leaves the others as they are.
+    # Without --here, each part has its own process. One that fails does not affect the others.
     ends = ["--checkpoint", str(tmp_path / "nowhere"), "--parts", "decoding", "ceilings"]
     gpu.main(["--out", str(tmp_path), "--device", "cpu", "--tiny", *ends])
     assert json.loads((tmp_path / "decoding.json").read_text())["rows"] == rows["decoding"]

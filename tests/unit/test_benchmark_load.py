@@ -17,7 +17,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
 
 @contextmanager
 def serving(answer: Callable[[socket.socket, bytes], bool]) -> Iterator[int]:
-    """A server of one connection: its port. `answer` says whether it goes on."""
+    """Yields the port of a server of one connection. `answer` returns whether to continue."""
 
     def serve() -> None:
         connection, _ = listener.accept()

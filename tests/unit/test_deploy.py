@@ -1,4 +1,4 @@
-"""deploy/: what can be known of it without an engine for containers."""
+"""The files of deploy/, as far as they can be tested without a container engine."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ def read_yaml(name: str) -> Any:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Those of the Dockerfile: the word and the rest, continued lines joined."""
+    """Returns the instructions of the Dockerfile as (word, rest), with continued lines joined."""
     lines = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ").splitlines()
     words = [line.split(maxsplit=1) for line in lines if line and not line.startswith("#")]
     return [(word, rest) for word, rest in words]
 
 
 def argument(word: str) -> str:
-    """What follows the only instruction of that kind."""
+    """Returns the rest of the only instruction with this word."""
     (value,) = [rest for other, rest in instructions() if other == word]
     return value
 
 
 def in_exec_form(text: str) -> list[str]:
-    """A command that no shell starts: signals reach it."""
+    """Returns the arguments of a command in exec form: no shell starts it, so signals reach it."""
     return json.loads(text[text.index("[") :])
 
 
@@ -101,7 +101,7 @@ def test_the_image_runs_a_command_that_there_is_and_not_as_root() -> None:
     assert "RUN" not in words[words.index("USER") :]
 
 
-def test_the_image_has_its_machine_code_and_knows_how_it_is(
+def test_the_image_has_its_machine_code_and_a_health_check(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = machine_code.object_code()

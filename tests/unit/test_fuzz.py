@@ -25,7 +25,7 @@ def test_no_input_breaks_a_promise(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "defect"),
+    ("name", "target", "defect"),
     [
         ("expression", "calcgpt.inference.expression.show", lambda tree: "0"),
         ("notation", "datagen.notation.render_answer", lambda value: "0"),
@@ -35,7 +35,7 @@ def test_no_input_breaks_a_promise(name: str) -> None:
     ],
 )
 def test_a_defect_is_noticed(
-    name: str, place: str, defect: object, monkeypatch: pytest.MonkeyPatch
+    name: str, target: str, defect: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, defect)
+    monkeypatch.setattr(target, defect)
     assert any(breaks_a_promise(name, data) for data in [*seeds(name), *read_corpus(name)])

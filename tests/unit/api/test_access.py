@@ -41,7 +41,7 @@ def routes() -> FastAPI:
 
 
 def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]]) -> int:
-    """The status of a GET, byte for byte as given."""
+    """Returns the status of a GET with exactly these headers."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -65,7 +65,7 @@ def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]])
 
 
 def problem(response: httpx.Response, status: int, kind: str) -> None:
-    """Holds if the response is a problem document."""
+    """Asserts that the response is a problem document."""
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     document = response.json()
@@ -152,7 +152,7 @@ def test_no_key_is_ever_logged(
 
 
 def limited(rate: str, metrics: Metrics | None = None) -> TestClient:
-    """A client, with one event loop, of an application that it may not ask too often."""
+    """A client, with one event loop, of an application with a rate limit."""
     app = routes()
     app.add_middleware(RateLimit, limiter=Limiter(rate), metrics=metrics or Metrics())
     return TestClient(app)

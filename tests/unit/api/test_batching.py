@@ -140,7 +140,7 @@ def test_a_cancelled_job_frees_its_row() -> None:
 
     async def work(batcher: Batcher) -> None:
         stays, goes = job(decoder), job(decoder, PRODUCT)
-        tasks = [asyncio.create_task(batcher.complete(each)) for each in (stays, goes)]
+        tasks = [asyncio.create_task(batcher.complete(item)) for item in (stays, goes)]
         await asyncio.to_thread(decoder.called.wait)
         tasks[1].cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -166,7 +166,7 @@ def test_a_job_joins_others_that_have_begun_whatever_its_length() -> None:
         await asyncio.sleep(0)  # it is waiting now
         decoder.gate.set()
         await asyncio.gather(begun, joining)
-        assert [text_of(each) for each in (first, second)] == ["3000000000$"] * 2
+        assert [text_of(done) for done in (first, second)] == ["3000000000$"] * 2
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("api.groups.MIN_TURN", 1)
@@ -222,7 +222,7 @@ def test_a_cancelled_job_leaves_the_others_that_it_joined() -> None:
 
     async def work(batcher: Batcher) -> None:
         jobs = [job(decoder, prompt) for prompt in (SUM, PRODUCT, SUM)]
-        tasks = [asyncio.create_task(batcher.complete(each)) for each in jobs]
+        tasks = [asyncio.create_task(batcher.complete(item)) for item in jobs]
         await asyncio.to_thread(decoder.called.wait)
         tasks[1].cancel()
         with pytest.raises(asyncio.CancelledError):

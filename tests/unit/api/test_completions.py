@@ -42,7 +42,7 @@ def added_up(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         whole = choices.setdefault(
             part["index"], {"index": part["index"], "text": "", "logprobs": None}
         )
-        assert whole.get("finish_reason") is None  # else nothing may come any more
+        assert whole.get("finish_reason") is None  # nothing may follow the end of a choice
         whole["text"] += part["text"]
         whole["finish_reason"] = part["finish_reason"]
         if part["logprobs"]:
@@ -53,7 +53,7 @@ def added_up(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def written_by(tiny: Checkpoint, prompt: str, n: int) -> list[int]:
-    """What it writes greedily, `$` included."""
+    """Returns the ids that the model writes greedily, `$` included."""
     stop = int(tiny.tokenizer.encode("$")[0])
     prompts_BP = torch.tensor([tiny.tokenizer.encode(prompt).tolist()])
     (completion,) = generate(tiny.model, prompts_BP, stop, n)
@@ -134,8 +134,8 @@ def test_logprobs_are_those_of_a_forward_pass(client: TestClient, tiny: Checkpoi
 def test_zero_alternatives_return_the_token_itself(client: TestClient) -> None:
     body = ask(client, prompt=PROMPT, temperature=0, max_tokens=3, echo=True, logprobs=0).json()
     logprobs = body["choices"][0]["logprobs"]
-    each = zip(logprobs["tokens"][1:], logprobs["token_logprobs"][1:], strict=True)
-    assert logprobs["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in each]
+    pairs = zip(logprobs["tokens"][1:], logprobs["token_logprobs"][1:], strict=True)
+    assert logprobs["top_logprobs"][1:] == [{token: pytest.approx(value)} for token, value in pairs]
 
 
 def test_the_end_token_is_not_part_of_the_text() -> None:

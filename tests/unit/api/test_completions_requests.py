@@ -116,7 +116,7 @@ def test_every_choice_counts_as_an_operation() -> None:
 
 
 def error_in(response: Response) -> dict[str, Any]:
-    """What ended a stream that began well."""
+    """Returns the error that ended a stream after its start."""
     assert response.status_code == 200
     last = response.text.removesuffix("\n\n").split("\n\n")[-1]
     error: dict[str, Any] = json.loads(last.removeprefix("data: "))["error"]

@@ -74,7 +74,7 @@ def complete(
 
 
 def drafts(metrics: str) -> tuple[int, int]:
-    """Returns how many drafts were confirmed, and how many were departed from."""
+    """Returns how many drafts were confirmed, and how many the model departed from."""
     values = dict(line.split() for line in metrics.splitlines() if line[0] != "#")
     name = 'calcgpt_drafts_total{{confirmed="{}",model="model"}}'
     confirmed, departed = (int(float(values[name.format(which)])) for which in ("true", "false"))
@@ -85,7 +85,7 @@ def drafts(metrics: str) -> tuple[int, int]:
     ("name", "noise", "engine"),
     [("scratchpad", 0.0, "native"), ("scratchpad", 0.03, "torch"), ("tiny", 0.0, "torch")],
 )
-def test_texts_and_confidences_are_those_without(
+def test_texts_and_confidences_are_those_without_drafts(
     name: str, noise: float, engine: str, tiny: Checkpoint
 ) -> None:
     checkpoint = copy.copy(tiny) if name == "tiny" else Checkpoint.load(resolve(name))
@@ -145,7 +145,7 @@ def test_only_whole_greedy_texts_have_drafts(settings: dict[str, object]) -> Non
     assert len(decoder.batches) >= 3
 
 
-def test_the_service_drafts_if_it_is_told_to() -> None:
+def test_the_service_drafts_if_it_is_set_to() -> None:
     passes = {}
     for draft in (False, True):
         decoder = completing_decoder(CHECKPOINT.tokenizer, right)

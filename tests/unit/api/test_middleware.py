@@ -81,15 +81,20 @@ def metrics() -> Metrics:
     return Metrics()
 
 
+def add_request_id(record: logging.LogRecord) -> bool:
+    record.request_id = telemetry.request_id.get()
+    return True
+
+
 @pytest.fixture
 def logged(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> Iterator[TestClient]:
     caplog.set_level(logging.DEBUG, "api")
     caplog.set_level(logging.DEBUG, "service")
-    caplog.handler.addFilter(telemetry._add_request_id)
+    caplog.handler.addFilter(add_request_id)
     app = routes()
     app.add_middleware(RequestLog, metrics=metrics)
     yield TestClient(app, client=("192.0.2.7", 5))
-    caplog.handler.removeFilter(telemetry._add_request_id)
+    caplog.handler.removeFilter(add_request_id)
 
 
 @pytest.mark.parametrize("client_id", ["a", "trace-1.2_3", "x" * 64])

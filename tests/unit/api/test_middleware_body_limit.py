@@ -87,8 +87,8 @@ class Exchange:
 
 
 def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
-    """A client that sends these pieces, then has sent all, or stays silent, and goes when that
-    is answered."""
+    """Returns the `receive` of a client that sends these chunks. With `ends`, it then ends the body
+    and disconnects. Otherwise it stays silent."""
     messages: list[Message] = [
         {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
     ]
@@ -150,7 +150,7 @@ def test_a_body_passes_unless_it_is_too_large(pieces: list[bytes], announces: bo
     else:
         assert exchange.status == 413
         assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-large"
-        assert exchange.n_received == len(body)  # the client could write it all, and so read
+        assert exchange.n_received == len(body)  # the client could write all of it, and then read
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413)])
@@ -279,7 +279,7 @@ def test_a_client_with_a_huge_body_can_read_the_refusal(
 
 @contextmanager
 def growing_less_than(process: subprocess.Popen[str], kibibytes: int) -> Iterator[None]:
-    """Holds if the largest memory of a process stays what it was, but for so much."""
+    """Asserts that the peak memory of a process grows by less than this within the block."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.exists():
         pytest.skip("needs /proc to see the memory of a process")

@@ -59,7 +59,7 @@ def test_the_copy_in_the_repository_is_current() -> None:
     )
 
 
-def test_all_who_ask_first_at_once_get_it() -> None:
+def test_concurrent_first_requests_get_the_document() -> None:
     client = TestClient(create_app(Settings(), lambda: iter(())))
     with client, ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(lambda _: client.get("/openapi.json"), range(16)))

@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
 
 @contextmanager
 def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
-    """Logging as `configure` sets it up, with `stream` for stderr; all as before after it."""
+    """Configures logging with `stream` as stderr, and restores everything after the block."""
     root = logging.getLogger()
     handlers, level, stderr = root.handlers, root.level, sys.stderr
     root.handlers, sys.stderr = [], stream
@@ -145,16 +145,16 @@ def test_records_below_the_level_are_left_out(level: str) -> None:
 
 
 def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
-    own = logging.StreamHandler(io.StringIO())
-    logging.getLogger("uvicorn").addHandler(own)
-    logging.getLogger("uvicorn.access").addHandler(own)
+    handler = logging.StreamHandler(io.StringIO())
+    logging.getLogger("uvicorn").addHandler(handler)
+    logging.getLogger("uvicorn.access").addHandler(handler)
     with logging_to(io.StringIO(), "json") as stream:
         logging.getLogger("uvicorn.error").info("Started", extra={"color_message": "\x1b[36m"})
         assert not logging.getLogger("uvicorn.access").hasHandlers()
     (record,) = records(stream)
     assert (record["logger"], record["message"]) == ("uvicorn.error", "Started")
     assert "color_message" not in record
-    assert own.stream.getvalue() == ""
+    assert handler.stream.getvalue() == ""
 
 
 def test_configuring_twice_equals_configuring_once() -> None:

@@ -101,7 +101,7 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     assert both("calcgpt_requests_in_flight") == 4
     assert both("calcgpt_queue_depth") == 6
 
-    # Of a process that has died, however it did, only what it counted remains.
+    # After a process has died, only its counters remain, not its gauges.
     workers[0].kill()
     workers[0].communicate()
     one = render()

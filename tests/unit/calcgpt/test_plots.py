@@ -25,7 +25,7 @@ from calcgpt.plots import (
 from datagen.extras import install_line
 
 ROWS: list[dict[str, Any]] = [
-    {"step": 5, "val_loss": 9.0},  # before any row of training: nothing says how many tokens
+    {"step": 5, "val_loss": 9.0},  # before the first training row: its tokens are unknown
     {"step": 10, "tokens": 1_000_000, "loss": 2.0, "lr": 0.1},
     {"step": 15, "val_loss": 1.75, "val_exact_match": 0.25, "val_exact_match+": 0.5},
     {"step": 20, "tokens": 2_500_000, "loss": 1.5, "lr": 0.1},

@@ -1,5 +1,5 @@
-"""Byte-pair tokenizers: every text comes back, the same text gives the same one, and what is no
-tokenizer is refused in one line."""
+"""Byte-pair tokenizers: every text decodes to itself, the same text gives the same tokenizer, and
+an invalid tokenizer.json is refused in one line."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ SMALL = (
 )
 
 shells = byte_pair_tokenizer(TEXT, 285)
-# Any text, and such as touches what GPT-2's pattern and the cuts tell apart.
+# Any text, and texts of the characters that GPT-2's pattern and the cuts distinguish.
 texts = st.text(st.characters(exclude_categories=["Cs"])) | st.text(
     "sea's 1\n\t\r\x1c\x85\u3000é🐚!"
 )
-# Of so few letters that most pairs are as frequent as another.
+# Texts of so few letters that most pairs are as frequent as another pair.
 tied = st.text("ab \n", min_size=1, max_size=60)
 
 
 def by_hand(text: str, size: int) -> list[tuple[str, str]]:
-    """The merges, from their definition: the most frequent pair, of equals that of lower ids."""
+    """Returns the merges by their definition: the most frequent pair is merged; of equally frequent
+    pairs, the one with lower ids."""
     tokens = sorted(pre_tokenizers.ByteLevel.alphabet())
     pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
     words = [[tokens.index(character) for character in word] for word, _ in pieces]
@@ -159,7 +160,7 @@ def test_a_character_that_was_cut_is_shown_as_such() -> None:
         shells.decode([285])
 
 
-def test_a_lone_surrogate_is_named_with_its_place() -> None:
+def test_a_lone_surrogate_is_named_with_its_position() -> None:
     with pytest.raises(DataError, match=r"'\\ud800' at position 2 is a lone surrogate"):
         shells.encode("ab\ud800")
 
@@ -194,7 +195,7 @@ def test_json_describes_a_tokenizer_completely() -> None:
 
 
 def damaged(**changes: Callable[[list[Any]], Any]) -> str:
-    """The JSON of a tokenizer with other fields, each made from what it was."""
+    """Returns the JSON of a tokenizer with some fields replaced by functions of their values."""
     content = json.loads(shells.to_json())
     for key, change in changes.items():
         content[key] = change(content[key])
@@ -298,7 +299,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(folder: Path) -> Path:
-    """The last checkpoint of a run on it."""
+    """The last checkpoint of a run on that folder."""
     out = folder / "run"
     return train(load_recipe("nano", SMALL), folder, out, device="cpu", progress=False)
 

@@ -1,6 +1,8 @@
 """Problems drawn as they are needed: the same for a seed and a step, and none that is held out."""
 
+import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ TOKENIZER = TOKENIZERS["scratchpad"]("")
 
 
 def problems(seed: int = 1, **config: object) -> FreshProblems:
-    # A test may add a distribution, whose name a config would refuse.
+    # Set without validation: a test may add a distribution, whose name a config would refuse.
     names = {key: config.pop(key) for key in ("mixture", "validation") if key in config}
     data = DataConfig.model_validate({"mixture": MIXTURE, "format": "direct", **config})
     return FreshProblems(data.model_copy(update=names), seed)
@@ -42,7 +44,7 @@ def shares(codes: np.ndarray, count: int) -> np.ndarray:
 
 
 def near(size: int) -> float:
-    """What a share may be off by: five standard deviations at most."""
+    """Returns how far a share may be off: at most five standard deviations."""
     return 5 * 0.5 / size**0.5
 
 
@@ -124,14 +126,15 @@ class Member:
     world_size = 2
 
     def __init__(self, rank: int, other: FreshProblems) -> None:
-        self.rank, self.other, self.own = rank, other, list[int]()
+        self.rank, self.other, self.turns = rank, other, list[int]()
 
     def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
         if number % 2 == self.rank:
-            self.own.append(number)
+            self.turns.append(number)
             return make()
         block, index = divmod(number, 4)
-        return workers.render_chunk(self.other, module.chunk_of(module._Block(block, 96), index))
+        chunk = workers.Chunk(block, 96, 30 * index, min(96, 30 * (index + 1)))
+        return workers.render_chunk(self.other, chunk)
 
 
 def test_workers_make_the_same_batches_and_end(
@@ -144,19 +147,24 @@ def test_workers_make_the_same_batches_and_end(
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
     )
     group = Member(0, alone.problems)
-    seen: list[workers._Worker] = []
+    started: list[subprocess.Popen[bytes]] = []
+
+    class RecordedProcess(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", RecordedProcess)
     with used.prefetching(48, 8, 2, group):
         for step in range(48):
             for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):
                 assert torch.equal(actual, expected)
-            running = [*used._prefetcher.workers._workers] if used._prefetcher else []
-            seen += [worker for worker in running if worker not in seen]
             if step == 7:
-                running[-1].process.kill()
-                running[-1].process.wait()
-    assert group.own == [*range(0, 16, 2)]  # of four blocks
-    assert len(seen) == 2
-    assert all(worker.process.returncode is not None for worker in seen)
+                started[-1].kill()
+                started[-1].wait()
+    assert group.turns == [*range(0, 16, 2)]  # of four blocks
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
     assert "has ended" in caplog.text
 
 
@@ -170,7 +178,7 @@ def test_an_error_in_a_worker_is_raised_as_it_is(
     source = FreshBatches(drawn, TOKENIZER, 200, probe=1)
     with source.prefetching(20, 8, 1, SingleProcess()):
         source.batch(0, 8)
-        drawn._operations = np.ones(4)
+        add_distribution("sums", range(1, 100), [1])  # without an addition
         with pytest.raises(DataError, match="'sums' has too few training problems"):
             source.batch(12, 8)
 

@@ -1,4 +1,4 @@
-"""Own tasks: what a line is, how questions are split, and what is refused."""
+"""A user's own tasks: which lines are valid, and how questions are split."""
 
 from __future__ import annotations
 
@@ -108,11 +108,11 @@ def test_long_lines_are_refused_first_and_left_out_later(tmp_path: Path) -> None
     lines = task.training_lines(0, 0, 50, 41)
     assert max(len(line.text) for line in lines) <= 40
     config = TrainConfig()
-    own = TaskData(text_task(tmp_path, LINES + "x" * 90 + "=1\n"), 0)
+    data = TaskData(text_task(tmp_path, LINES + "x" * 90 + "=1\n"), 0)
     with pytest.raises(DataError, match="does not fit in 40 tokens"):
-        own.batches(Split.TRAIN, CharTokenizer(own.train_text), config, 40)
-    fits = own.batches(Split.TRAIN, CharTokenizer(own.train_text), config, 100)
-    assert isinstance(fits, ProblemBatches)
+        data.batches(Split.TRAIN, CharTokenizer(data.train_text), config, 40)
+    batches = data.batches(Split.TRAIN, CharTokenizer(data.train_text), config, 100)
+    assert isinstance(batches, ProblemBatches)
 
 
 def test_a_check_decides_what_is_right() -> None:

@@ -23,7 +23,7 @@ def test_the_arithmetic_vocabulary_is_the_21_characters_of_the_notation() -> Non
     assert len(ARITHMETIC) == 21
 
 
-def test_ids_are_the_places_in_the_alphabet() -> None:
+def test_ids_are_the_positions_in_the_alphabet() -> None:
     assert ARITHMETIC.encode("$(n").tolist() == [0, 1, 20]
 
 
@@ -42,7 +42,7 @@ def test_a_text_tokenizer_holds_the_characters_of_its_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "character", "position"), [("12x3", "x", 2), ("é", "é", 0), ("1+1=\n", "\n", 4)]
 )
-def test_an_unknown_character_is_named_with_its_place(
+def test_an_unknown_character_is_named_with_its_position(
     text: str, character: str, position: int
 ) -> None:
     with pytest.raises(DataError) as caught:

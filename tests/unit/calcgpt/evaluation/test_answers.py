@@ -31,7 +31,7 @@ def problem_lines(name: str, format_: str, n: int) -> list[Line]:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The length of each prompt that was decoded."""
+    """The lengths of the prompts that were decoded."""
     lengths: list[int] = []
 
     def spy(model: Any, prompts_BP: Any, *args: Any, **kwargs: Any) -> list[Completion]:
@@ -46,7 +46,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     ("distribution", "noise", "engine"),
     [("calculator", 0.03, "torch"), ("blog", 0.0, "native")],
 )
-def test_they_are_those_of_decoding(
+def test_answers_by_one_pass_are_those_of_decoding(
     distribution: str, noise: float, engine: str, decoded: list[int]
 ) -> None:
     checkpoint = Checkpoint.load(resolve("scratchpad"))

@@ -51,8 +51,8 @@ def test_the_first_wrong_character_names_the_step() -> None:
     line, output = parts(MUL)
     row = output.index(";") + 3  # within the first row of the product
     damaged = output[:row] + "9" + output[row + 1 :]
-    fault = WrongCharacter(StepKind.PRODUCT, row, output[row], "9")
-    assert first_error(line, damaged) == FirstError("product row", fault)
+    wrong = WrongCharacter(StepKind.PRODUCT, row, output[row], "9")
+    assert first_error(line, damaged) == FirstError("product row", wrong)
     assert first_error(line, "") == FirstError("sign", WrongCharacter(StepKind.SIGN, 0, "+", ""))
 
 

@@ -1,4 +1,4 @@
-"""Records say what they were taken from; tables show what the records say."""
+"""Records name their data and settings; tables show the content of records."""
 
 from __future__ import annotations
 
@@ -122,11 +122,11 @@ def test_the_first_wrong_step_has_a_caret_under_it() -> None:
     output = MUL[25:]
     index = output.index(";") + 3
     damaged = output[:index] + "7" + output[index + 1 : -2] + "9$"
-    head, fault, line, caret = wrong_answers(
+    head, step, line, caret = wrong_answers(
         steps_evaluation([damaged]), 5, has_work=True
     ).splitlines()
     assert head == "$(0000000573*0000351.77)=  right 12.4651020$  model 12.4651029$"
-    assert fault == f"    product row at position {index}: '{output[index]}' expected, '7' found"
+    assert step == f"    product row at position {index}: '{output[index]}' expected, '7' found"
     assert len(line) <= 80
     assert line[caret.index("^") - 2 :].startswith(damaged[index - 2 : index + 20])
 
@@ -144,7 +144,7 @@ def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
 
 
 @given(st.text("ab", max_size=200), st.data())
-def test_an_excerpt_holds_the_place_it_is_about(text: str, data: st.DataObject) -> None:
+def test_an_excerpt_contains_its_position(text: str, data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(text)))
     part, index = excerpt(text, position, 20)
     assert len(part) <= 22
@@ -177,7 +177,7 @@ def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
     )
 
 
-def test_the_fault_table_has_a_row_for_each_kind_of_step() -> None:
+def test_the_table_of_first_errors_has_a_row_for_each_kind_of_step() -> None:
     record = {
         "by_operation": dict.fromkeys("+*/"),
         "first_faults": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
@@ -329,7 +329,7 @@ def test_a_further_file_that_cannot_be_scored_costs_nothing(
     assert not (tmp_path / "mine").exists()
 
 
-def test_eval_shows_confidence_and_faults_and_writes_the_record(
+def test_eval_shows_confidence_and_first_errors_and_writes_the_record(
     run_cli: Callable[..., Any], tiny: Checkpoint, data_folder: Path, tmp_path: Path
 ) -> None:
     with_data(tiny, format="scratchpad").save(tmp_path / "worked")

@@ -64,7 +64,7 @@ def test_processes_score_as_one_does(
 def test_a_portable_scoring_needs_no_folder(
     tiny: Checkpoint, tiny_copy: Path, lines: list[Line]
 ) -> None:
-    """Ray sends it to other machines, where the folder is not."""
+    """Ray sends it to other machines, which do not have the folder."""
     scoring = Scoring(tiny_copy, engine="native", threads=1)
     expected = scoring(lines)
     sent = pickle.dumps(PortableScoring(scoring, Checkpoint.load(tiny_copy)))

@@ -43,7 +43,7 @@ TEXT = "To be, or not to be:\nthat is the question.\n  Whether 'tis nobler,\n\n1
 def checkpoint(
     tokenizer: Tokenizer | None = None, preset: str = "gpt2", **changes: Any
 ) -> Checkpoint:
-    """One of random weights."""
+    """Returns a checkpoint with random weights."""
     tokenizer = tokenizer or arithmetic_tokenizer()
     recipe = Recipe(model=ModelConfig(**load_preset(preset).model_dump() | SMALL | changes))
     torch.manual_seed(0)
@@ -113,9 +113,9 @@ class TestCoordinates:
         small = checkpoint(
             tokenizer, "llama", **shape, row_window=0, column_window=3, block_size=256
         )
-        name, of = hf_class_of(small.model.config)
+        name, hf_class = hf_class_of(small.model.config)
         assert name == "CalcGPTForCausalLM"
-        hf_model = of.build(small.model, eos_token_id=None, pad_token_id=None)
+        hf_model = hf_class.build(small.model, eos_token_id=None, pad_token_id=None)
         hf_model.set_attn_implementation(kernel)
         lines = render([b"$(0000009876*0000000543)=", b"$(0000000076*0000000003)="])
         texts = [torch.tensor(tokenizer.encode(line.decode()).tolist()) for line in lines]
@@ -169,7 +169,7 @@ class TestTheBiasOfTheHead:
 
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Tokenizer], Any]:
-    """What AutoTokenizer reads of an export with a tokenizer."""
+    """Returns a function that exports a tokenizer and loads it with AutoTokenizer."""
 
     def export(tokenizer: Tokenizer) -> Any:
         from transformers import AutoTokenizer
@@ -264,7 +264,10 @@ class TestTheFolder:
         data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM", True, False)).data
         assert (data.license, data.library_name) == ("mit", "transformers")
         assert data.pipeline_tag == "text-generation"
-        scores = {(of.dataset_split, of.metric_type): of.metric_value for of in data.eval_results}
+        scores = {
+            (result.dataset_split, result.metric_type): result.metric_value
+            for result in data.eval_results
+        }
         for split in ("validation", "test"):
             for name in ("exact_match", "char_accuracy"):
                 assert scores[split, name] == shipped.metrics[split][name]

@@ -40,7 +40,7 @@ PROMPT = "$(0000000006/0000000344)="
 
 
 def calculator(completion: Callable[[str], str] = right) -> Calculator:
-    """One whose model writes what `completion` says of a prompt, by default the right thing."""
+    """Returns a calculator whose model completes prompts by `completion`, by default correctly."""
     checkpoint = notation_checkpoint()
     return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, completion))
 

@@ -1,4 +1,4 @@
-"""Expressions are read as people mean them, each node with its place, or refused with the place."""
+"""Expressions are read as people mean them, each node with its position, or refused with one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def trees(leaves: int) -> st.SearchStrategy[Binary]:
 
 
 def bare(expression: Expression) -> Any:
-    """A tree without the places, as tuples."""
+    """Returns a tree without positions, as tuples."""
     if isinstance(expression, Literal):
         return expression.number
     if isinstance(expression, Power):
@@ -66,7 +66,7 @@ def nodes(expression: Expression) -> Iterator[Expression]:
 
 
 def read(text: str) -> Expression | ExpressionError:
-    """What comes of a text: nothing else is ever raised."""
+    """Returns the expression of a text, or its error. No other error is ever raised."""
     try:
         return parse(text)
     except ExpressionError as error:
@@ -199,17 +199,18 @@ def test_however_it_is_typed_the_tree_is_the_same(typed: tuple[Binary, str]) -> 
 
 
 def of_python(node: ast.expr) -> Any:
-    """What `bare` makes of the tree, from Python's own; None where we have nothing like it."""
+    """Returns what `bare` returns for the same tree, from Python's tree; None if we have no such
+    node."""
     match node:
         case ast.Constant(value=int() | float() as value):
             return Number.from_units(int(100 * Decimal(repr(value))), 2, isinstance(value, float))
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return of_python(operand)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            of = of_python(operand)
-            if isinstance(of, Number):
-                return Number(-of.units, of.places)
-            return of and (Operation.SUB, Number(0), of)
+            value = of_python(operand)
+            if isinstance(value, Number):
+                return Number(-value.units, value.places)
+            return value and (Operation.SUB, Number(0), value)
         case ast.BinOp(op=ast.Pow(), left=base, right=power):
             exponent, of_base = of_python(power), of_python(base)
             is_whole = isinstance(exponent, Number) and not exponent.point

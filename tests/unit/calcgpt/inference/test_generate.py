@@ -194,7 +194,7 @@ def test_the_smallest_nucleus_is_the_most_probable_token() -> None:
 
 
 class Highest(np.random.Generator):
-    """Draws the largest number below 1, always."""
+    """Always draws the largest number below 1."""
 
     def random(self, size: Any = None, *_: Any) -> Any:
         return np.full(size, 1 - 2.0**-53)

@@ -1,4 +1,4 @@
-"""The calculator with a model of worked steps: places, limits, what is unproven."""
+"""The calculator with a model of worked steps: places, limits and unproven results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WIDE = Domain(digits=12, places=8)
 def wide(
     domain: Domain | None = WIDE, block_size: int = 4096, completion: Any = None
 ) -> Calculator:
-    """One whose model writes what `completion` says of a prompt, by default the right thing."""
+    """Returns a calculator whose model completes prompts by `completion`, by default correctly."""
     checkpoint = worked_checkpoint("wide", domain, block_size)
     write = completion or right_with_work
     return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, write, block_size))

@@ -58,7 +58,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def covering_configs() -> dict[str, ModelConfig]:
-    """Every scheme, every feed-forward network and every option at least once."""
+    """Returns configs with every scheme, feed-forward network and option at least once."""
     columns = zip(SCHEMES, itertools.cycle(FEEDFORWARDS), itertools.cycle(OPTIONS), strict=False)
     return {
         scheme: ModelConfig(**COMMON | options, position=scheme, feedforward=feedforward)

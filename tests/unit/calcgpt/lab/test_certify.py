@@ -1,4 +1,4 @@
-"""The certificate of a model, by decoders that are right except where a test wants otherwise."""
+"""The certificate of a model, from decoders that are right except for the errors of a test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLUS_5_AND_7 = {"writes": "sum lowest", "operation": "+", "A": "5", "B": "7"} | 
 
 
 class Reader:
-    """Knows what comes next in every line, and is wrong in one case of the rules."""
+    """A decoder that writes the right lines, except in one case of the rules."""
 
     def __init__(self, checkpoint: Checkpoint, wrong_case: int) -> None:
         self.config: ModelConfig = checkpoint.recipe.model

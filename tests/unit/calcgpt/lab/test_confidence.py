@@ -48,7 +48,7 @@ def test_so_many_problems_are_needed(choose: type, target: float) -> None:
 
 
 def test_the_guarantees_hold() -> None:
-    """Answers that are wrong as often as they doubt: above t, half of (1 - t)^2 are wrong."""
+    """An answer of confidence c is wrong with probability 1 - c: above t, (1 - t)^2 / 2 of all."""
     n, target = 200, 0.05
     rng = np.random.Generator(np.random.PCG64(7))
     risks: dict[str, list[float]] = {"conformal": [], "high_probability": []}

@@ -112,7 +112,7 @@ def test_the_table_names_the_weakest_class(coverage: Coverage) -> None:
 
 
 def test_rare_classes(coverage: Coverage) -> None:
-    # In 300 problems every class that was drawn is not rare.
+    # In 300 problems, no class that was drawn at all is rare.
     for name, counts in coverage.drawn.items():
         assert len(coverage.rare(name)) == (counts == 0).sum()
     assert "+ nan, +" in coverage.rare("answers")

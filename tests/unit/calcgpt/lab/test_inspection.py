@@ -62,7 +62,7 @@ def build(seed: int = 0, **changes: Any) -> GPT:
 
 
 def checkpoint(tokenizer: Tokenizer | None = None, **changes: Any) -> Checkpoint:
-    """One of random weights, named `mine`."""
+    """Returns a checkpoint with random weights, named `mine`."""
     tokenizer = tokenizer or arithmetic_tokenizer()
     recipe = Recipe(model=ModelConfig(**{**SMALL, **changes}))
     torch.manual_seed(0)

@@ -66,8 +66,8 @@ def test_steps_of_q_are_exact_decimals() -> None:
 
 def test_integers_include_both_bounds() -> None:
     integers = axis(type="int", low=2, high=4)
-    draws = integers.domain().sample(size=100, random_state=1)
-    assert {integers.value(draw) for draw in draws} == {2, 3, 4}
+    samples = integers.domain().sample(size=100, random_state=1)
+    assert {integers.value(sample) for sample in samples} == {2, 3, 4}
     assert isinstance(integers.value(np.int64(0)), int)
 
 

@@ -56,13 +56,13 @@ def random_trials(space: Space, results: list[float | None]) -> tuple[Space, lis
     """Returns a space with every type of hyperparameter, and a trial for each of the results."""
     axes = {f"x.{axis['type']}": HYPERPARAMETERS[axis["type"]](**axis) for axis in AXES}
     space = space.model_copy(update={"space": axes})
-    draws = {
+    samples = {
         name: axis.domain().sample(size=len(results), random_state=1) for name, axis in axes.items()
     }
     trials = [
         Ranked(
             trial=f"{index:04d}",
-            values={name: axis.value(draws[name][index]) for name, axis in axes.items()},
+            values={name: axis.value(samples[name][index]) for name, axis in axes.items()},
             status=Status.COMPLETED if best is not None else Status.FAILED,
             reason="",
             steps=40,

@@ -17,8 +17,8 @@ def test_attention_is_trained_in_float32(
     seen: list[torch.dtype] = []
     kernel = F.scaled_dot_product_attention
 
-    def record(*of: torch.Tensor, **options: object) -> torch.Tensor:
-        result = kernel(*of, **options)
+    def record(*tensors: torch.Tensor, **options: object) -> torch.Tensor:
+        result = kernel(*tensors, **options)
         seen.append(result.dtype)
         return result
 

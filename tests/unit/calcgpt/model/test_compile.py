@@ -1,7 +1,7 @@
 """Compiled training: one graph of a forward pass, for every scheme and all widths of batches.
 
-The backend counts graphs and runs them as they are: what is tested is how they are captured. It is
-not asked for `fullgraph`, which also captures what breaks the graph of a run.
+The backend counts graphs and runs them unchanged: the tests are about how graphs are captured. They
+do not set `fullgraph`, which also captures code that breaks the graph of a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from calcgpt.model.positions import POSITIONS
 from datagen.notation import WORK_ALPHABET as ALPHABET
 
 BASE = ModelConfig(block_size=64, n_layer=1, n_embd=32, n_head=4, n_kv_head=2, row_marks=[3])
-# Position -> what else is in the model with it. A graph takes a second, so most hold several parts.
+# Position -> other fields of its config. A graph takes a second, so most graphs test several parts.
 BESIDE: dict[str, dict[str, object]] = {
     "learned+rope": {"qk_norm": True, "norm": "rmsnorm", "feedforward": "swiglu"},
     "coupled+rope": {"norm_position": "post", "place_offset": 5},
@@ -26,7 +26,7 @@ BESIDE: dict[str, dict[str, object]] = {
     "alibi": {"attention": "window"},
     "none": {"attention": "landmark"},
 }
-# A scheme that another extends is traced as part of that one.
+# A scheme that another scheme extends is traced as a part of it.
 LEAVES = [
     name
     for name, scheme in POSITIONS.items()
@@ -56,8 +56,8 @@ def test_all_widths_are_one_graph(position: str) -> None:
     for rows, width in ((4, 20), (3, 33), (8, 48)):
         tokens = torch.randint(len(ALPHABET), (rows, width))
         losses = []
-        for of in (forward, model):
+        for function in (forward, model):
             torch.manual_seed(width)  # of the offsets
-            losses.append(F.cross_entropy(of(tokens).flatten(0, 1), tokens.flatten()))
+            losses.append(F.cross_entropy(function(tokens).flatten(0, 1), tokens.flatten()))
         torch.testing.assert_close(*losses)
     assert len(graphs) == 1

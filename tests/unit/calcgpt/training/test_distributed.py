@@ -21,7 +21,7 @@ from calcgpt.training.distributed import (
 from calcgpt.training.run_folder import MAY_CHANGE
 
 
-class Placed(ProcessGroup):
+class FakeProcess(ProcessGroup):
     """One of several processes, without the others."""
 
     def __init__(self, rank: int, size: int) -> None:
@@ -36,27 +36,27 @@ def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_processes_share_a_batch_out_evenly(size: int, count: int) -> None:
-    shares = [Placed(rank, size).micro_batches(batch(8), count) for rank in range(size)]
-    for parts, own in shares:
-        assert len(own) == count
+    shares = [FakeProcess(rank, size).micro_batches(batch(8), count) for rank in range(size)]
+    for parts, local_parts in shares:
+        assert len(local_parts) == count
         assert len(parts) == size * count
-    rows = torch.cat([inputs for _, own in shares for inputs, _ in own])
+    rows = torch.cat([inputs for _, local_parts in shares for inputs, _ in local_parts])
     assert torch.equal(rows.sort(dim=0).values, batch(8)[0])
 
 
 def test_long_and_short_problems_are_dealt_out_evenly() -> None:
-    """Rows of 1 to 8 characters in two parts a process: the longest go with the shortest."""
+    """Rows of 1 to 8 characters in two parts per process: the longest go with the shortest."""
     targets = torch.where(torch.arange(8) <= torch.arange(8)[:, None], 1, NO_LOSS)
-    shares = [Placed(rank, 2).micro_batches((targets, targets), 2)[1] for rank in range(2)]
-    shapes = [[tuple(part[0].shape) for part in own] for own in shares]
+    shares = [FakeProcess(rank, 2).micro_batches((targets, targets), 2)[1] for rank in range(2)]
+    shapes = [[tuple(part[0].shape) for part in local_parts] for local_parts in shares]
     assert shapes == [[(3, 3), (1, 8)], [(2, 5), (2, 7)]]
 
 
-def test_alone_nothing_is_shared() -> None:
+def test_a_single_process_shares_nothing() -> None:
     group = SingleProcess()
     assert (group.rank, group.world_size, group.is_main) == (0, 1, True)
-    parts, own = group.micro_batches(batch(8), 2)
-    for actual, expected in ((parts, micro_batches(batch(8), 2)), (own, parts)):
+    parts, local_parts = group.micro_batches(batch(8), 2)
+    for actual, expected in ((parts, micro_batches(batch(8), 2)), (local_parts, parts)):
         assert all(torch.equal(a[0], b[0]) for a, b in zip(actual, expected, strict=True))
     assert group.all_reduce_max(3) == 3
     assert group.all_reduce_sum(torch.tensor(2.5)) == 2.5
@@ -74,26 +74,26 @@ def test_each_process_and_step_has_random_numbers_of_its_own() -> None:
     first = {}
     for rank in (1, 2):
         for step in (0, 1):
-            Placed(rank, 3).seed_step(42, step)
+            FakeProcess(rank, 3).seed_step(42, step)
             first[rank, step] = torch.rand(()).item()
     assert len(set(first.values())) == 4
-    Placed(2, 3).seed_step(42, 1)
+    FakeProcess(2, 3).seed_step(42, 1)
     assert torch.rand(()).item() == first[2, 1]
 
 
 def test_a_batch_that_cannot_be_split_evenly_is_refused() -> None:
     config = TrainConfig(batch_size=12, grad_accum=2)
     SingleProcess().check_batch_size(config)
-    Placed(0, 3).check_batch_size(config)
+    FakeProcess(0, 3).check_batch_size(config)
     with pytest.raises(ConfigError, match="batch_size 12 is not divisible by grad_accum 2 times 4"):
-        Placed(0, 4).check_batch_size(config)
+        FakeProcess(0, 4).check_batch_size(config)
 
 
 def test_a_gpu_is_not_shared() -> None:
     assert SingleProcess().device_name("cuda:1") == "cuda:1"
-    assert Placed(1, 2).device_name("cpu") == "cpu"
+    assert FakeProcess(1, 2).device_name("cpu") == "cpu"
     with pytest.raises(ConfigError, match=r"needs its own GPU: use --device cuda, not 'cuda:1'"):
-        Placed(1, 2).device_name("cuda:1")
+        FakeProcess(1, 2).device_name("cuda:1")
 
 
 def test_parallel_is_a_name_that_may_change_on_resume() -> None:

@@ -1,4 +1,4 @@
-"""What a run ran on: found out, written, read again."""
+"""The environment of a run is detected, written and read again."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def steps(folder: Path) -> list[int]:
     return [start.step for start in read_starts(folder)]
 
 
-def test_a_start_says_what_it_takes_to_do_it_again(tmp_path: Path) -> None:
+def test_a_start_records_what_a_repetition_needs(tmp_path: Path) -> None:
     start(tmp_path, 0, "train.seed=7", "train.precision=bf16", n_process=3)
     [line] = (tmp_path / "environment.jsonl").read_text().splitlines()
     assert json.loads(line).keys() == Start.model_fields.keys()
@@ -53,12 +53,12 @@ def test_a_start_says_what_it_takes_to_do_it_again(tmp_path: Path) -> None:
     assert Recipe.model_validate(written.recipe) == load_recipe("nano", overrides)
 
 
-def test_precision_is_what_auto_came_to(tmp_path: Path) -> None:
+def test_auto_precision_is_recorded_as_its_choice(tmp_path: Path) -> None:
     start(tmp_path, 0)
     assert read_starts(tmp_path)[0].precision == "fp32"
 
 
-def test_torch_is_asked_whether_it_repeats_itself(
+def test_settings_of_torch_for_reproducibility_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
@@ -69,11 +69,11 @@ def test_torch_is_asked_whether_it_repeats_itself(
     assert settings.float32_matmul == torch.get_float32_matmul_precision()
 
 
-def test_each_line_is_of_the_steps_up_to_the_next(tmp_path: Path) -> None:
+def test_a_start_removes_the_lines_of_later_steps(tmp_path: Path) -> None:
     for step in (0, 50, 100):
         start(tmp_path, step)
     assert steps(tmp_path) == [0, 50, 100]
-    start(tmp_path, 50)  # the checkpoint of 100 was damaged, or the start of 50 came to nothing
+    start(tmp_path, 50)  # the checkpoint of 100 was damaged, or the start at 50 failed
     assert steps(tmp_path) == [0, 50]
     start(tmp_path, 0)  # anew
     assert steps(tmp_path) == [0]
@@ -90,7 +90,7 @@ def test_a_line_that_is_not_whole_is_dropped(tmp_path: Path, torn: str) -> None:
     assert all(isinstance(json.loads(line), dict) for line in file.read_text().splitlines())
 
 
-def test_what_another_version_wrote_is_kept_and_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_lines_of_another_version_are_kept_and_read_if_they_are_valid(tmp_path: Path) -> None:
     start(tmp_path, 0)
     file = tmp_path / "environment.jsonl"
     more = {**json.loads(file.read_text()), "weather": "fine"}
@@ -101,7 +101,7 @@ def test_what_another_version_wrote_is_kept_and_read_as_far_as_it_goes(tmp_path:
     assert steps(tmp_path) == [0, 50]
 
 
-def test_a_run_from_before_has_no_starts(tmp_path: Path) -> None:
+def test_a_run_of_an_early_version_has_no_starts(tmp_path: Path) -> None:
     assert read_starts(tmp_path) == []
 
 
@@ -110,7 +110,9 @@ def git(folder: Path, *args: str) -> None:
     subprocess.run(["git", "-C", folder, *identity, *args], check=True, capture_output=True)
 
 
-def test_git_is_that_of_the_folder_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_state_is_that_of_the_folder_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert git_state(tmp_path) is None
     git(tmp_path, "init")
     assert git_state(tmp_path) is None  # no commit yet
@@ -157,7 +159,7 @@ def test_secrets_are_not_written(command: list[str], recorded: list[str]) -> Non
     assert without_secrets(command) == recorded
 
 
-def test_of_the_environment_variables_nothing_is_written(
+def test_environment_variables_are_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "hush-hush")

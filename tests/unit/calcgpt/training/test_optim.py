@@ -54,19 +54,19 @@ def test_optimizers_own_every_parameter_once_and_lower_the_loss(name: str) -> No
     assert losses[-1] < 0.8 * losses[0]
 
 
-def test_an_update_of_muon_is_torchs_up_to_bfloat16() -> None:
+def test_an_update_of_muon_equals_torchs_up_to_bfloat16() -> None:
     torch.manual_seed(0)
     shapes = [(24, 8), (8, 24), (24, 8), (8, 8)]  # two of one shape are a batch
-    ours, theirs = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
-    optimizer = Muon(ours, lr=0.1, weight_decay=0.2, momentum=0.95)
-    reference = torch.optim.Muon(theirs, lr=0.1, weight_decay=0.2, momentum=0.95)
+    parameters, others = ([nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    optimizer = Muon(parameters, lr=0.1, weight_decay=0.2, momentum=0.95)
+    reference = torch.optim.Muon(others, lr=0.1, weight_decay=0.2, momentum=0.95)
     for _ in range(3):
-        for parameter, other in zip(ours, theirs, strict=True):
+        for parameter, other in zip(parameters, others, strict=True):
             parameter.grad = torch.randn_like(parameter)
             other.grad = parameter.grad.clone()
         optimizer.step()
         reference.step()
-    for parameter, other in zip(ours, theirs, strict=True):
+    for parameter, other in zip(parameters, others, strict=True):
         torch.testing.assert_close(parameter, other, rtol=0, atol=5e-3)
         moved = (parameter - 1).norm()
         assert (parameter - other).norm() < 0.02 * moved

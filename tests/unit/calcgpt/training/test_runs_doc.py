@@ -20,7 +20,7 @@ TYPES: dict[str, Any] = {"integer": int, "number": int | float}
 
 
 def table(heading: str) -> dict[str, list[str]]:
-    """The first table below a heading: the other cells of each row, by its first."""
+    """Returns the first table below a heading: first cell of a row -> its other cells."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows = [re.split(r" *\| *", line)[1:-1] for line in section.splitlines() if line[:2] == "| "]
     assert len(rows) > 2
@@ -39,16 +39,16 @@ def test_every_field_of_a_row_is_documented_and_none_else(run: Path) -> None:
     fields = table("`metrics.jsonl`")
     kinds = {"loss": {"both", "training"}, "val_loss": {"both", "validation"}}
     kinds["val_loss"].add("validation of problems")
-    met = set()
+    seen = set()
     for line in (run / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
         [kind] = kinds.keys() & row.keys()
-        met.add(kind)
+        seen.add(kind)
         assert row.keys() == {name for name, cells in fields.items() if cells[2] in kinds[kind]}
         for name, value in row.items():
             assert isinstance(value, TYPES[fields[name][0]]), name
             assert fields[name][1] != "0 to 1" or 0 <= value <= 1
-    assert met == kinds.keys()
+    assert seen == kinds.keys()
 
 
 def test_every_field_of_a_start_is_documented_and_none_else() -> None:

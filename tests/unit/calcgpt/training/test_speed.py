@@ -1,4 +1,4 @@
-"""The peak of a device, and what is counted against it."""
+"""The peak rate of a device, from the table or measured."""
 
 import pytest
 import torch

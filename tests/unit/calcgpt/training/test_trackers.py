@@ -1,4 +1,4 @@
-"""Where rows go: each tracker gets all of them, once, and is closed whatever happens."""
+"""Each tracker gets every row once, and is closed whatever happens."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECIPE = load_recipe(
 
 
 class Memory:
-    """A tracker that remembers, and dies when it is told of the step `until`."""
+    """A tracker that keeps its rows, and raises at the row of step `until`."""
 
     def __init__(self, until: int | None = None, closing: Exception | None = None) -> None:
         self.rows: list[Row] = []
@@ -64,7 +64,7 @@ def rows(folder: Path) -> list[Row]:
 
 
 def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard shows: for each name its steps and values. Files that were begun in the same
+    """Returns what TensorBoard shows: name -> (step, value) pairs. Files that began in the same
     second are read in any order."""
     accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator",
@@ -79,7 +79,7 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def columns(written: list[Row]) -> dict[str, list[Any]]:
-    """Rows as `scalars` has them."""
+    """Returns rows in the form that `scalars` returns."""
     points: dict[str, list[Any]] = {}
     for row in written:
         for name, value in row.items():
@@ -88,7 +88,7 @@ def columns(written: list[Row]) -> dict[str, list[Any]]:
     return points
 
 
-def test_every_tracker_is_told_what_the_file_has(tmp_path: Path) -> None:
+def test_every_tracker_gets_the_rows_of_the_file(tmp_path: Path) -> None:
     memory = Memory()
     train(RECIPE, None, tmp_path, progress=False, trackers=[memory])
     assert memory.rows == rows(tmp_path)
@@ -108,7 +108,7 @@ def test_a_resumed_run_has_no_step_twice_in_tensorboard(tmp_path: Path) -> None:
     assert scalars(tmp_path) == columns(rows(tmp_path))
 
 
-def test_all_are_closed_though_one_fails(tmp_path: Path) -> None:
+def test_all_trackers_are_closed_if_one_fails(tmp_path: Path) -> None:
     dying, other = Memory(until=5, closing=OSError("full")), Memory()
     with (
         pytest.raises(OSError, match="full"),
@@ -119,7 +119,7 @@ def test_all_are_closed_though_one_fails(tmp_path: Path) -> None:
     assert rows(tmp_path) == other.rows == [{"step": 5, "loss": 1.0}]
 
 
-def test_what_was_opened_is_closed_where_another_cannot_be(tmp_path: Path) -> None:
+def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) -> None:
     def refuse(run: RunFolder, recipe: Recipe) -> Memory:
         raise ConfigError("no")
 
@@ -145,7 +145,7 @@ def test_the_last_step_is_where_a_run_goes_on(
 
 
 class FakeWandb(ModuleType):
-    """The package as far as it is used here; the real one is in tests/e2e/test_wandb.py."""
+    """The parts of the package that we use; tests/e2e/test_wandb.py uses the real package."""
 
     class Error(Exception):
         pass
@@ -201,7 +201,7 @@ def test_without_wandb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
         (True, "a/b", "Invalid project name"),
     ],
 )
-def test_what_wandb_would_refuse_is_said_before_a_run_begins(
+def test_settings_that_wandb_refuses_are_reported_before_a_run_begins(
     wandb: FakeWandb, answer: bool | Exception, project: str, reason: str
 ) -> None:
     wandb.answer = answer
@@ -232,7 +232,7 @@ def test_a_run_that_was_not_tracked_so_far_gets_an_id(wandb: FakeWandb, tmp_path
 
 
 @pytest.mark.parametrize("content", ["", "../../etc", "a b", "\udcff"])
-def test_an_id_that_is_none_is_refused(wandb: FakeWandb, tmp_path: Path, content: str) -> None:
+def test_an_invalid_run_id_is_refused(wandb: FakeWandb, tmp_path: Path, content: str) -> None:
     run = RunFolder(tmp_path)
     run.metrics_path.write_text('{"step": 10}\n')
     (tmp_path / "wandb").mkdir()

@@ -82,7 +82,7 @@ def assert_same(actual: dict[str, torch.Tensor], expected: dict[str, torch.Tenso
         assert torch.equal(actual[name], expected[name]), name
 
 
-def test_a_run_learns_and_leaves_what_it_says(data: Path, tmp_path: Path) -> None:
+def test_a_run_learns_and_writes_its_files(data: Path, tmp_path: Path) -> None:
     last = run(data, tmp_path, "train.steps=60", "train.lr=1e-2")
     losses = [row["loss"] for row in rows(tmp_path) if "loss" in row]
     assert losses[-1] < 0.8 * losses[0]
@@ -130,7 +130,7 @@ def test_resuming_gives_the_same_bits(data: Path, tmp_path: Path, overrides: tup
     assert_same_state(resumed, whole)
 
 
-NO_ANSWERS = "train.eval_problems=0"  # they take long: what has learned nothing writes to the end
+NO_ANSWERS = "train.eval_problems=0"  # an untrained model writes slow answers
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_resuming_without_files_gives_the_same_bits(
 def test_a_compiled_run_is_one_graph_and_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With positions from the text, which Python reads before the graph, and a mask of rows."""
+    """With positions that Python computes from the text before the graph, and a mask of rows."""
     graphs: list[torch.fx.GraphModule] = []
 
     def count(graph: torch.fx.GraphModule, inputs: object) -> object:
@@ -159,7 +159,7 @@ def test_a_compiled_run_is_one_graph_and_the_same_run(
 
     monkeypatch.setattr(
         "calcgpt.training.train.compiled",
-        lambda *of, **options: compiled(*of, **options, backend=count),
+        lambda *arguments, **options: compiled(*arguments, **options, backend=count),
     )
     rows_of_text = ("position=coordinates", "row_window=1", "place_offset=3", "qk_norm=true")
     sets = [*(f"model.{field}" for field in rows_of_text), f"model.characters={WORK_ALPHABET}"]
