@@ -5,8 +5,8 @@ AUDIT := .venv/audit/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 WEB ?= web
-# Processes of the tests: one for each core, up to four.
-WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? n : 4)))
+# Processes of the tests: one more than cores, because some wait for processes of theirs, up to four.
+WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 
 .PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi constraints clean
