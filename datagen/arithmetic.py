@@ -135,7 +135,7 @@ def answer(problem: Problem) -> Number | None:
 
 
 def is_rounded(problem: Problem) -> bool:
-    """Whether the answer differs from the exact result. Dividing by zero has none."""
+    """Whether the answer differs from the exact result. False for a division by zero."""
     value = answer(problem)
     if value is None:
         return False
@@ -161,8 +161,9 @@ class ProblemArray:
     """n problems as columns of shape (n,).
 
     Operands are in units of 10**-scale, of the type int64, or object (Python integers) if one
-    exceeds 64 bits. An operation is its index in OPERATIONS. `places` are those of the answers;
-    one number holds for all. Raises ValueError unless 2 <= scale <= MAX_PLACES.
+    exceeds 64 bits. An operation is its index in OPERATIONS. `places` are the places of the
+    answers; a single number applies to all of them. Raises ValueError unless
+    2 <= scale <= MAX_PLACES.
     """
 
     a: NDArray[Any]
@@ -183,13 +184,13 @@ class ProblemArray:
 
     def __getitem__(self, rows: slice) -> "ProblemArray":
         """The problems of a slice, without copying them."""
-        return self._each(lambda column: column[rows])
+        return self._map_columns(lambda column: column[rows])
 
     def take(self, rows: NDArray[np.intp]) -> "ProblemArray":
         """The problems at these indices."""
-        return self._each(lambda column: column.take(rows))
+        return self._map_columns(lambda column: column.take(rows))
 
-    def _each(self, select: Callable[[NDArray[Any]], NDArray[Any]]) -> "ProblemArray":
+    def _map_columns(self, select: Callable[[NDArray[Any]], NDArray[Any]]) -> "ProblemArray":
         columns = {name: select(getattr(self, name)) for name in COLUMNS}
         return ProblemArray(**columns, scale=self.scale)
 
@@ -264,10 +265,10 @@ def _rescale(values: NDArray[Any], places: int) -> NDArray[Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerArray:
-    """n answers as columns of shape (n,). Where `nan` is True, the others are 0 and False.
+    """n answers as columns of shape (n,). Where `nan` is True, `units` is 0 and `point` is False.
 
-    `units` are in 10**-scale. They have the type int64, or object (Python integers) where the
-    problems have other places than two, or an answer could exceed 64 bits.
+    `units` are in 10**-scale. They have the type int64, or object (Python integers) if a number has
+    more than two places, an answer has other than two, or a value could exceed 64 bits.
     """
 
     units: NDArray[Any]
@@ -284,20 +285,21 @@ def answers(problems: ProblemArray) -> AnswerArray:
     slow = slow_rows(problems)
     if not len(slow):
         return AnswerArray(_answers_int64(problems.to_scale(USUAL_PLACES)), point, nan)
-    others = np.delete(np.arange(len(problems)), slow)
-    exact = [answer(problem) for problem in problems.take(slow).to_problems()]
+    fast = np.delete(np.arange(len(problems)), slow)
+    slow_answers = [answer(problem) for problem in problems.take(slow).to_problems()]
     scale = max(USUAL_PLACES, int(problems.places.max()))
     units = np.empty(len(problems), object)
-    hundredths = _answers_int64(problems.take(others).to_scale(USUAL_PLACES))
-    units[others] = hundredths.astype(object) * 10 ** (scale - USUAL_PLACES)
-    units[slow] = [value.scaled(scale) if value else 0 for value in exact]
+    hundredths = _answers_int64(problems.take(fast).to_scale(USUAL_PLACES))
+    units[fast] = hundredths.astype(object) * 10 ** (scale - USUAL_PLACES)
+    units[slow] = [value.scaled(scale) if value else 0 for value in slow_answers]
     return AnswerArray(units, point, nan, scale)
 
 
 def slow_rows(problems: ProblemArray) -> NDArray[np.intp]:
     """Returns the rows that are computed one by one, with Python's integers.
 
-    They have operands or answers of other than two places, or a value might exceed 64 bits.
+    In these rows, an operand has more than two places, the answer has other than two, or a value
+    might exceed 64 bits.
     """
     slow = problems.places != USUAL_PLACES
     a, b = problems.a, problems.b
@@ -337,7 +339,7 @@ def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:
 def _divide_half_even_int64(
     numerator: NDArray[np.int64], denominator: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
-    """Does what `divide_half_even` does, for arrays of shape (n,)."""
+    """The same as `divide_half_even`, for arrays of shape (n,)."""
     numerator, denominator = numerator * np.sign(denominator), np.abs(denominator)
     quotient = numerator // denominator
     excess = 2 * (numerator - quotient * denominator) - denominator

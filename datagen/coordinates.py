@@ -1,9 +1,9 @@
 """Where a model that writes worked steps should look: the coordinates of every character.
 
-A character has six numbers: its kind and that of the next character, its row and column, and the
-row and column of what the next character is computed from (`datagen.layout`). All follow from the
-text so far: the layout from the question, the layout of the answer from the result row. A model
-may rotate queries and keys by them, as RoPE does by positions.
+A character has six coordinates: its kind, the kind of the next character, its row and column, and
+the row and column of what the next character is computed from (`datagen.layout`). All of them
+follow from the text so far: the question decides the layout of the work, the result row decides the
+layout of the answer. A model may rotate queries and keys by them, as RoPE does by positions.
 """
 
 from functools import lru_cache
@@ -17,7 +17,8 @@ from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot, shape_cache
 N_COORDINATES = 6
 KIND, NEXT_KIND, ROW, COLUMN, QUERY_ROW, QUERY_COLUMN = range(N_COORDINATES)
 
-# What `spread_frequencies` finds for heads of 16 and of 32, which takes longer than an answer.
+# Results of `spread_frequencies` for heads of 16 and 32 channels. Computing them takes longer than
+# an answer.
 SPREAD = {
     3: (2.458543062210083, 1.8506782054901123, 1.6909761428833008),
     6: (
@@ -36,22 +37,22 @@ Coordinates = NDArray[np.int16]  # (T, 6)
 def coordinates(line: bytes, start: int = 0) -> Coordinates:
     """Returns the coordinates of the characters of a line from `start` on, (T, 6).
 
-    The line may be unfinished, and any text is allowed. What is not in the notation, and what
-    follows it, has coordinates 0.
+    The line may be unfinished, and any text is allowed. Characters that are not in the notation,
+    and all characters after them, have coordinates 0.
     """
     return known_coordinates(line)[start : len(line)]
 
 
 def known_coordinates(line: bytes) -> Coordinates:
-    """Returns the coordinates of a line and of the characters after it that are certain already,
-    whatever they will be."""
+    """Returns the coordinates of a line, and of those later characters whose coordinates already
+    follow from it."""
     prompt = line[: line.find(b"=") + 1]
     shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
     if shape is None:
         return _question_coordinates(line)
     work = _work_coordinates(shape)
     if len(line) < len(work):
-        return work[:-1]  # what follows the last character depends on the result
+        return work[:-1]  # the layout of the answer depends on the result
     plan = layout(shape)
     slots = [slot for slot, _ in answer_slots(plan, line[: len(work)])]
     answer = _slot_coordinates([plan.slots[-1], *slots])
@@ -62,8 +63,8 @@ def known_coordinates(line: bytes) -> Coordinates:
 
 @shape_cache(len)
 def _work_coordinates(shape: Shape) -> Coordinates:
-    """Returns the coordinates of questions and works of a shape. Nothing before the question's last
-    character is predicted, so that it has no next kind and no query."""
+    """Returns the coordinates of the question and the work of a shape. The question itself is not
+    predicted, so its characters before the last have no next kind and no query."""
     plan = layout(shape)
     result = _slot_coordinates(plan.slots)
     result[: plan.prompt_length - 1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = 0
@@ -110,19 +111,20 @@ def rotary_frequencies(head_dim: int) -> NDArray[np.float32]:
 
 @lru_cache
 def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> NDArray[np.float32]:
-    """Returns n frequencies, (n,), by which positions up to `reach` apart are told apart.
+    """Returns n frequencies, (n,), that distinguish positions up to `reach` apart.
 
-    They are the best of `n_draw` random ones: the largest mean of cos(frequency * distance) over
-    all distances is least. Powers of one base, as in RoPE, repeat at some distances.
+    They are the best of `n_draw` random sets: the set whose mean of cos(frequency * distance) has
+    the smallest maximum over all distances. Powers of one base, as in RoPE, repeat at some
+    distances.
     """
     words = np.random.Philox(1).random_raw(n_draw * n) >> 11
-    draws = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
+    candidates = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
     # cos(kx + x) = 2 cos(x) cos(kx) - cos(kx - x), which is faster than a cosine
-    twice = 2 * np.cos(draws.T)  # (n, n_draw)
-    before, cosines = np.ones_like(twice), twice / 2
+    twice_cosines = 2 * np.cos(candidates.T)  # (n, n_draw)
+    previous, cosines = np.ones_like(twice_cosines), twice_cosines / 2
     largest = cosines.sum(axis=0)
     for _ in range(2, reach + 1):
-        before, cosines = cosines, twice * cosines - before
+        previous, cosines = cosines, twice_cosines * cosines - previous
         np.maximum(largest, cosines.sum(axis=0), out=largest)
-    frequencies: NDArray[np.float32] = draws[largest.argmin()].astype(np.float32)
+    frequencies: NDArray[np.float32] = candidates[largest.argmin()].astype(np.float32)
     return frequencies

@@ -1,9 +1,9 @@
 """Problems that arithmetic often gets wrong, with numbers of 1 to 12 digits and up to 9 places.
 
-They are the kinds of `edge_problems`, with the point anywhere, and kinds of this file's own: runs
-of nines and zeros, one-digit factors, long quotients, operands that differ by little. A kind
-is a function of a sampler and of the places of the answer. It returns two operands, without signs,
-and the code of the operation. All arrays have the shape (n,).
+The kinds are those of `edge_problems`, with the point anywhere, and others: runs of nines and
+zeros, one-digit factors, long quotients, operands that differ by little. A kind is a function of
+a sampler and of the places of the answer. It returns two operands, without signs, and the code of
+the operation. All arrays have the shape (n,).
 """
 
 from collections.abc import Callable
@@ -38,8 +38,8 @@ Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 def corner(words: Words) -> ProblemArray:
     """Returns n problems of all KINDS from words of shape (WORDS, n).
 
-    They are equally likely, except that those with unlike places, which have the most classes, are
-    drawn four times as often.
+    The kinds are equally likely, except that "unlike places", which has the most classes, is four
+    times as likely as any other.
     """
     kinds = [*KINDS.values(), *[_unlike_places] * 3]
     return mixture(words, [partial(of_kind, kind) for kind in kinds])
@@ -63,28 +63,29 @@ def of_kind(kind: Kind, words: Words) -> ProblemArray:
 
 
 def _with_point(decimals: Decimals, point: Flags) -> Decimals:
-    """Returns the decimals as Python integers, the whole ones with a point where `point` says so.
+    """Returns the decimals, with Python integers as units. Whole numbers have a point where `point`
+    is True, and none elsewhere.
 
-    Python integers, because the numbers of this file may have 12 digits before the point.
+    Python integers are needed because a number may have 12 digits before the point.
     """
     whole, rest = np.divmod(decimals.units, POWERS_OF_TEN.take(decimals.places))
-    written = Decimals(np.where(point, 10 * whole, whole), point.astype(np.int64))
-    chosen = select(rest == 0, written, decimals)
-    return Decimals(chosen.units.astype(object), chosen.places)
+    whole_decimals = Decimals(np.where(point, 10 * whole, whole), point.astype(np.int64))
+    result = select(rest == 0, whole_decimals, decimals)
+    return Decimals(result.units.astype(object), result.places)
 
 
 def _moved(edge_kind: edge_problems.Kind) -> Kind:
     """Returns a kind of `edge_problems` with numbers of up to 5 to 9 digits and the point anywhere.
 
-    The answer keeps its digits, so that what is special about it is so at any number of places.
+    The answer keeps its digits, and with them its special property, at any number of places.
     """
 
     def kind(sampler: Sampler, places: Integers) -> Drawn:
         a, code, b = edge_kind(sampler, POWERS_OF_TEN.take(5 + sampler.below(5)))
         op = np.broadcast_to(code, a.shape)
         is_product, is_quotient = op == MUL, op == DIV
-        # A product has the places of both factors, a quotient those of a less those of b. As in
-        # hundredths, two of a product's are rounded off, and two are added to a quotient's.
+        # A product has the places of a plus those of b, a quotient those of a minus those of b.
+        # As in hundredths, rounding drops two places of a product and adds two to a quotient.
         total, difference = places + 2, places - 2
         low = np.maximum(0, is_product * (total - MAX_PLACES) + is_quotient * difference)
         high = np.where(is_product, total, MAX_PLACES + is_quotient * difference)
@@ -126,7 +127,7 @@ def _run_products(sampler: Sampler, places: Integers) -> Drawn:
     a = _runs(sampler, 6)
     b = np.where(sampler.one_in(2), _runs(sampler, 6), sampler.of_length(_length(sampler, 6), 6))
     op = sampler.choice((MUL, DIV))
-    # A dividend of which a is the quotient, or would be if it differed by one.
+    # The quotient of this dividend is a, or would be a if the dividend were one more or less.
     dividend = np.maximum(a * b + sampler.below(3) - 1, 1)
     swap = (op == MUL) & sampler.one_in(2)
     first, second = np.where(op == DIV, dividend, np.where(swap, b, a)), np.where(swap, a, b)
@@ -146,22 +147,22 @@ def _runs(sampler: Sampler, max_digits: int) -> Integers:
 
 def sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference exactly halfway between two answers, or beside it: 1.0625 + 3.0525."""
-    more = np.minimum(places + 1, MAX_PLACES)
+    operand_places = np.minimum(places + 1, MAX_PLACES)
     a, b = (sampler.of_length(_length(sampler, MAX_DIGITS), MAX_DIGITS) for _ in range(2))
     op = sampler.choice((ADD, SUB))
     last = np.where(sampler.one_in(2), 5, sampler.choice((4, 5, 6)))
     b = 10 * (b // 10) + np.where(op == ADD, last - a, a - last) % 10
-    return Decimals(a, more), op, Decimals(b, more)
+    return Decimals(a, operand_places), op, Decimals(b, operand_places)
 
 
 def _one_digit(sampler: Sampler, places: Integers) -> Drawn:
     """A factor or divisor of one digit, at every scale: 163.4 * 0.00003, 75 / 400000."""
-    one = _one_digit_number(sampler)
+    short = _one_digit_number(sampler)
     other = select(sampler.one_in(4), _one_digit_number(sampler), _number(sampler))
     op = sampler.choice((MUL, DIV))
-    a, b = either_side(sampler, one, other)
-    swap = (op == DIV) & sampler.one_in(2)  # so that most are divisors
-    return select(swap, other, a), op, select(swap, one, b)
+    a, b = either_side(sampler, short, other)
+    swap = (op == DIV) & sampler.one_in(2)  # so that most short operands of quotients are divisors
+    return select(swap, other, a), op, select(swap, short, b)
 
 
 def _one_digit_number(sampler: Sampler) -> Decimals:
@@ -189,7 +190,7 @@ def _negative(sampler: Sampler, places: Integers) -> Drawn:
 
 
 def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
-    """Equal operands, and such that differ in their last digits: 48190.3 - 48190.1."""
+    """Operands that are equal, or differ only in their last digits: 48190.3 - 48190.1."""
     a = sampler.of_length(_length(sampler, MAX_DIGITS - 1), MAX_DIGITS)
     b = np.abs(a + sampler.below(10) * sampler.choice((0, 1, -1, 10)))
     shared = _places(sampler)

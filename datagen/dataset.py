@@ -1,8 +1,8 @@
 """Making a data set on disk: `train.txt`, `val.txt`, `test.txt` and `manifest.json` in a folder.
 
 One process writes. It appends blocks to a file with a temporary name and records its progress in a
-journal. A file gets its final name when it is whole. The manifest is written when all files are.
-After any interruption the same call continues, and ends with the same bytes.
+journal. A file gets its final name when it is complete. The manifest is written last. After any
+interruption, the same call continues and ends with the same bytes.
 """
 
 import sys
@@ -53,8 +53,8 @@ def generate(
     problems between two entries in the journal. `progress` shows a bar on stderr. `force` replaces
     another data set in `out`.
 
-    Raises DataError for any failure; the next call continues with the files that are written. Also
-    raises it, and changes nothing, if `out` holds another data set and `force` is False.
+    Raises DataError for any failure; the next call continues with the files that are written. If
+    `out` holds another data set and `force` is False, raises DataError and changes nothing.
     """
     compute = make_engine(engine, workers, ray_address)
     if shard_size < 1:
@@ -118,7 +118,7 @@ def _load_or_clear(out: Path, plan: DatasetPlan, force: bool) -> Manifest | Jour
 
 
 def _load(out: Path, plan: DatasetPlan) -> Manifest | Journal:
-    """Returns the manifest or the journal in `out`. Raises DataError if it is of another plan."""
+    """Returns the manifest or the journal in `out`. Raises DataError if its plan is another one."""
     if (out / MANIFEST).exists():
         manifest = load_manifest(out)
         if manifest.plan != plan or manifest.generator != GENERATOR:

@@ -1,8 +1,8 @@
-"""Lines in the format `direct`, from arrays: what `notation.render` writes, a million at a time.
+"""Lines in the format `direct`, from arrays: those of `notation.render`, a million at a time.
 
 The lines are the rows of a matrix of characters. A number becomes one integer, with a 0 in place of
-the decimal point. Its digits are looked up four at a time, in tables that have the point in its
-place; the minus sign is written last. Arrays have the shape (n,), one item a problem.
+the decimal point. Its digits are looked up four at a time, in tables that have the point where it
+belongs; the minus sign is written last. Arrays have the shape (n,), one item for each problem.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _MIN_CHARACTERS = np.array([1, 3, 4])  # of a number with 0, 1 or 2 places
 
 
 def render_lines(problems: ProblemArray, chunk: int = _CHUNK) -> bytes:
-    """Returns one problem a line, each with its newline, in ASCII. Renders `chunk` at a time.
+    """Returns a line of ASCII for each problem, with its newline. Renders `chunk` at a time.
 
     Raises NotationError if an operand needs more than `notation.MAX_WIDTH` characters.
     """
@@ -80,28 +80,28 @@ class _DecimalColumns:
 
 
 def _render_chunk(problems: ProblemArray) -> bytes:
-    """Renders a few thousand problems, those that are slow or wide one by one."""
-    apart = slow_rows(problems)
-    if not len(apart):
+    """Renders a few thousand problems. Slow and wide rows are rendered one by one."""
+    special = slow_rows(problems)
+    if not len(special):
         problems = problems.to_scale(USUAL_PLACES)
-        apart = wide_rows(problems)
-        if not len(apart):
+        special = wide_rows(problems)
+        if not len(special):
             return _render_int64(problems)
-    others = np.delete(np.arange(len(problems)), apart)
+    usual = np.delete(np.arange(len(problems)), special)
     lines = np.empty(len(problems), object)
-    lines[others] = _render_chunk(problems.take(others)).splitlines(keepends=True)
-    one_by_one = (notation.render(problem) for problem in problems.take(apart).to_problems())
-    lines[apart] = [f"{line}\n".encode() for line in one_by_one]
+    lines[usual] = _render_chunk(problems.take(usual)).splitlines(keepends=True)
+    one_by_one = (notation.render(problem) for problem in problems.take(special).to_problems())
+    lines[special] = [f"{line}\n".encode() for line in one_by_one]
     return b"".join(lines)
 
 
 def wide_rows(problems: ProblemArray) -> NDArray[np.intp]:
     """Returns the rows with an operand of more than `notation.WIDTH` characters.
 
-    None may be among the `slow_rows`. The operands are in hundredths.
+    The operands are in hundredths, and no row may be one of the `slow_rows`.
     """
     operands = (problems.a, problems.b)
-    bound = 10 ** (notation.WIDTH - 2)  # below it a sign and a point have room
+    bound = 10 ** (notation.WIDTH - 2)  # below it, there is room for a sign and a point
     if all(x.min(initial=0) > -bound and x.max(initial=0) < bound for x in operands):
         return np.empty(0, np.intp)
     a = _DecimalColumns.from_hundredths(problems.a, problems.a_point).wide_rows()
@@ -169,7 +169,7 @@ def _put(lines: NDArray[np.uint8], start: int, text: NDArray[Any]) -> None:
 
 
 def _four_digits() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Returns tables of four characters an item, written forwards and reversed.
+    """Returns two tables of four characters in each item: written forwards, and reversed.
 
     Index v holds the digits of v. Index 10000 * p + v holds them with a point in place of the digit
     that p digits follow.
@@ -182,7 +182,7 @@ def _four_digits() -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
 
 
 def _common_text() -> NDArray[np.uint64]:
-    """Returns a table of eight characters an item, the padded numbers from 0 to 1000.
+    """Returns a table of eight characters in each item: the padded numbers from 0 to 1000.
 
     Index h holds the number of h hundredths without a point, if it is whole. Index _COMMON + 1 + h
     holds it with a point.

@@ -3,7 +3,7 @@
     blog         two operands up to 1000, two in five of them decimals
     calculator   numbers of all lengths below 100,000, some negative
     edge         problems that arithmetic often gets wrong (see `edge_problems`)
-    corner       those, with up to 12 digits and nine places, and more (see `corner_problems`)
+    corner       the same, with up to 12 digits and 9 places, and more (see `corner_problems`)
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
     rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
@@ -14,8 +14,8 @@
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
 
-They use only `random_raw` of NumPy's bit generators, whose output is the same in every version of
-NumPy. That of `Generator`'s methods is not.
+The distributions use only `random_raw` of NumPy's bit generators, whose output is the same in every
+version of NumPy. The output of `Generator`'s methods is not.
 """
 
 from collections.abc import Callable, Iterator
@@ -120,7 +120,7 @@ def _operand(sampler: Sampler) -> tuple[Integers, Flags]:
 
 
 def wide_words(max_digits: int) -> int:
-    """Returns how many words `wide` needs for operands of so many digits."""
+    """Returns how many words `wide` needs for operands of up to `max_digits` digits."""
     return 6 + -(-max_digits // 9)  # two numbers a word
 
 
@@ -129,8 +129,8 @@ def wide(words: Words, max_digits: int) -> ProblemArray:
 
     The length of an operand, its digits without leading zeros, is uniform from 1 to `max_digits`.
     Half of the operands are whole; the others have 1 to 9 places, all equally likely, and may begin
-    with zeros: 0.00012 has two digits and five places. A quarter is negative. The operation and the
-    places of the answer (1 to 9) are uniform.
+    with zeros: 0.00012 has two digits and five places. A quarter of the operands are negative. The
+    operation and the places of the answer (1 to 9) are uniform.
     """
     sampler = Sampler(words)
     a, b = _wide_operand(sampler, max_digits), _wide_operand(sampler, max_digits)
@@ -140,7 +140,7 @@ def wide(words: Words, max_digits: int) -> ProblemArray:
 def _wide_operand(sampler: Sampler, max_digits: int) -> Decimals:
     places = (1 + sampler.below(MAX_PLACES)) * sampler.one_in(2)
     units = sampler.of_length(1 + sampler.below(max_digits), max_digits).astype(object)
-    # A zero at the end of several places is not written: the length would be another.
+    # A zero at the end of several places is not written: the number would have fewer digits.
     units += (units % 10 == 0) * (places > 1) * (1 + sampler.below(9))
     return Decimals(units, places).negated(sampler.one_in(4))
 
@@ -152,8 +152,8 @@ def whole(words: Words, max_digits: int) -> ProblemArray:
     """Returns n problems of whole numbers from words of shape (4, n), with answers of two places.
 
     The length of an operand is uniform from 1 to `max_digits`, which is at most 9, and its first
-    digit is not 0. A quarter is negative. The operation is uniform. No operand is longer, so that
-    such problems show what a model does beyond the lengths that it was trained on.
+    digit is not 0. A quarter of the operands are negative. The operation is uniform. No operand is
+    longer. So a model that is trained on these problems can be tested on longer operands.
     """
     sampler = Sampler(words)
     a, b = _whole_operand(sampler, max_digits), _whole_operand(sampler, max_digits)
@@ -206,14 +206,15 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
     """Returns `count` problems of a distribution, as columns; `answers` of datagen.arithmetic
-    solves them. Raises DataError if there is no such distribution, or no problem is wanted."""
+    solves them. Raises DataError if there is no such distribution, or if `count` is below 1."""
     if count < 1:
         raise DataError(f"count must be at least 1, not {count}")
     return concatenate(list(distribution(name)(bit_generator(seed, 0, 0), count)))
 
 
 def distribution(name: str) -> Distribution:
-    """Returns the distribution of that name. Raises DataError, which lists the names."""
+    """Returns the distribution of that name. Raises DataError, which lists the names, if there is
+    none."""
     try:
         return DISTRIBUTIONS[name]
     except KeyError:

@@ -14,7 +14,7 @@ import numpy as np
 from datagen.arithmetic import ADD, DIV, MUL, SUB, ProblemArray
 from datagen.sampling import Integers, Sampler, Words, mixture
 
-KIND_WORDS = 10  # what the kind that needs most words needs: two numbers with inner zeros
+KIND_WORDS = 10  # the most that a kind uses: two numbers with inner zeros
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
 Unsigned: TypeAlias = tuple[Integers, Integers | int, Integers]
@@ -23,9 +23,9 @@ Kind: TypeAlias = Callable[[Sampler, Integers], Unsigned]
 _LARGEST = 9_999_999  # hundredths
 _BLOG_LARGEST = 100_000
 
-# Pairs of factors in hundredths. The product of odd multiples of the first pairs ends in half a
-# hundredth. The second pairs, times numbers coprime to ten, are not whole, but their product has at
-# most one place.
+# Pairs of factors in hundredths. Odd multiples of a pair of _HALF_FACTORS have a product that ends
+# in half a hundredth. If a pair of _ROUND_FACTORS is multiplied by numbers coprime to ten, neither
+# factor is whole, but their product has at most one place.
 _HALF_FACTORS = np.array([(s, 50 // s) for s in range(1, 51) if 50 % s == 0])
 _ROUND_FACTORS = np.array(
     [
@@ -52,8 +52,8 @@ def of_kind(kind: Kind, words: Words) -> ProblemArray:
     wide = sampler.one_in(2)
     a, op, b = kind(sampler, np.where(wide, _LARGEST, _BLOG_LARGEST))
     a_negative, b_negative = wide & sampler.one_in(4), wide & sampler.one_in(4)
-    # If one operand is negated, a sum becomes a difference and a difference a sum: the answer
-    # changes its sign at most, and keeps what is special about it.
+    # If one operand is negated, a sum becomes a difference and a difference a sum. So the magnitude
+    # of the answer, and with it its special property, stays the same.
     op = op ^ ((a_negative ^ b_negative) & (op <= SUB))
     return ProblemArray(
         a=a * (1 - 2 * a_negative),

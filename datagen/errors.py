@@ -1,4 +1,4 @@
-"""Errors in what a user gives. Each message is one line."""
+"""Errors in a user's input. Each message is one line."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -33,8 +33,8 @@ class DataError(UserError):
 
 
 def file_error(error: OSError, name: object = None) -> str:
-    """Returns one line that says which file or folder cannot be used, and why. `name` is that of a
-    file that the error does not name."""
+    """Returns one line that says which file or folder cannot be used, and why. `name` is used if
+    the error names no file."""
     reason = error.strerror or str(error)
     if isinstance(error, FileExistsError):  # where a folder was to be made
         reason = "is a file, and a folder is needed"

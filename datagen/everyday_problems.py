@@ -24,12 +24,12 @@ from datagen.sampling import (
     select,
 )
 
-KIND_WORDS = 10  # what the kind that needs most words needs
+KIND_WORDS = 10  # the most that a kind uses
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
 Kind: TypeAlias = Callable[[Sampler], Drawn]
 
-# Of counting, mathematics, physics, units and taxes, and fractions as calculators show them.
+# From counting, mathematics, physics, units and taxes, and fractions as calculators show them.
 _CONSTANTS = """
 0 1 2 3 4 5 6 7 8 9 10 12 15 20 24 25 30 50 52 60 64 75 90 99 100 120 125 144 150 180 200 250
 256 360 365 365.25 400 500 512 750 999 1000 1024 1440 2000 2024 2025 3600 86400 1000000 1048576
@@ -80,7 +80,7 @@ def _percentages(sampler: Sampler) -> Drawn:
     factor_places = sampler.choice((2, 2, 3, 4))
     one = POWERS_OF_TEN.take(factor_places)
     percentage = 1 + sampler.below(one - 1)
-    # The percentage itself, one and the percentage, and one without it.
+    # The percentage p itself, 1 + p, or 1 - p.
     kind = sampler.below(3)
     units = np.where(kind == 1, one + percentage, np.where(kind == 2, one - percentage, percentage))
     a, b = either_side(sampler, _number(sampler, 7, 2), Decimals(units, factor_places))
@@ -104,9 +104,9 @@ def _constants(sampler: Sampler) -> Drawn:
 
 def _fractions(sampler: Sampler) -> Drawn:
     """A fraction of small whole numbers: 1 / 3, 22 / 7, 1 / 365."""
-    above = np.where(sampler.one_in(2), 1, sampler.any_length(1000))
-    op = np.full(len(above), DIV)
-    return Decimals.whole(above), op, Decimals.whole(sampler.any_length(10_000))
+    numerator = np.where(sampler.one_in(2), 1, sampler.any_length(1000))
+    op = np.full(len(numerator), DIV)
+    return Decimals.whole(numerator), op, Decimals.whole(sampler.any_length(10_000))
 
 
 def _round(sampler: Sampler) -> Drawn:
@@ -119,12 +119,12 @@ def _round(sampler: Sampler) -> Drawn:
 def _results(sampler: Sampler) -> Drawn:
     """A number with as many places as answers have, and a small one: 0.33333333 * 3."""
     places = common_places(sampler)
-    below = sampler.any_length(1000)
-    # A fraction, or digits as they come.
-    fraction = POWERS_OF_TEN.take(places) * sampler.any_length(100) // below
-    free = sampler.of_length(1 + sampler.below(9), 9)
-    a = Decimals(np.where(sampler.one_in(2), fraction, free), places)
-    other = select(sampler.one_in(2), Decimals.whole(below), _number(sampler, 6, 3))
+    denominator = sampler.any_length(1000)
+    # The digits of a fraction, or random digits.
+    fraction = POWERS_OF_TEN.take(places) * sampler.any_length(100) // denominator
+    random = sampler.of_length(1 + sampler.below(9), 9)
+    a = Decimals(np.where(sampler.one_in(2), fraction, random), places)
+    other = select(sampler.one_in(2), Decimals.whole(denominator), _number(sampler, 6, 3))
     a, b = either_side(sampler, a, other)
     return a, sampler.below(4), b
 

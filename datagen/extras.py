@@ -1,4 +1,4 @@
-"""Libraries that not every installation has, and the line that installs them."""
+"""Optional libraries, and the command that installs them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shlex import quote
 
 from datagen.errors import UserError
 
-# The extra of `calcgpt` that installs a library; "" for what every installation has.
+# The extra of `calcgpt` that installs a library; "" if every installation has it.
 EXTRAS = {
     "hyperopt": "ray",
     "llvmlite": "",
@@ -40,8 +40,8 @@ def is_installed(library: str) -> bool:
 
 
 def require(what: str, *libraries: str) -> None:
-    """Raises UserError if some of the libraries are missing. It says that `what` needs them, and
-    how to install them. Call this before any work begins."""
+    """Raises UserError if some of the libraries are missing. The message says that `what` needs
+    them, and how to install them. Call this before any work begins."""
     if missing := [library for library in libraries if not is_installed(library)]:
         names = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
         raise UserError(f"{what} needs {names}: {install_line(*missing)}")

@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all, locks on folders, and JSON from outside."""
+"""Files and folders that appear whole or not at all, locks on folders, and JSON that users give."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_JSON_BYTES = 1 << 28
 def write_bytes(path: Path, content: bytes) -> None:
     """Writes to a temporary file beside `path`, then renames it.
 
-    Each call has a temporary name of its own, so that two processes never share a file. A path that
-    is no regular file, such as /dev/stdout or a pipe, is written to, not replaced.
+    Each call uses a unique temporary name, so two processes never share a file. A path that is not
+    a regular file, such as /dev/stdout or a pipe, is written to, not replaced.
     """
     if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
         with path.open("ab") as opened:
@@ -58,8 +58,8 @@ def sha256(path: Path) -> str:
 
 
 def check_file(path: Path, max_bytes: int | None = None) -> None:
-    """Raises OSError unless this is a file of at most `max_bytes` bytes: reading a pipe or a device
-    might never end."""
+    """Raises OSError unless `path` is a regular file of at most `max_bytes` bytes: reading a pipe
+    or a device might never end."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -112,7 +112,7 @@ def _swap_in(staging: Path, path: Path) -> None:
 def locked(
     folder: Path, doing: str, error: type[UserError] = ConfigError, timeout: float = 0.0
 ) -> Iterator[None]:
-    """Makes `folder` and locks it against other processes. The lock ends with this process.
+    """Makes `folder` and locks it against other processes until the block or this process ends.
 
     Raises `error`, which says that another process is `doing` something there, if the folder is
     still locked after `timeout` seconds.
@@ -135,8 +135,8 @@ def locked(
 
 
 def read_text(path: Path, max_bytes: int | None = None) -> str:
-    """Returns the text of a file, line endings as they are. Raises DataError if the file is empty,
-    has more than `max_bytes` bytes, or cannot be read."""
+    """Returns the text of a file with its line endings unchanged. Raises DataError if the file is
+    empty, has more than `max_bytes` bytes, is not UTF-8, or cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(-1 if max_bytes is None else max_bytes + 1)
@@ -155,8 +155,9 @@ def read_text(path: Path, max_bytes: int | None = None) -> str:
 def read_json(
     path: Path, error: type[UserError] = DataError, digest: str | None = None
 ) -> dict[str, Any]:
-    """Returns the object in a JSON file. Raises `error`, one line with the file's name, also if its
-    SHA-256 is another than `digest`, or if it is too large."""
+    """Returns the object in a JSON file. Raises `error`, whose message is one line that begins with
+    the path, if the file cannot be read, is too large, has another SHA-256 than `digest`, or does
+    not hold a JSON object."""
     try:
         check_file(path, MAX_JSON_BYTES)
         data = path.read_bytes()
@@ -174,7 +175,8 @@ def read_json(
 
 
 def parse_json(text: str, source: str, error: type[UserError] = DataError) -> Any:
-    """Returns the JSON value in `text`. Raises `error`, one line that begins with `source`."""
+    """Returns the JSON value in `text`. Raises `error`, whose message is one line that begins with
+    `source`, if the text is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as reason:

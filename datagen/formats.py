@@ -12,13 +12,14 @@ RenderLines = Callable[[ProblemArray], bytes]
 
 FORMATS: dict[str, RenderLines] = {
     "direct": direct.render_lines,  # the answer follows the question directly
-    "scratchpad": work.render_lines,  # worked steps stand between them
+    "scratchpad": work.render_lines,  # worked steps stand between question and answer
     "loose-scratchpad": partial(work.render_lines, loose=True),
 }
 
 
 def renderer(name: str) -> RenderLines:
-    """Returns what writes lines in the format of that name. Raises DataError for an unknown one."""
+    """Returns the function that writes lines in the format of that name. Raises DataError if there
+    is none."""
     if name not in FORMATS:
         names, hint = ", ".join(FORMATS), did_you_mean(name, FORMATS)
         raise DataError(f"unknown format {name!r}: choose one of {names}{hint}")

@@ -1,8 +1,9 @@
-"""Problems that a model gets wrong when it has learnt all others.
+"""Problems with rare steps, which a model still gets wrong when it has learned all others.
 
-Few problems have the steps that these are made of. Answers next to the middle between two numbers:
-whether 2.745 is rounded up depends on digits that may come much later. Quotients that begin
-with 6 to 9 and soon end: the first digit of their work is 1, and the next ones take from it.
+- Answers next to the middle between two numbers: whether 2.745 is rounded up depends on digits that
+  may come much later.
+- Quotients that begin with 6 to 9 and soon end: the first digit of their work is 1, and the next
+  digits are subtracted from it.
 
 A kind is a function as in `corner_problems`. All arrays have the shape (n,).
 """
@@ -28,15 +29,15 @@ def _product_ties(sampler: Sampler, places: Integers) -> Drawn:
     dropped = 1 + sampler.below(np.minimum(5, 2 * MAX_PLACES - places))
     a = 10 * (sampler.of_length(1 + sampler.below(5), 5) - 1) + sampler.choice((1, 3, 7, 9))
     modulus = POWERS_OF_TEN.take(dropped)
-    wanted = modulus // 2 + _near(sampler, modulus // 2)
-    # The inverse exists, for a ends in 1, 3, 7 or 9.
+    target = modulus // 2 + _near(sampler, modulus // 2)  # a * b modulo `modulus`
+    # The inverse exists, because a ends in 1, 3, 7 or 9.
     pairs = zip(a.tolist(), modulus.tolist(), strict=True)
     inverse = np.array([pow(number, -1, base) for number, base in pairs], np.int64)
-    b = wanted % modulus * inverse % modulus + modulus * sampler.below(1000)
+    b = target % modulus * inverse % modulus + modulus * sampler.below(1000)
     total = places + dropped
     low = np.maximum(0, total - MAX_PLACES)
     a_places = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
-    return Decimals(a, a_places), _all(MUL, a), Decimals(b, total - a_places)
+    return Decimals(a, a_places), _filled(MUL, a), Decimals(b, total - a_places)
 
 
 def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
@@ -48,25 +49,25 @@ def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
     a_places = np.clip(b_places + places + 1 - fewer, 0, MAX_PLACES)
     power = POWERS_OF_TEN.take(fewer)
     a = b * middle // power + np.where(power > 1, sampler.below(2), _near(sampler, b))
-    return Decimals(np.maximum(a, 1), a_places), _all(DIV, a), Decimals(b, b_places)
+    return Decimals(np.maximum(a, 1), a_places), _filled(DIV, a), Decimals(b, b_places)
 
 
 def _large_quotient_digits(sampler: Sampler, places: Integers) -> Drawn:
-    """A quotient whose first digit is 6 to 9, and soon ends: 985 / 108.72 = 9.06."""
+    """A quotient that begins with a digit from 6 to 9 and soon ends: 985 / 108.72 = 9.06."""
     b = sampler.of_length(2 + sampler.below(10), 11)
     a = b * (550 + sampler.below(450)) // 100 + sampler.below(b // 100 + 1)
-    ahead = np.maximum(0, places - sampler.below(3))  # places of the first digit
-    b_places = sampler.below(np.minimum(4, MAX_PLACES - ahead + 1))
-    return Decimals(a, b_places + ahead), _all(DIV, a), Decimals(b, b_places)
+    digit_places = np.maximum(0, places - sampler.below(3))  # of the quotient's first digit
+    b_places = sampler.below(np.minimum(4, MAX_PLACES - digit_places + 1))
+    return Decimals(a, b_places + digit_places), _filled(DIV, a), Decimals(b, b_places)
 
 
 def _near(sampler: Sampler, bound: Integers) -> Integers:
-    """Returns 0 for a third of the numbers; else a small one of either sign, below the bound."""
+    """Returns 0 for a third of the rows; else a small number of either sign, below the bound."""
     size = 1 + sampler.below(np.maximum(1, np.minimum(bound, sampler.choice((2, 10, 10**5))) - 1))
     return sampler.choice((-1, 0, 1)) * np.minimum(size, np.maximum(bound - 1, 0))
 
 
-def _all(code: int, like: Integers) -> Integers:
+def _filled(code: int, like: Integers) -> Integers:
     return np.full(len(like), code)
 
 

@@ -1,8 +1,8 @@
-"""The layout of worked steps: what stands where, before any digit of the work is known.
+"""The layout of worked steps: the purpose of each character, before any digit is known.
 
-The question alone decides it: the operation, the lengths and places of the operands, and the places
-of the answer. Only the answer's own layout also depends on the result row, whose zeros at both ends
-are not copied. docs/SCRATCHPAD.md shows a layout for each operation.
+The question alone decides the layout: the operation, the lengths and places of the operands, and
+the places of the answer. Only the layout of the answer also depends on the result row, whose zeros
+at both ends are not copied. docs/SCRATCHPAD.md shows a layout for each operation.
 """
 
 import re
@@ -25,17 +25,17 @@ from datagen.slots import (
 )
 
 _PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
-_ALIKE = str.maketrans("23456789", "11111111")
+_TO_ONES = str.maketrans("23456789", "11111111")
 
 
 def shape_of(prompt: str) -> Shape | None:
     """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
-    # All digits of an operand but 0 are alike, so that many prompts share a cached shape.
-    return _shape_of_alike(prompt[:2] + prompt[2:].translate(_ALIKE))
+    # Other digits than 0 become 1: the shape is the same, and many prompts share a cache entry.
+    return _cached_shape(prompt[:2] + prompt[2:].translate(_TO_ONES))
 
 
 @lru_cache(maxsize=2**16)
-def _shape_of_alike(prompt: str) -> Shape | None:
+def _cached_shape(prompt: str) -> Shape | None:
     match = _PROMPT.fullmatch(prompt)
     if match is None:
         return None
@@ -85,8 +85,8 @@ class _Question:
 
 
 def _question(plan: Layout, shape: Shape) -> _Question:
-    """Puts the question. A character of an operand has its index in the operand as column, which is
-    known as soon as it is read."""
+    """Puts the question. The column of a character of an operand is its index in the operand, which
+    is known as soon as the character is read."""
     for _ in "$(" if shape.places == USUAL_PLACES else "$P(":
         plan.put(Kind.QUESTION)
     a_field, a = _operand(plan, Kind.A_FIELD, shape.a_width, shape.a_places)
@@ -135,7 +135,10 @@ _A, _B = (Kind.A_DIGIT, Kind.A_ZERO), (Kind.B_DIGIT, Kind.B_ZERO)
 
 
 def _sum(plan: Layout, shape: Shape) -> None:
-    """A and B in the same unit, their sum or difference, and its magnitude, rounded if need be."""
+    """Puts A and B in the same unit, their sum or difference, and its magnitude or rounding.
+
+    In that unit, A and B have d places and at most n digits.
+    """
     d = max(shape.a_places, shape.b_places)
     n = max(shape.a_digits + d - shape.a_places, shape.b_digits + d - shape.b_places)
     drop = max(0, d - shape.places)
@@ -153,8 +156,8 @@ def _sum(plan: Layout, shape: Shape) -> None:
         before = [a[j - 1], b[j - 1], total[j - 1]] if j else []
         column = j + LOWEST
         total.append(plan.put(kind, 0, column, (0, column), [operator, a[j], b[j], *before]))
-    exact = [Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW]
-    kinds = exact if drop else [Kind.SUM_RESULT] * 3
+    exact_kinds = [Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW]
+    kinds = exact_kinds if drop else [Kind.SUM_RESULT] * 3
     plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
     magnitude: list[int] = []
     for j in range(n + 1):
@@ -187,7 +190,8 @@ def _rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[
 
 
 def _product(plan: Layout, shape: Shape) -> None:
-    """A row for each digit of B: what is left of the row before, plus A times the digit."""
+    """Puts a row for each digit of B: the row before without its lowest digit, plus A times the
+    digit."""
     n_a, n_b = shape.a_digits, shape.b_digits
     question = _question(plan, shape)
     a_sign = plan.put(Kind.A_SIGN, sources=question.a_field)
@@ -220,8 +224,8 @@ def _product(plan: Layout, shape: Shape) -> None:
     if drop > len(digits):  # less than half of the last place
         plan.put(Kind.RESULT_MARK)
     else:
-        exact = [Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW]
-        kinds = exact if drop else [Kind.PRODUCT_RESULT] * 3
+        exact_kinds = [Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW]
+        kinds = exact_kinds if drop else [Kind.PRODUCT_RESULT] * 3
         plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
         magnitude = [
             plan.put(kinds[(m < drop) + (m < drop - 1)], 0, m + LOWEST, query, [source])
@@ -232,11 +236,11 @@ def _product(plan: Layout, shape: Shape) -> None:
 
 
 def _quotient(plan: Layout, shape: Shape) -> None:
-    """Long division with signed digits. A row is the last remainder with A's next digit brought
-    down, minus a quotient digit times B.
+    """Puts a long division with signed digits. A row is the last remainder with A's next digit
+    brought down, minus a quotient digit times B.
 
-    The first row divides so few digits of A that its quotient is below 1. So no row has a large
-    digit: at most 6, or 8 after a second nearest one.
+    The first row divides so few digits of A that its quotient is below 1. So no quotient digit is
+    large: at most 6, or 8 if the digit before is only the second nearest.
     """
     n_a, n_b = shape.a_digits, shape.b_digits
     width = max(n_b, MIN_DIVISOR)
@@ -300,8 +304,8 @@ def _division_row(
     width = len(b) - 1
     leading = (k, width + LOWEST)
     sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, leading, [dividend[-1]])
-    tops = [*dividend[-MIN_DIVISOR - 1 :], *b[width - MIN_DIVISOR : width]]
-    digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, tops)
+    leading_digits = [*dividend[-MIN_DIVISOR - 1 :], *b[width - MIN_DIVISOR : width]]
+    digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, leading_digits)
     row, carry = [], NOWHERE
     for j in range(width + 1):
         query = (k + 1, j + LOWEST)
@@ -314,9 +318,10 @@ def _division_row(
 
 
 def _quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: int) -> list[int]:
-    """Puts the result of signed digits, without the digit of the rounding. Returns the positions.
+    """Puts the result of signed digits, without the digit that is rounded off. Returns the
+    positions of its digits.
 
-    The first digit has room for what the others carry: it stands for less than 1.
+    The first signed digit stands for less than 1, so there is room for the carry of the others.
     """
     plan.put(Kind.RESULT_MARK)
     kept = quotient[-2::-1]  # from the lowest on
@@ -337,8 +342,8 @@ def _n_row(shape: Shape) -> int:
 
 
 def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
-    """Returns slot and character of each place of the answer field that the result row of a line
-    stands for. The row may hold any characters, as a model wrote them."""
+    """Returns the slot and the character of each position of the answer field, as they follow from
+    the result row of a line. The row may have any characters that a model wrote."""
     if plan.sign == NOWHERE:
         kinds = [Kind.ANSWER_N, Kind.ANSWER_A, Kind.ANSWER_N]
         field = [(Slot(kind), character) for kind, character in zip(kinds, "nan", strict=True)]
@@ -368,9 +373,9 @@ def _digit_slot(plan: Layout, digits: Sequence[int], index: int) -> tuple[Slot, 
 
 
 def work_length(shape: Shape) -> int:
-    """Returns the number of slots of a layout, questions included, without making it.
+    """Returns the number of slots of a layout, including the question, without making the layout.
 
-    A product of two operands of 100 digits has some 20,000.
+    A product of two operands of 100 digits has some 20,000 slots.
     """
     n_a, n_b = shape.a_digits, shape.b_digits
     places = "" if shape.places == USUAL_PLACES else str(shape.places)
@@ -398,5 +403,6 @@ def work_length(shape: Shape) -> int:
 
 
 def _result_length(digits: int, drop: int, extra: int = 0) -> int:
-    """Returns the length of the last rows, whose exact one has this many digits."""
+    """Returns the length of the row of exact digits and, if the lowest `drop` of them are rounded
+    off, of the rounding and the rounded row."""
     return 1 + digits + (2 + digits + extra - drop if drop else 0)

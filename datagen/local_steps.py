@@ -1,12 +1,12 @@
-"""Local steps: every rule of worked steps, over all that it can read.
+"""Local steps: the rules of worked steps, each with all inputs that it may have.
 
-A work is right if each of its characters is what its rule (`datagen.rules`) writes. A rule reads a
-few characters, so that it has a limited number of different inputs, here called cases. If a model
-writes the right character in every case of every rule, it never takes a wrong step.
+A work is right if each of its characters is what its rule (`datagen.rules`) writes. A rule reads
+few characters, so it has a limited number of different inputs, here called cases. If a model writes
+the right character in every case of every rule, it never takes a wrong step.
 
-A `LocalStep` is a rule with all its cases: a table with an axis for the kind of character that is
-written, and one for each thing that is read. `line_cases` says which case every character of a line
-is. Cases of all steps have numbers of their own, 0 to N_CASES - 1.
+A `LocalStep` is a rule with all its cases: a table with an axis for the kind of the character that
+is written, and an axis for each input that is read. `line_cases` returns the case of each character
+of a line. The cases of all steps are numbered together, from 0 to N_CASES - 1.
 
 Shapes: n lines of one shape, T characters of the work, m slots of one rule, k sources.
 """
@@ -36,7 +36,7 @@ NOT_ALL_ZERO = ("all 0", "not all 0", NONE)
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing that a rule reads, and the values that it may have."""
+    """An input of a rule, and the values that it may have."""
 
     name: str
     values: tuple[str, ...]
@@ -80,12 +80,12 @@ class LocalStep:
         return np.ravel_multi_index((first, *indices), self.shape).astype(np.int64)
 
     def possible(self, seen: Flags) -> Flags:
-        """Returns which cases can occur, (size,): those that are `allowed`, without values that are
-        never read, as no quotient digit is 9. `seen`, (size,), are cases that occur."""
+        """Returns which cases can occur, (size,): the `allowed` ones, without values that are never
+        read. No quotient digit is 9, for example. `seen`, (size,), marks cases that did occur."""
         indices = np.indices(self.shape, sparse=True)
         result = np.ones(self.shape, bool) & self.allowed(*indices[1:])
         table = seen.reshape(self.shape)
-        for axis in range(1, len(self.shape)):  # the values may be different ones for each kind
+        for axis in range(1, len(self.shape)):  # each kind may have other values
             others = tuple(i for i in range(1, len(self.shape)) if i != axis)
             result &= table.any(axis=others, keepdims=True)
         if len(self.shape) == 1:
@@ -101,8 +101,8 @@ class LocalStep:
 
 
 def _reader(*axes: Axis, rest: bool = False) -> Read:
-    """Returns a function that reads one source for each axis or, with `rest`, for each but the
-    last, which says whether all other sources are 0."""
+    """Returns a function that reads one source for each axis. With `rest`, the last axis stands for
+    all other sources: whether they are all 0."""
     tables = []
     for axis in axes[: len(axes) - rest]:
         table = np.full(256, axis.values.index(NONE) if NONE in axis.values else 0, np.int64)
@@ -112,13 +112,13 @@ def _reader(*axes: Axis, rest: bool = False) -> Read:
         tables.append(table)
 
     def read(sources: Sequence[Characters]) -> list[Ints]:
-        nothing = np.zeros_like(sources[0])
-        given = [*sources[: len(tables)], *[nothing] * (len(tables) - len(sources))]
-        indices = [table[source] for table, source in zip(tables, given, strict=True)]
+        missing = np.zeros_like(sources[0])
+        padded = [*sources[: len(tables)], *[missing] * (len(tables) - len(sources))]
+        indices = [table[source] for table, source in zip(tables, padded, strict=True)]
         if rest:
             others = sources[len(tables) :]
-            flags = _any(value(c) > 0 for c in others) if others else np.zeros_like(nothing, bool)
-            indices.append(np.where(flags, 1, 0) if others else np.full(nothing.shape, 2))
+            flags = _any(value(c) > 0 for c in others) if others else np.zeros_like(missing, bool)
+            indices.append(np.where(flags, 1, 0) if others else np.full(missing.shape, 2))
         return indices
 
     return read
@@ -164,26 +164,26 @@ def _signs_of_operands() -> LocalStep:
 
 
 def _carried(op: Ints, a: Ints, b: Ints, a_before: Ints, b_before: Ints, before: Ints) -> Flags:
-    """What is carried into the column before is 0 or 1. The lowest column has none before it."""
+    """The carry into the column before is 0 or 1. There is no column before the lowest one."""
     direction = np.where(op == 0, 1, -1)
     carry = direction * (before - a_before - direction * b_before) % 10
-    none = (a_before == 10).astype(int) + (b_before == 10) + (before == 10)
-    return np.asarray(np.where(none == 0, carry <= 1, none == 3))
+    n_missing = (a_before == 10).astype(int) + (b_before == 10) + (before == 10)
+    return np.asarray(np.where(n_missing == 0, carry <= 1, n_missing == 3))
 
 
 def _complemented(top: Ints, total: Ints, total_before: Ints, before: Ints) -> Flags:
-    """The digit before is that of the sum or, below 0, of its ten's complement."""
+    """The digit before is that of the sum or, if the sum is negative, of its ten's complement."""
     negative = np.isin(top, 9)
     either = ((9 - total_before) % 10 == before) | ((10 - total_before) % 10 == before)
-    none = (total_before == 10).astype(int) + (before == 10)
+    n_missing = (total_before == 10).astype(int) + (before == 10)
     same = np.where(negative, either, total_before == before)
-    return np.asarray(np.where(none == 0, same, none == 2))
+    return np.asarray(np.where(n_missing == 0, same, n_missing == 2))
 
 
 def _product_carries(multiplier: Ints, a: Ints, old: Ints, carry: Ints) -> Flags:
     """The lowest digit of a row has no carry; the first row has no old digits."""
-    none = carry == 10
-    return np.asarray(none | (carry <= np.maximum(multiplier - (old == 10), 0)))
+    no_carry = carry == 10
+    return np.asarray(no_carry | (carry <= np.maximum(multiplier - (old == 10), 0)))
 
 
 def _remainder_carries(sign: Ints, q: Ints, b: Ints, old: Ints, carry: Ints) -> Flags:
@@ -207,7 +207,8 @@ def _quotient_digits(sign: Ints, q: Ints, sign_before: Ints, before: Ints, resul
 
 
 def _quotient_roundings(sign: Ints, last: Ints, before: Ints, top: Ints, rest: Ints) -> Flags:
-    """A digit of 0 leaves the dividend, whose sign is known. What is below 0 is not 0."""
+    """A last digit of 0 leaves the dividend as it was: the sign of the digit is that of the
+    remainder. A negative remainder has digits other than 0."""
     negative = top == 9
     same_sign = (last > 0) | (negative == (sign == 1))
     return np.asarray(same_sign & (~negative | (rest == 1)))
@@ -218,7 +219,7 @@ _LEAST = _LEADING // 10
 
 
 def _read_leading(sources: Sequence[Characters]) -> list[Ints]:
-    """The remainder's leading digits with its sign, and the divisor's."""
+    """Reads the leading digits of the remainder, with its sign, and those of the divisor."""
     powers = 10 ** np.arange(MIN_DIVISOR)
     digits = [value(source).astype(np.int64) for source in sources]
     leading = sum(p * d for p, d in zip(powers, digits, strict=False))
@@ -233,8 +234,8 @@ def _leading_quotients(leading: Ints, divisor: Ints) -> Flags:
 
 
 def leading_quotient(leading: Ints, divisor: Ints) -> NDArray[np.float64]:
-    """Returns the quotient that the indices of a case of QUOTIENT_CHOICE tell, as `estimate` in
-    `datagen.rules`."""
+    """Returns the quotient that the indices of a QUOTIENT_CHOICE case stand for, computed as by
+    `estimate` of `datagen.rules`."""
     return np.asarray(10 * (leading - _LEADING + 0.5) / (divisor + _LEAST + 0.5))
 
 
@@ -357,8 +358,8 @@ _STEP_OF = {kind: step for step in LOCAL_STEPS for kind in step.kinds}
 def line_cases(lines: Sequence[bytes]) -> list[Ints]:
     """Returns the case of each character that follows the prompt of a line, (T,) for each line.
 
-    The lines must be complete: `$P(A op B)=WORK=ANSWER$`. Lines of one shape share most of the
-    effort.
+    The lines must be complete: `$P(A op B)=WORK=ANSWER$`. Many lines of one shape take little more
+    time than one.
     """
     shapes = [_shape(line) for line in lines]
     rows: dict[Shape, list[int]] = {}
@@ -366,26 +367,26 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
         rows.setdefault(shape, []).append(row)
     width = 1 + max((len(layout(shape).slots) for shape in rows), default=0)
     text = b"".join(
-        line[: len(layout(shape).slots)].ljust(width, b"\0")  # the last: what NOWHERE reads
+        line[: len(layout(shape).slots)].ljust(width, b"\0")  # NOWHERE reads the last one
         for line, shape in zip(lines, shapes, strict=True)
     )
     flat = np.frombuffer(text, np.uint8)
     # One call reads all slots of a kind with equally many sources.
     slots: dict[tuple[Kind, int], tuple[list[Ints], list[Ints]]] = {}
-    for shape, alike in rows.items():
-        starts = np.array(alike)[:, None] * width  # (n, 1)
+    for shape, shape_rows in rows.items():
+        starts = np.array(shape_rows)[:, None] * width  # (n, 1)
         for group in slot_groups(shape):
             key = group.kind, len(group.sources)
             positions, sources = slots.setdefault(key, ([], []))
             positions.append((group.positions + starts).ravel())
             if key[1]:
-                places = group.sources % width  # (k, m)
-                sources.append((places[:, None] + starts).reshape(key[1], -1))
+                offsets = group.sources % width  # (k, m)
+                sources.append((offsets[:, None] + starts).reshape(key[1], -1))
     cases = np.empty(len(flat), np.int64)
     for (kind, count), (positions, sources) in slots.items():
         step = _STEP_OF[kind]
-        read = list(flat[np.concatenate(sources, axis=1)]) if count else []
-        cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, read)
+        characters = list(flat[np.concatenate(sources, axis=1)]) if count else []
+        cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, characters)
     return [
         np.concatenate((cases[row * width :][_work_slice(shape)], _answer_cases(shape, line)))
         for row, (line, shape) in enumerate(zip(lines, shapes, strict=True))

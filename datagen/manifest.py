@@ -1,6 +1,6 @@
-"""A data set's folder: the manifest of a finished data set, the journal and files of an unfinished.
+"""The folder of a data set: a manifest if it is finished, a journal and partial files if not.
 
-One process writes to a folder at a time. The journal says how much of each file is on the disk.
+One process at a time writes to a folder. The journal says how much of each file is on the disk.
 """
 
 import hashlib
@@ -214,11 +214,12 @@ def partial_path(folder: Path, split: Split) -> Path:
 
 
 class SplitFile:
-    """Writes the file of a split, from where the journal says, and renames it when it is whole.
+    """Continues the file of a split after the end that the journal records.
 
-    A context manager: the file is whole if the block ends without an error. `record` says what the
-    file holds. `advance` is called with the number of problems that it holds at first, and with
-    that of each shard. The journal is saved after every `interval` problems.
+    A context manager. If the block ends without an error, the file is complete and gets its final
+    name. `record` describes the content so far. `advance` is called with the number of problems in
+    the file at first, and then with the number in each shard. The journal is saved after every
+    `interval` problems.
     """
 
     def __init__(
@@ -282,8 +283,8 @@ class SplitFile:
 
 @contextmanager
 def writing(out: Path) -> Iterator[None]:
-    """Makes the folder of a data set and locks it. Raises DataError if another process has it, and
-    in place of any OSError in the block."""
+    """Makes the folder of a data set and locks it. Raises DataError if another process has locked
+    it, or in place of an OSError in the block."""
     try:
         with locked(out, "writing a data set", DataError):
             for leftover in out.glob(".*.partial"):  # of a process that was killed while writing

@@ -5,8 +5,8 @@
 
 Operands are padded with zeros on their left to WIDTH characters; longer ones are not padded. The
 answer is padded in the same way and then reversed. A digit before the parenthesis is the number of
-places that the answer is rounded to; without it, they are two. `render` and `parse` are inverses:
-`parse` refuses all that `render` does not write, wrong answers included.
+places that the answer is rounded to; without it, there are two. `render` and `parse` are inverses:
+`parse` refuses all that `render` does not write, including wrong answers.
 """
 
 import re
@@ -71,8 +71,8 @@ def operand_field(number: Number) -> str:
 
 
 def render_prompt(problem: Problem) -> str:
-    """Returns `$(A op B)=`, or `$P(A op B)=` for P places other than two. Raises NotationError as
-    `operand_field`."""
+    """Returns `$(A op B)=`, or `$P(A op B)=` for P places other than two. Raises NotationError
+    if `operand_field` does."""
     places = "" if problem.places == USUAL_PLACES else problem.places
     return f"${places}({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
 
@@ -83,7 +83,8 @@ def render_answer(value: Number | None) -> str:
 
 
 def render(problem: Problem) -> str:
-    """Returns the line of a problem, without a newline. Raises NotationError as `operand_field`."""
+    """Returns the line of a problem, without a newline. Raises NotationError if `operand_field`
+    does."""
     return f"{render_prompt(problem)}{render_answer(answer(problem))}$"
 
 
@@ -127,7 +128,7 @@ def parse(text: str) -> Problem:
 
 
 def _number(text: str) -> Number | None:
-    """Returns the number that is written like this, if any."""
+    """Returns the number that is written as `text`, or None."""
     if not _NUMBER.fullmatch(text):
         return None
     whole, _, fraction = text.partition(".")
@@ -135,18 +136,18 @@ def _number(text: str) -> Number | None:
 
 
 def _begins_number(text: str) -> bool:
-    """Whether a number begins with `text`. If any does, one of these does."""
+    """Whether a number begins with `text`. If any number does, one of those below does."""
     return any(_number(text + end) is not None for end in ("", "1", ".1"))
 
 
 def _padded_number(text: str) -> Number | None:
-    """Returns the number that is written like this when it is padded, if any."""
+    """Returns the number that is written as `text` when it is padded, or None."""
     number = _number(text.lstrip("0")) or _number("0" + text.lstrip("0"))
     return number if number and number_text(number).rjust(WIDTH, "0") == text else None
 
 
 def _operand(field: str) -> Number | None:
-    """Returns the operand that is written like this, if any."""
+    """Returns the operand that is written as `field`, or None."""
     return _padded_number(field) if WIDTH <= len(field) <= MAX_WIDTH else None
 
 
@@ -160,8 +161,8 @@ def _parse_operand(text: str, start: int) -> tuple[Number, int]:
 
 
 def _end_of_operand(text: str, start: int) -> int:
-    """Returns where an operand ends that begins at `start`. After WIDTH characters only digits and
-    points belong to it: `-` is an operation."""
+    """Returns the end of the operand that begins at `start`. After WIDTH characters, only digits
+    and points belong to it: `-` is an operation."""
     end = min(start + WIDTH, len(text))
     while end < len(text) and text[end] in "0123456789.":
         end += 1
@@ -169,20 +170,20 @@ def _end_of_operand(text: str, start: int) -> int:
 
 
 def _begins_operand(text: str) -> bool:
-    """Whether an operand begins with `text`. If any does, one of these does."""
+    """Whether an operand begins with `text`. If any operand does, one of those below does."""
     fields = [text + end for end in ("", "1", ".1")]
     fields += [(text + point).ljust(WIDTH, "1") for point in ("", ".")]
     return any(_operand(field) is not None for field in fields)
 
 
 def _answer(text: str, places: int) -> Number | None:
-    """Returns the answer of at most `places` places that is written like this, if any."""
+    """Returns the answer of at most `places` places that is written as `text`, or None."""
     number = _padded_number(text)
     return number if number and number.places <= places else None
 
 
 def _begins_answer(text: str, places: int) -> bool:
-    """Whether an answer field begins with `text`. If any does, one of these does."""
+    """Whether an answer field begins with `text`. If any field does, one of those below does."""
     fields = [(start + text[::-1]).rjust(WIDTH, "0") for start in ("", "1", "n", "na")]
     return any(f == NAN.rjust(WIDTH, "0") or _answer(f, places) is not None for f in fields)
 

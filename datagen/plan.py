@@ -1,8 +1,8 @@
 """The plan of a data set, which determines all its bytes, and the shards that it consists of.
 
-The training file consists of blocks. A block has a fixed number of problems and a bit generator of
-its own, so that blocks can be computed anywhere and in any order. This module imports only NumPy:
-the machines of a Ray cluster need nothing else.
+The training file consists of blocks. Each block has a fixed number of problems and a separate bit
+generator, so blocks can be computed anywhere and in any order. This module imports only NumPy: the
+machines of a Ray cluster need nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -48,8 +48,8 @@ class DatasetPlan:
         _check("val", self.val, 1, MAX_HELD_OUT)
         _check("test", self.test, 1, MAX_HELD_OUT)
         _check("seed", self.seed, 0, MAX_SEED)
-        distributions.distribution(self.distribution)  # raises for an unknown name, as the next
-        renderer(self.format)
+        distributions.distribution(self.distribution)  # raises DataError for an unknown name
+        renderer(self.format)  # as above
 
     @property
     def counts(self) -> dict[Split, int]:
@@ -64,7 +64,7 @@ def _check(name: str, value: object, low: int, high: int) -> None:
 
 @dataclass
 class Shard:
-    """Lines of a file, and their number for each operation."""
+    """Lines of a file, and the number of lines of each operation."""
 
     text: list[bytes] = field(default_factory=list)
     operations: NDArray[np.int64] = field(
@@ -83,10 +83,10 @@ class Shard:
 
 
 def train_shard(plan: DatasetPlan, block: int) -> Shard:
-    """Returns a block of the training file; the last one ends with the file.
+    """Returns a block of the training file. The last block may be shorter than BLOCK.
 
-    Training problems are drawn independently, so that some occur twice. Raises DataError if the
-    distribution has too few of them.
+    Training problems are drawn independently, so some occur twice. Raises DataError if the
+    distribution has too few training problems.
     """
     draw = distributions.distribution(plan.distribution)
     bits = _bits(plan, Split.TRAIN, block)

@@ -1,8 +1,8 @@
-"""Classes of problems: by lengths, places, signs, carries, and what is near a power of ten or zero.
+"""Classes of problems: by lengths, places, signs, carries, runs of digits and nearness to powers.
 
-A table has rows and columns; a cell of it, with an operation, is a class. Every problem belongs to
-one cell of a table or, where its columns are the numbers of a problem, to one in each column.
-Shapes: 4 operations, R rows, C columns.
+A table has rows and columns. A cell of a table, together with an operation, is a class. Every
+problem belongs to one cell of a table. If the columns are the numbers of a problem (A, B and the
+answer), it belongs to one cell in each column. Shapes: 4 operations, R rows, C columns.
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ def count_classes(problems: Iterable[Problem]) -> Counts:
 
 
 def classes_of(problem: Problem) -> Iterator[Class]:
-    """Yields the classes of a problem: those of each table."""
+    """Yields the classes of a problem, table by table."""
     code, value = OPERATIONS.index(problem.op), answer(problem)
     for name, table in TABLES.items():
         for row, column in table.cells(problem, value):
@@ -70,23 +70,24 @@ def classes_of(problem: Problem) -> Iterator[Class]:
 
 
 def most_digits(problem: Problem) -> int:
-    """Returns the length of the longer operand, in `digits`."""
+    """Returns the length of the longer operand, as `digits` counts it."""
     return max(len(digits(problem.a)), len(digits(problem.b)))
 
 
 def digits(number: Number) -> str:
-    """Returns the digits of a number from the first that is not 0, without the 0 of `5.0`: at least
-    one digit."""
+    """Returns the digits of a number from the first that is not 0, without the last 0 of `5.0`;
+    at least one digit."""
     units = abs(number.units)
     return str(units // 10 if number.places == 1 and units % 10 == 0 else units)
 
 
 def longest_carry_chain(problem: Problem, value: Number | None) -> int:
-    """Returns the largest number of columns next to each other that all carry something.
+    """Returns the largest number of adjacent columns that all carry.
 
-    In a sum these are the columns of the two terms, in a difference those in which something is
-    borrowed. In a product the products of two digits are added column by column; in a quotient
-    those of the divisor and the rounded quotient.
+    A column of a sum has a digit of each term. A difference is counted as the sum of the difference
+    and the smaller number: a borrow is a carry there. A column of a product has all products of two
+    digits with the same place value. A quotient is counted as the product of the divisor and the
+    rounded quotient.
     """
     a, b = problem.a, problem.b
     if problem.op in (Operation.MUL, Operation.DIV):
@@ -120,12 +121,13 @@ def _columns(spread: int) -> list[int]:
 
 
 def _longest_chain(columns: Iterable[int]) -> int:
-    """Returns how many columns in a row carry something at most; the lowest comes first."""
-    longest = chain = carry = 0
+    """Returns the largest number of adjacent columns that all carry. The lowest column comes
+    first."""
+    longest = length = carry = 0
     for column in columns:
         carry = (column + carry) // 10
-        chain = chain + 1 if carry else 0
-        longest = max(longest, chain)
+        length = length + 1 if carry else 0
+        longest = max(longest, length)
     return longest
 
 
@@ -148,7 +150,7 @@ def nearness(number: Number) -> int:
 
 
 def longest_run(number: Number, digit: str) -> int:
-    """Returns how often a digit occurs in a row at most, the zeros at the end apart."""
+    """Returns the length of the longest run of a digit. Zeros at the end do not count."""
     text, length = digits(number).rstrip("0"), 0
     while digit * (length + 1) in text:
         length += 1
@@ -177,8 +179,9 @@ def _carries(problem: Problem, value: Number | None) -> Cells:
     return [(min(longest_carry_chain(problem, value), MAX_CARRIES), 0)]
 
 
-def _of_each(measure: Callable[[Number], int], limit: int) -> Callable[..., Cells]:
-    """Returns the cells of a measure of A, of B and of the answer; nan has none."""
+def _number_cells(measure: Callable[[Number], int], limit: int) -> Callable[..., Cells]:
+    """Returns a function that returns a cell for A, for B, and for the answer unless it is nan: its
+    row is the measure, at most `limit`."""
 
     def cells(problem: Problem, value: Number | None) -> Cells:
         numbers = (problem.a, problem.b, value)
@@ -195,7 +198,8 @@ def _answers(problem: Problem, value: Number | None) -> Cells:
 
 
 def _numbers(name: str, first: int, last: int, more: bool = False) -> Axis:
-    """Returns the axis of all numbers from first to last, or to `last or more`."""
+    """Returns the axis of all numbers from first to last. With `more`, the last label stands for
+    larger numbers, too."""
     labels = [str(number) for number in range(first, last + 1)]
     return Axis(name, (*labels[:-1], f"{last}+" if more else labels[-1]))
 
@@ -232,19 +236,19 @@ TABLES: dict[str, Table] = {
         "nearness to a power of ten",
         Axis("distance", POWER_LABELS),
         _NUMBERS,
-        _of_each(nearness, len(POWER_LABELS) - 1),
+        _number_cells(nearness, len(POWER_LABELS) - 1),
     ),
     "zeros": Table(
         "zeros in a row inside a number",
         _numbers("zeros", 0, MAX_RUN, more=True),
         _NUMBERS,
-        _of_each(partial(longest_run, digit="0"), MAX_RUN),
+        _number_cells(partial(longest_run, digit="0"), MAX_RUN),
     ),
     "nines": Table(
         "nines in a row",
         _numbers("nines", 0, MAX_RUN, more=True),
         _NUMBERS,
-        _of_each(partial(longest_run, digit="9"), MAX_RUN),
+        _number_cells(partial(longest_run, digit="9"), MAX_RUN),
     ),
     "answers": Table(
         "length and sign of the answer",

@@ -16,7 +16,7 @@ class _Lines(tqdm):  # type: ignore[type-arg]
     def __init__(self, **options: Any) -> None:
         self._next = time.monotonic() + SECONDS
         if desc := options.get("desc"):
-            options["desc"] = f"{desc}: "  # which tqdm adds to its own format only
+            options["desc"] = f"{desc}: "  # tqdm adds the colon only in its default format
         super().__init__(**{**options, "bar_format": LINE, "leave": False})
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
@@ -33,7 +33,7 @@ class _Lines(tqdm):  # type: ignore[type-arg]
 
 
 def progress_bar(total: int, show: bool = True, **options: Any) -> Any:
-    """Returns a tqdm bar with these `options`. Without a terminal on stderr it writes whole lines,
-    and without `show` nothing."""
+    """Returns a tqdm bar with these `options`. If stderr is not a terminal, it writes whole lines;
+    if `show` is False, nothing."""
     kind = tqdm if sys.stderr.isatty() else _Lines
     return kind(total=total, disable=not show, **options)

@@ -1,6 +1,6 @@
 """The only place that starts Ray: on this machine for a while, or connected to a running cluster.
 
-Ray is the extra `ray`; it is imported when it is needed. It reports nothing to its makers.
+Ray is in the extra `ray`. It is imported when it is needed. Its usage reports are turned off.
 """
 
 import logging
@@ -19,7 +19,7 @@ from datagen.errors import UserError
 from datagen.extras import require
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
-_STARTS = 4  # Ray gives up a start after 30 seconds, which a busy machine may need
+_STARTS = 4  # attempts: Ray gives up a start after 30 seconds, too early on a busy machine
 _WATCHER = """
 import sys
 if not sys.stdin.read():
@@ -48,7 +48,7 @@ def _check_address(address: str) -> None:
     """Raises UserError if nothing listens at HOST:PORT."""
     try:
         parts = urlsplit(address if "://" in address else f"//{address}")
-        if parts.port:  # the others are `auto`, or no addresses, which Ray itself says at once
+        if parts.port:  # without one, it is `auto`, or Ray itself refuses it at once
             socket.create_connection((parts.hostname or "", parts.port), _CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
         raise UserError(f"no Ray at {address}: {error}") from None
@@ -60,9 +60,10 @@ def connected(
 ) -> Iterator[ModuleType]:
     """Yields the module `ray`, connected to the cluster at `address`.
 
-    Without an address, Ray is started on this machine with `cpus` CPUs, or all, and ended after the
-    block. A Ray that this process has already started is used as it is. `options` are arguments of
-    `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if that fails.
+    Without an address, Ray is started on this machine with `cpus` CPUs, by default all, and ended
+    after the block. A Ray that this process has already started is used as it is. `options` are
+    arguments of `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if
+    Ray cannot be started or reached.
 
     If Ray ends this process within the block, one line on stderr says so.
     """
@@ -83,7 +84,7 @@ def connected(
 
 
 def _init(address: str | None, options: dict[str, Any]) -> None:
-    """Calls `ray.init`, again if a start on this machine takes too long."""
+    """Calls `ray.init`, and again if a start on this machine takes too long."""
     import ray
 
     for attempt in range(1, _STARTS + 1):
@@ -95,11 +96,11 @@ def _init(address: str | None, options: dict[str, Any]) -> None:
                 **options,
             )
             return
-        except Exception as error:  # some have no narrower class
+        except Exception as error:  # Ray raises some errors without a class of their own
             if address is None and attempt < _STARTS and "timed out during startup" in str(error):
                 continue
-            where = address or "this machine"
-            raise UserError(f"no Ray at {where}: {first_line(error)}") from error
+            location = address or "this machine"
+            raise UserError(f"no Ray at {location}: {first_line(error)}") from error
 
 
 @contextmanager

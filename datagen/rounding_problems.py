@@ -1,9 +1,11 @@
 """Problems whose answers depend on how the last digits are rounded.
 
-The certificate of a model's rules (`calcgpt certify`) names what the other distributions hardly
-draw: quotients next to the middle between two answers whose divisors have more than five digits, as
-607.71 / 24308.2 = 0.0250002; and results that round up to a new first digit, as 0.0099 * 98 to one
-place, which is 1.0.
+The certificate of a model's rules (`calcgpt certify`) names problems that the other distributions
+rarely draw:
+
+- quotients next to the middle between two answers whose divisors have more than five digits, such
+  as 607.71 / 24308.2 = 0.0250002, and
+- results that round up to a new first digit, such as 0.0099 * 98, which is 1.0 to one place.
 
 A kind is a function as in `corner_problems`. All arrays have the shape (n,).
 """
@@ -31,12 +33,12 @@ def _quotients_near_the_middle(sampler: Sampler, places: Integers) -> Drawn:
     # a / b is the middle in units of a tenth of the answer's last place.
     longest = np.minimum(MAX_DIGITS - 1 - digits, 5)
     middle = 10 * sampler.below(POWERS_OF_TEN.take(sampler.below(longest + 1))) + 5
-    fewer = sampler.below(4)  # digits, so that a ends earlier
+    fewer = sampler.below(4)  # digits by which a ends before the middle
     b_places = sampler.below(4) * sampler.one_in(2)
     a_places = np.clip(b_places + places + 1 - fewer, 0, MAX_PLACES)
     power = POWERS_OF_TEN.take(fewer)
-    near = sampler.choice((-1, 0, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
-    a = b * middle // power + np.where(power > 1, sampler.below(2), near)
+    offset = sampler.choice((-1, 0, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
+    a = b * middle // power + np.where(power > 1, sampler.below(2), offset)
     return Decimals(np.maximum(a, 1), a_places), np.full(len(a), DIV), Decimals(b, b_places)
 
 
@@ -86,7 +88,8 @@ def _power_beyond(sampler: Sampler, dropped: Integers) -> Integers:
 
 
 def _short_of(sampler: Sampler, dropped: Integers) -> Integers:
-    """Returns how much less than a power of ten: from 1 to a little more than rounds up to it."""
+    """Returns distances below a power of ten, from 1 to slightly more than those that round up to
+    the power."""
     return 1 + sampler.below(6 * POWERS_OF_TEN.take(dropped) // 10)
 
 

@@ -1,8 +1,8 @@
 """The rules of worked steps: each writes a character from a few earlier ones.
 
 A rule takes the characters of its sources (`datagen.slots`), as ASCII codes in arrays of shape
-(n,), one item a problem, and returns the characters to write, (n,) uint8. A source that does not
-exist is 0, and counts as the digit 0. The same rules write one line or a million.
+(n,), one item for each problem, and returns the characters to write, (n,) uint8. A source that does
+not exist is 0, and counts as the digit 0. The same rules write one line or a million.
 """
 
 from collections.abc import Callable, Iterable
@@ -72,7 +72,8 @@ def _sum_digit(
     b_before: Characters | None = None,
     sum_before: Characters | None = None,
 ) -> Characters:
-    """The carry is what the column before, which is written without it, must have carried."""
+    """Returns the digit of a column. The carry is not written: it follows from the operands and the
+    sum of the column before."""
     add = operator == PLUS
     direction = np.where(add, 1, -1)
     total = value(a) + direction * value(b)
@@ -89,13 +90,13 @@ def _magnitude(
     total_before: Characters | None = None,
     magnitude_before: Characters | None = None,
 ) -> Characters:
-    """The digit, or that of the ten's complement if the top digit of the sum is 9."""
-    first = np.ones(len(total), bool)
+    """Returns the digit of the sum or, if its top digit is 9, of the ten's complement."""
+    carry = np.ones(len(total), bool)  # of the complement, which is the nines' complement plus one
     if total_before is not None and magnitude_before is not None:
-        # As long as all lower digits are 0, the complement of 0 is 0.
-        first = (total_before == ZERO) & (magnitude_before == ZERO)
+        # The carry goes on while all digits so far are 0.
+        carry = (total_before == ZERO) & (magnitude_before == ZERO)
     values = value(total)
-    return digit(np.where(top == NINE, (9 + first - values) % 10, values))
+    return digit(np.where(top == NINE, (9 + carry - values) % 10, values))
 
 
 def _product_total(
@@ -115,7 +116,7 @@ def _product_carry(*sources: Characters) -> Characters:
 def _remainder_total(
     sign: Characters, q: Characters, b: Characters, old: Characters, carry: Characters
 ) -> Values:
-    """old - q * b: the carry is a borrow if q is positive."""
+    """Returns old - q * b. The carry is a borrow if q is positive."""
     change = value(q) * value(b) + value(carry)
     return value(old) + np.where(sign == PLUS, -change, change)
 
@@ -133,30 +134,31 @@ def _dividend_sign(top: Characters) -> Characters:
 
 
 def estimate(*sources: Characters) -> NDArray[np.float64]:
-    """Returns the quotient that the leading digits tell, (n,), within 0.2 of the true one.
+    """Returns an estimate of the quotient from leading digits, (n,), within 0.2 of the true one.
 
-    The sources are the remainder's leading digits, the lowest first, its sign digit last, and those
-    of the divisor.
+    The sources are the leading digits of the remainder, lowest first and its sign digit last, and
+    then those of the divisor.
     """
     remainder, divisor = sources[: MIN_DIVISOR + 1], sources[MIN_DIVISOR + 1 :]
     powers = 10 ** np.arange(MIN_DIVISOR)
-    leading = sum(p * value(c) for p, c in zip(powers, remainder, strict=False))
-    leading = leading - np.where(remainder[-1] == NINE, 10**MIN_DIVISOR, 0)
-    by = sum(p * value(c) for p, c in zip(powers, divisor, strict=True))
-    # The digits that are not looked at add half a unit on average.
-    return 10 * (leading + 0.5) / (by + 0.5)
+    dividend = sum(p * value(c) for p, c in zip(powers, remainder, strict=False))
+    dividend = dividend - np.where(remainder[-1] == NINE, 10**MIN_DIVISOR, 0)
+    divisor_value = sum(p * value(c) for p, c in zip(powers, divisor, strict=True))
+    # The digits that are not read add half a unit on average.
+    return 10 * (dividend + 0.5) / (divisor_value + 0.5)
 
 
 def quotient_digit(*sources: Characters) -> Characters:
-    """The whole number next to the estimate. It always leaves less than the divisor."""
+    """Returns the whole number next to the estimate. It always leaves less than the divisor."""
     return digit(np.minimum(np.abs(np.rint(estimate(*sources))), 9).astype(np.int16))
 
 
 def second_quotient_digit(*sources: Characters) -> Characters:
-    """The second nearest whole number, where it certainly leaves less than the divisor, too."""
-    guess = estimate(*sources)
-    nearest = np.clip(np.rint(guess), -9, 9)
-    distance = guess - nearest
+    """Returns the second nearest whole number if it, too, certainly leaves less than the divisor;
+    else the nearest."""
+    quotient = estimate(*sources)
+    nearest = np.clip(np.rint(quotient), -9, 9)
+    distance = quotient - nearest
     other = nearest + np.sign(distance)
     negative = sources[MIN_DIVISOR] == NINE
     usable = (np.abs(distance) > 0.25) & (np.abs(other) <= 9) & ((other < 0) <= negative)
@@ -175,17 +177,17 @@ def _rounding(half: Characters, kept: Characters, *below: Characters) -> Charact
 def _quotient_rounding(
     sign: Characters, last: Characters, before: Characters, top: Characters, *rest: Characters
 ) -> Characters:
-    """What the last quotient digit adds to the one before when it is rounded away."""
+    """Returns what the last quotient digit adds to the digit before when it is rounded off."""
     positive = sign == PLUS
     zero = ~_any(value(c) > 0 for c in (top, *rest))
-    # Whether the remainder has the sign of the last digit, so that the distance is above `last`.
+    # Whether the remainder has the sign of the last digit: then the part to round exceeds `last`.
     beyond = ~zero & ((top != NINE) == positive)
     away = (value(last) > 5) | ((value(last) == 5) & (beyond | (zero & (value(before) % 2 == 1))))
     return np.where(away, np.where(positive, PLUS, MINUS), ZERO).astype(np.uint8)
 
 
 def _rounded_result(exact: Characters, before: Characters, result: Characters) -> Characters:
-    """`result` is the digit before, or what the rounding adds."""
+    """Returns an exact digit plus a carry. `result` is the result digit before, or the rounding."""
     carry = (result == PLUS) | ((before == NINE) & (result == ZERO))
     return digit((value(exact) + carry) % 10)
 
@@ -197,11 +199,11 @@ def _quotient_result(
     q_before: Characters,
     result: Characters,
 ) -> Characters:
-    """A signed digit and what the one before carries. `result` is the digit before, or what the
-    rounding adds."""
+    """Returns a signed digit plus the carry of the digit before. `result` is the result digit
+    before, or the rounding."""
     before = np.where(sign_before == MINUS, -1, 1) * value(q_before)
-    into = (value(result) - before + 1) % 10 - 1  # what was carried into it: -1, 0 or 1
-    carry = np.where(sign_before == 0, _signed_one(result), (before + into) // 10)
+    carry_before = (value(result) - before + 1) % 10 - 1  # into the digit before: -1, 0 or 1
+    carry = np.where(sign_before == 0, _signed_one(result), (before + carry_before) // 10)
     return digit((np.where(sign == MINUS, -1, 1) * value(q) + carry) % 10)
 
 

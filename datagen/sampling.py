@@ -25,7 +25,7 @@ def bit_generator(seed: int, stream: int, block: int) -> BitGenerator:
 
 
 class Sampler:
-    """Independent random numbers from words of shape (words, n): two for each word.
+    """Independent random numbers from words of shape (words, n): two from each word.
 
     Each method returns an array of shape (n,). `bound` and `top` are below 2**31: one number, or an
     array of shape (n,). The frequencies of m equally likely numbers differ by about m / 2**32.
@@ -81,7 +81,7 @@ class Sampler:
 
 @dataclass(frozen=True, slots=True)
 class Decimals:
-    """n operands: `units` / 10**`places`. Those with places are written with a point.
+    """n operands, `units` / 10**`places`. An operand with places is written with a point.
 
     `units` has the type int64, or object (Python integers).
     """
@@ -91,7 +91,7 @@ class Decimals:
 
     @classmethod
     def choice(cls, texts: Sequence[str], sampler: Sampler) -> "Decimals":
-        """Returns decimals that are written like one of these, all equally likely."""
+        """Returns decimals that are written like one of `texts`, all equally likely."""
         parts = [text.partition(".") for text in texts]
         selected = sampler.below(len(texts))
         units = np.array([int(whole + fraction) for whole, _, fraction in parts], np.int64)
@@ -108,7 +108,7 @@ class Decimals:
         return self.units * POWERS_OF_TEN.take(MAX_PLACES - self.places)
 
     def negated(self, negative: Flags) -> "Decimals":
-        """These with the sign changed where `negative` is True."""
+        """The decimals with the sign changed where `negative` is True."""
         return Decimals(self.units * (1 - 2 * negative), self.places)
 
 
@@ -116,7 +116,7 @@ Drawn: TypeAlias = tuple[Decimals, Integers, Decimals]  # an operand, an operati
 
 
 def problem_array(a: Decimals, op: Integers, b: Decimals, places: Integers) -> ProblemArray:
-    """Returns the problems `a op b` to so many places."""
+    """Returns the problems `a op b`, whose answers are rounded to `places`."""
     return ProblemArray(
         a=a.scaled(),
         a_point=a.places > 0,
@@ -140,9 +140,9 @@ def select(condition: Flags, a: Decimals, b: Decimals) -> Decimals:
 
 
 def common_places(sampler: Sampler) -> Integers:
-    """Returns the places of answers: 2 and 8 in 3 of 8 problems each, else any from 1 to 9."""
-    common, others = sampler.choice((2, 2, 2, 8, 8, 8, 0, 0)), any_places(sampler)
-    return np.where(common > 0, common, others)
+    """Returns the places of answers: 2 in 3/8 of the problems, 8 in 3/8, else any from 1 to 9."""
+    common, uniform = sampler.choice((2, 2, 2, 8, 8, 8, 0, 0)), any_places(sampler)
+    return np.where(common > 0, common, uniform)
 
 
 def any_places(sampler: Sampler) -> Integers:
@@ -158,8 +158,8 @@ def mixture(words: Words, components: Sequence[Callable[[Words], ProblemArray]])
     selected = Sampler(words[:1]).below(len(components))
     rows = [np.flatnonzero(selected == index) for index in range(len(components))]
     parts = [
-        component(words[1:].take(chosen, axis=1))
-        for component, chosen in zip(components, rows, strict=True)
+        component(words[1:].take(component_rows, axis=1))
+        for component, component_rows in zip(components, rows, strict=True)
     ]
     order = np.empty(len(selected), np.intp)
     order[np.concatenate(rows)] = np.arange(len(selected))

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Kind(IntEnum):
     """What a slot is for. One rule writes all slots of a kind (`datagen.rules`).
 
-    A checkpoint knows kinds by their numbers: new ones go to the end.
+    The embeddings in checkpoints are indexed by these numbers: add new kinds at the end.
     """
 
     QUESTION = 0  # the characters of the question outside the operands, or not in the notation
@@ -63,9 +63,9 @@ class Kind(IntEnum):
     QUOTIENT_ROUNDING = 28
     # The exact row, if it has more places than the result
     EXACT_MARK = 29
-    SUM_BELOW = 30  # digits below the one that decides about the rounding
-    SUM_HALF = 31  # that one
-    SUM_KEPT = 32  # those that the result keeps
+    SUM_BELOW = 30  # a digit below SUM_HALF
+    SUM_HALF = 31  # the highest digit that is rounded off
+    SUM_KEPT = 32  # a digit that the result keeps
     PRODUCT_BELOW = 33
     PRODUCT_HALF = 34
     PRODUCT_KEPT = 35
@@ -75,7 +75,7 @@ class Kind(IntEnum):
     SUM_RESULT = 38
     PRODUCT_RESULT = 39
     ROUNDED_RESULT = 40
-    ROUNDED_TOP = 41  # only a carry can stand there
+    ROUNDED_TOP = 41  # above the exact digits: only a carry
     QUOTIENT_RESULT = 42
     SUM_SIGN = 43
     SIGN = 44
@@ -91,8 +91,9 @@ class Kind(IntEnum):
     END = 53
 
 
-# Rules read what is at most NEAR columns from their query, or from the character before if they
-# have none. These read all digits of a row, or of an operand in the question: the kinds are theirs.
+# A rule reads characters that are at most NEAR columns from its query or, if it has no query, from
+# the character before. The kinds in FAR also read all digits of a row, or of an operand in the
+# question: the characters of the kinds that FAR lists for them.
 NEAR = MIN_DIVISOR
 _EXACT_SUM = {Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT}
 _EXACT_PRODUCT = {Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF, Kind.PRODUCT_KEPT}
@@ -106,12 +107,12 @@ FAR = {
     Kind.SUM_SIGN: {Kind.SUM_RESULT} | _ROUNDED,
     Kind.SIGN: {Kind.PRODUCT_RESULT, Kind.QUOTIENT_RESULT} | _ROUNDED,
 }
-# Columns of the operands in the question are counted from the left. Only these read what is near
-# there, and nothing that is near in the work.
+# The columns of the operands in the question are counted from the left, unlike those of the work.
+# COPIES read near columns of FIELDS only; all other kinds read near columns of the work only.
 FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
 COPIES = {Kind.A_DIGIT, Kind.B_DIGIT}
-# The character before one of these is the highest digit of a row. That of a sum says whether the
-# sum is negative, which all of its columns need to know.
+# The character before one of ROW_ENDS is the highest digit of a row. In a sum, it says whether the
+# sum is negative, which the rules of all columns read.
 ROW_ENDS = {Kind.EXACT_MARK, Kind.RESULT_MARK}
 
 
@@ -136,7 +137,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of one character; see the module."""
+    """The place of one character; see the docstring of the module."""
 
     kind: Kind
     row: int = 0
@@ -154,7 +155,8 @@ class Layout:
     """The slots of a question and its work, in order.
 
     `result` are the positions of the result's digits, lowest first; `result_places` says how many
-    of them are decimals. `sign` is the position of its sign. Both are empty for nan.
+    of them are decimals. `sign` is the position of its sign. For nan, `result` is empty and `sign`
+    is NOWHERE.
     """
 
     slots: list[Slot] = field(default_factory=list)
@@ -182,10 +184,10 @@ def get(positions: list[int], index: int) -> int:
 
 
 class ShapeCache(Generic[T]):
-    """A function of shapes that keeps its results until these describe more than MAX_SLOTS slots.
+    """A function of shapes that keeps its results until they describe more than MAX_SLOTS slots.
 
-    Those who ask a service choose the shapes, and a layout has 50 slots or 3,500, so that a number
-    of shapes would be no bound on the memory.
+    Clients of a service choose the shapes, and a layout may have 50 slots or 3,500. So a limit on
+    the number of shapes would not limit the memory.
     """
 
     def __init__(self, function: Callable[[Shape], T], n_slots: Callable[[Any], int]) -> None:
@@ -203,12 +205,12 @@ class ShapeCache(Generic[T]):
             return result
         result = self._function(shape)
         with self._lock:
-            n = self.n_slots(result)
-            if self.currsize + n > MAX_SLOTS:
+            n_slots = self.n_slots(result)
+            if self.currsize + n_slots > MAX_SLOTS:
                 self._results.clear()
                 self.currsize = 0
             self._results[shape] = result
-            self.currsize += n
+            self.currsize += n_slots
         return result
 
 

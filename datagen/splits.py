@@ -81,7 +81,7 @@ def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
 
 
 def _values(units: NDArray[np.int64], scale: int) -> NDArray[np.uint64]:
-    """Returns what the hash takes in for operands in units of 10**-scale, (n,)."""
+    """Returns the inputs of the hash for operands in units of 10**-scale, (n,)."""
     if scale == USUAL_PLACES:
         return units.view(np.uint64)
     places = np.full(len(units), scale - USUAL_PLACES, np.uint64)  # beyond two
@@ -94,7 +94,7 @@ def _values(units: NDArray[np.int64], scale: int) -> NDArray[np.uint64]:
 
 
 def next_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Returns words, (n,), that follow from these but look independent of them."""
+    """Returns words, (n,), that follow from `words` but look independent of them."""
     return _mix_array(words + np.uint64(_INCREMENT))
 
 
@@ -123,7 +123,8 @@ def belongs(hashes: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
 def new_rows(
     hashes: NDArray[np.uint64], usable: NDArray[np.bool_], seen: set[int]
 ) -> NDArray[np.intp]:
-    """Returns the usable rows, (n,), whose hashes are not in `seen`, and adds these to it."""
+    """Returns the indices of the usable rows whose hashes are not in `seen`, and adds their hashes
+    to it. `usable` is a mask, (n,)."""
     new = []
     rows = np.flatnonzero(usable)
     for row, value in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
@@ -141,7 +142,7 @@ def _mix(state: int) -> int:
 
 
 def _mix_array(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Does the same for an array, in place. Unsigned arithmetic of arrays wraps around."""
+    """The same as `_mix` for an array, in place. Unsigned arithmetic of arrays wraps around."""
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)

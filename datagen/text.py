@@ -1,7 +1,7 @@
 """Plain text to train on: `train.txt`, `val.txt` and `source.json` in a folder.
 
-The text is cut once, so that the validation part follows the training part. Its bytes
-do not change. `source.json` says where the text is from, and has the SHA-256 of both files.
+The text is cut once: the validation part follows the training part. Its bytes do not change.
+`source.json` says where the text is from, and has the SHA-256 of both files.
 """
 
 import hashlib
@@ -123,8 +123,8 @@ def prepare_text(
     SHA-256 of the source; a name in KNOWN has one. `force` replaces another data set in `out`.
     `progress` shows a download on stderr.
 
-    Raises DataError for any failure. Nothing is written if the SHA-256 is another one, or if `out`
-    holds another data set and `force` is False.
+    Raises DataError for any failure. Nothing is written if the SHA-256 is not the expected one, or
+    if `out` holds another data set and `force` is False.
     """
     if not 0 < val_share < 1:
         raise DataError(f"the validation share must be between 0 and 1, not {val_share}")
@@ -166,7 +166,7 @@ def is_url(source: str) -> bool:
 
 
 def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
-    """Downloads an http or https URL. Redirections may lead to these only.
+    """Downloads an http or https URL. Redirections to other schemes fail.
 
     Raises DataError if the download fails, is incomplete, or exceeds a limit.
     """
@@ -176,13 +176,13 @@ def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
         with _opener().open(message, timeout=limits.silence) as response:
             return b"".join(_chunks(response, limits, progress))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
-        what = error.reason if type(error) is URLError else error  # without <urlopen error ...>
-        reason = " ".join(str(what).split()) or type(error).__name__
+        cause = error.reason if type(error) is URLError else error  # without <urlopen error ...>
+        reason = " ".join(str(cause).split()) or type(error).__name__
         raise DataError(f"cannot fetch {url}: {reason}") from error
 
 
 def _split_url(url: str) -> SplitResult:
-    """Raises DataError unless it is an http or https URL without a password."""
+    """Returns the parts of an http or https URL without a password. Raises DataError for others."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -195,7 +195,8 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _opener() -> request.OpenerDirector:
-    """Returns an opener without handlers for files, ftp and data, which redirections could name."""
+    """Returns an opener without handlers for file, ftp and data URLs, to which a redirection could
+    lead."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler,
@@ -256,7 +257,8 @@ def _present_text(out: Path, val_share: float) -> TextRecord | None:
 def _cut(
     content: bytes, source: str, expected: str | None, val_share: float
 ) -> tuple[TextRecord, dict[Split, bytes]]:
-    """Returns the record of a text and its two parts. Raises DataError if it is not as expected."""
+    """Returns the record of a text and its two parts. Raises DataError if the text has another
+    SHA-256 than `expected`, is not UTF-8, or is too short."""
     digest = hashlib.sha256(content).hexdigest()
     if expected not in (None, digest):
         raise DataError(f"{source} has the SHA-256 {digest}, not {expected}")

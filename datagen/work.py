@@ -1,17 +1,17 @@
-"""Worked steps: lines from layout and rules, one or a million.
+"""Lines with worked steps, made from layouts and rules: one line or a million.
 
     $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-321511100:20+=20.0000000$
 
-The layout (`datagen.layout`) says what stands where, the rules (`datagen.rules`) what is written
-there. docs/SCRATCHPAD.md spells out a line for each operation.
+The layout (`datagen.layout`) decides which rule writes each character, and the rules
+(`datagen.rules`) compute the characters. docs/SCRATCHPAD.md explains a line for each operation.
 
-Lines of one shape share a layout, but there are hundreds of shapes. So a call of a rule writes one
-place of many lines, whatever their layouts.
+Lines of one shape share a layout, but there are hundreds of shapes. So one call of a rule writes
+one position of many lines, whatever their layouts.
 
-Shapes: n lines, S shapes (sorted, the lines of one stand together), W characters of the longest
-line, K slots of all shapes' works, D digits of the longest result. The text of many lines is a
-matrix (W + 1, n), a place a row: neighbours are written together. What NOWHERE reads is its last
-row.
+Shapes: n lines, sorted by shape; S shapes; W characters of the longest line; K slots of the works
+of all shapes; D digits of the longest result. The text of many lines is a matrix (W + 1, n) with
+a row for each position: characters that are written together are adjacent. NOWHERE, index -1, reads
+the last row.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,21 +29,22 @@ from datagen.rules import RULES, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 
-# Lines are written together while they, and one of each shape, have at most so many characters.
-# That takes some 40 MB.
+# Limits of the lines that are written together: the characters of all lines, and the characters of
+# one line of each shape. They take some 40 MB.
 CHARACTERS, CHARACTERS_OF_SHAPES = 2**21, 2**18
-REMEMBERED = 2**16  # what rules wrote for one line, with at most a row of sources each
-_ALIKE = bytes.maketrans(b"23456789", b"11111111")
+REMEMBERED = 2**16  # cached results of rules, for single lines; a key has at most a row of sources
+_TO_ONES = bytes.maketrans(b"23456789", b"11111111")
 
 Ints = NDArray[np.int64]
 Characters = NDArray[np.uint8]
 
 
 def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
-    """Returns one problem a line, `$P(A op B)=WORK=ANSWER$`, each with its newline, in ASCII.
+    """Returns a line of ASCII for each problem, `$P(A op B)=WORK=ANSWER$`, with its newline.
 
     With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
-    second nearest where they can be. From them a model learns to continue after any digit.
+    second nearest digit where that is possible. From such lines a model learns to continue after
+    any digit.
     """
     direct_lines = direct.render_lines(problems).splitlines()
     prompts = [line[: line.index(b"=") + 1] for line in direct_lines]
@@ -54,12 +55,12 @@ def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
 def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) -> list[bytes]:
     """Returns the lines of prompts, without newlines.
 
-    `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError for what
-    is not a prompt.
+    `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError if a
+    prompt is not in the notation.
     """
     works, indices = _works(prompts)
     lengths = np.array([len(work.plan.slots) for work in works], np.int64)
-    # Lines of one shape stand together, and beside those of shapes that are as long.
+    # Sorted by length, then by shape, so that lines of one shape are adjacent.
     order = np.lexsort((indices, lengths[indices]))
     lines = [b""] * len(prompts)
     for part in _parts(lengths[indices[order]], indices[order]):
@@ -77,17 +78,18 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
 
 
 def render_line(beginning: bytes) -> bytes:
-    """Returns the line that begins with a prompt and, perhaps, some work, whatever that says.
+    """Completes a line that begins with a prompt and, optionally, some work, even if it is wrong.
 
-    For a prompt alone it is the line of `render`, which is faster for many lines; this is faster
-    for one. Raises ValueError for what does not begin with a prompt or has more than its work.
+    For a prompt alone, the line is that of `render`. `render` is faster for many lines, this
+    function for one. Raises ValueError if `beginning` does not start with a prompt, or is longer
+    than the prompt with its work.
     """
     prompt = beginning[: beginning.find(b"=") + 1]
     work = _work(_shape(prompt))
     slots = work.plan.slots
     if len(beginning) > len(slots):
         raise ValueError(f"longer than its work: {beginning!r:.80}")
-    text = bytearray(len(slots) + 1)  # with what NOWHERE reads
+    text = bytearray(len(slots) + 1)  # NOWHERE reads the last one
     text[: len(beginning)] = beginning
     for position in range(len(beginning), len(slots)):
         slot = slots[position]
@@ -100,14 +102,14 @@ def render_line(beginning: bytes) -> bytes:
 
 @lru_cache(REMEMBERED)
 def _character(kind: Kind, sources: bytes) -> int:
-    """Returns what the rule of a slot writes."""
+    """Returns the character that the rule of a slot writes."""
     return int(RULES[kind](*np.frombuffer(sources, np.uint8)[:, None])[0])
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """A layout, and the slots of its work in arrays (k,). `sources` are those of all, one after
-    another; `ordinals` count the quotient digits up to a slot."""
+    """A layout, and the slots of its work as arrays (k,). `sources` are concatenated, slot by slot;
+    `ordinals` are the indices of the quotient digits among themselves."""
 
     plan: Layout
     positions: Ints
@@ -118,21 +120,22 @@ class _Work:
 
 
 def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
-    """Returns the works of all shapes, and the index of each prompt's, (n,)."""
+    """Returns the work of each shape, and the index of the work of each prompt, (n,)."""
     works: list[_Work] = []
     index_of_shape: dict[Shape, int] = {}
-    index_of: dict[bytes, int] = {}
+    index_of_pattern: dict[bytes, int] = {}
     indices = np.empty(len(prompts), np.int64)
     for row, prompt in enumerate(prompts):
-        # All digits but 0 are alike. The first two characters may be the places.
-        alike = prompt[:2] + prompt[2:].translate(_ALIKE)
-        index = index_of.get(alike)
+        # Other digits than 0 become 1: the shape is the same. The places, in the first two
+        # characters, stay as they are.
+        pattern = prompt[:2] + prompt[2:].translate(_TO_ONES)
+        index = index_of_pattern.get(pattern)
         if index is None:
             shape = _shape(prompt)
             index = index_of_shape.setdefault(shape, len(works))
             if index == len(works):
                 works.append(_work(shape))
-            index_of[alike] = index
+            index_of_pattern[pattern] = index
         indices[row] = index
     return works, indices
 
@@ -160,16 +163,16 @@ def _work(shape: Shape) -> _Work:
 
 
 def _parts(lengths: Ints, indices: Ints) -> Iterator[slice]:
-    """Yields the lines that are written together. Lines are sorted; lengths, indices: (n,)."""
+    """Yields slices of the sorted lines, each to be written together. lengths, indices: (n,)."""
     is_new = np.diff(indices, prepend=-1) != 0
     line_ends, shape_ends = lengths.cumsum(), (lengths * is_new).cumsum()
-    start = written = described = 0
+    start = line_start = shape_start = 0
     while start < len(lengths):
-        by_lines = np.searchsorted(line_ends, written + CHARACTERS, "right")
-        by_shapes = np.searchsorted(shape_ends, described + CHARACTERS_OF_SHAPES, "right")
+        by_lines = np.searchsorted(line_ends, line_start + CHARACTERS, "right")
+        by_shapes = np.searchsorted(shape_ends, shape_start + CHARACTERS_OF_SHAPES, "right")
         end = max(start + 1, int(min(by_lines, by_shapes)))
         yield slice(start, end)
-        start, written, described = end, line_ends[end - 1], shape_ends[end - 1]
+        start, line_start, shape_start = end, line_ends[end - 1], shape_ends[end - 1]
 
 
 def _complete(
@@ -178,7 +181,8 @@ def _complete(
     counts: Ints,
     choices: NDArray[np.uint64] | None,
 ) -> list[bytes]:
-    """Returns the lines of some prompts; see `render`. `counts`, (S,), are those of a shape."""
+    """Returns the lines of some prompts; see `render`. `counts`, (S,), are the numbers of lines of
+    each shape."""
     lengths = np.array([len(work.plan.slots) for work in works])
     text = np.zeros((lengths.max() + 1, len(prompts)), np.uint8)
     longest = max(work.plan.prompt_length for work in works)
@@ -207,8 +211,8 @@ def _write_works(
     ordinals = np.concatenate([work.ordinals for work in works])
     if choices is not None:
         second = second_digits(choices, int(ordinals.max(initial=-1)) + 1)
-    # No slot reads what comes after it, so that one position follows the other. One call writes all
-    # slots of a position that have one rule and equally many sources.
+    # No slot reads a later one, so positions are written in order. One call of a rule writes all
+    # slots of a position that have the same kind and number of sources.
     keys = (positions * len(Kind) + kinds) * len(text) + n_sources
     order = np.argsort(keys, kind="stable")
     bounds = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
@@ -223,17 +227,19 @@ def _write_works(
             ends = sizes.cumsum()
             lines = np.repeat(line_starts[lines] + sizes - ends, sizes) + np.arange(ends[-1])
             starts, group = starts.repeat(sizes, axis=1), group.repeat(sizes)
-        read = flat.take(starts + lines)
-        written = RULES[kind](*read)
+        inputs = flat.take(starts + lines)
+        outputs = RULES[kind](*inputs)
         if kind is Kind.QUOTIENT_DIGIT and choices is not None:
             is_second = second[lines, ordinals[group]]
-            written = np.where(is_second, second_quotient_digit(*read), written)
-        text[positions[group[0]], lines] = written
+            outputs = np.where(is_second, second_quotient_digit(*inputs), outputs)
+        text[positions[group[0]], lines] = outputs
 
 
 def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
-    """Returns which of `count` quotient digits are the second nearest, (n, count): a quarter, by
-    two bits of a word each. One word serves 32 digits, and then another that follows from it."""
+    """Returns which of `count` quotient digits are the second nearest, (n, count): a quarter.
+
+    Two bits of a word decide about a digit. After 32 digits, `next_words` gives the next word.
+    """
     second = np.zeros((len(choices), count), bool)
     words = choices.copy()
     for digit in range(count):
@@ -244,11 +250,11 @@ def second_digits(choices: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
 
 
 def _answers(text: Characters, works: Sequence[_Work], counts: Ints) -> Characters:
-    """Returns the answer fields that works stand for, with the closing `$`, in a matrix (n, any
-    number), in which 0 means that nothing is written."""
+    """Returns the answer fields that follow from the works, with the closing `$`, in a matrix (n,
+    any number), in which 0 means that nothing is written."""
     index_of_lines = np.repeat(np.arange(len(works)), counts)  # (n,)
-    depth = max(max(work.plan.result_places + 1, len(work.plan.result)) for work in works)
-    answers = np.zeros((text.shape[1], depth + WIDTH + 3), np.uint8)  # with point, minus and `$`
+    longest = max(max(work.plan.result_places + 1, len(work.plan.result)) for work in works)
+    answers = np.zeros((text.shape[1], longest + WIDTH + 3), np.uint8)  # with point, minus and `$`
     nan = np.frombuffer("nan".ljust(WIDTH, "0").encode() + b"$", np.uint8)
     answers[:, : len(nan)] = nan
     by_places: dict[int, list[int]] = {}
@@ -258,11 +264,10 @@ def _answers(text: Characters, works: Sequence[_Work], counts: Ints) -> Characte
     for places, indices in by_places.items():
         results = [works[index].plan.result for index in indices]
         count = max(places + 1, *map(len, results))
-        digits_at = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
-        chosen = np.isin(index_of_lines, indices)
-        sizes, lines = counts[indices], np.flatnonzero(chosen)
-        read = text[digits_at.repeat(sizes, axis=0), lines[:, None]]
-        digits = np.where(read == 0, ord("0"), read).astype(np.uint8)
+        positions = np.array([result + [NOWHERE] * (count - len(result)) for result in results])
+        sizes, lines = counts[indices], np.flatnonzero(np.isin(index_of_lines, indices))
+        digits = text[positions.repeat(sizes, axis=0), lines[:, None]]
+        digits = np.where(digits == 0, ord("0"), digits).astype(np.uint8)
         signs = text[np.repeat([works[index].plan.sign for index in indices], sizes), lines]
         fields = _answer_fields(digits, signs, places)
         answers[lines] = 0
@@ -278,8 +283,8 @@ def _answer_fields(digits: Characters, signs: Characters, places: int) -> Charac
     n, count, zero = *digits.shape, ord("0")
     index = np.arange(count)
     is_digit = digits != zero
-    # Written are all from the lowest that is not 0, or the first decimal place, to the highest that
-    # is not 0, or the units.
+    # The field has all digits from the lowest that is not 0, or the first decimal place, to the
+    # highest that is not 0, or the units.
     last_place = np.where(is_digit.any(axis=1), is_digit.argmax(axis=1), count)
     last_place = np.minimum(last_place, max(places - 1, 0))[:, None]
     top = np.maximum(count - 1 - is_digit[:, ::-1].argmax(axis=1), places)[:, None]

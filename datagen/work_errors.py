@@ -1,8 +1,8 @@
-"""The checker of worked steps: the first character that does not follow.
+"""The checker of worked steps, which finds the first wrong character.
 
-Every character of a work is compared with what its rule (`datagen.rules`) writes after the text so
-far. A quotient digit is right if it leaves less than the divisor, because later digits correct it.
-A work without an error always ends in the exact answer.
+Every character of a work is compared with the character that its rule (`datagen.rules`) writes
+after the text so far. A quotient digit is right if it leaves less than the divisor, because later
+digits correct it. A work without an error always ends in the exact answer.
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ STEP_KIND = {kind: step for step, kinds in STEP_KINDS.items() for kind in kinds}
 def first_error(prompt: str, work: str) -> WrongCharacter | None:
     """Returns the first wrong character of a WORK, or None if there is none.
 
-    Raises NotationError if the prompt is none.
+    Raises NotationError if the prompt is not in the notation.
     """
     shape = _shape(prompt)
     plan = layout(shape)
@@ -118,7 +118,7 @@ def first_error(prompt: str, work: str) -> WrongCharacter | None:
 
 
 def first_error_of_completion(prompt: str, text: str) -> WrongCharacter | None:
-    """Does what `first_error` does for `WORK=ANSWER$`, the text after a prompt."""
+    """The same as `first_error` for `WORK=ANSWER$`, the text after a prompt."""
     work, equals, field = text.partition("=")
     if error := first_error(prompt, work):
         return error
@@ -136,8 +136,8 @@ def first_error_of_completion(prompt: str, text: str) -> WrongCharacter | None:
 def quotient_digits(prompt: str, work: str) -> set[int]:
     """Returns the positions of the quotient digits in a work, even in an invalid one.
 
-    They are the only characters that do not follow from those before them. What is no prompt has
-    none.
+    They are the only characters that do not follow from the text before them. Returns an empty set
+    if `prompt` is not in the notation.
     """
     shape = shape_of(prompt)
     if shape is None or shape.op != "/":
@@ -155,15 +155,15 @@ def _shape(prompt: str) -> Shape:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The positions of what a quotient digit divides, lowest digit first: the divisor, and the last
-    remainder with the next digit brought down."""
+    """The positions of the numbers that a quotient digit divides, lowest digit first: the divisor,
+    and as dividend the last remainder with the next digit brought down."""
 
     divisor: list[int]
     dividend: list[int]
 
     def valid_digits(self, text: Sequence[int]) -> NDArray[np.bool_]:
-        """Returns which digits leave less than the divisor, (10,). What is divided must be right in
-        the text, which has an ASCII code for each position."""
+        """Returns which digits leave less than the divisor, (10,). `text` has an ASCII code for
+        each position. The divisor and the dividend in it must be right."""
         divisor, dividend = (
             int(bytes(text[position] for position in reversed(positions)))
             for positions in (self.divisor, self.dividend)
@@ -173,11 +173,9 @@ class Division:
         return np.array([abs(dividend - digit * divisor) < divisor for digit in range(10)])
 
 
-@shape_cache(
-    lambda result: 1 + sum(len(each.divisor) + len(each.dividend) for each in result.values())
-)
+@shape_cache(lambda result: 1 + sum(len(d.divisor) + len(d.dividend) for d in result.values()))
 def divisions(shape: Shape) -> dict[int, Division]:
-    """Returns what each quotient digit divides, by its position in a line."""
+    """Returns the division of each quotient digit, by the position of the digit in a line."""
     result: dict[int, Division] = {}
     slots = layout(shape).slots
     for position, slot in enumerate(slots):
@@ -221,11 +219,11 @@ def slot_groups(shape: Shape) -> list[SlotGroup]:
 def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
     """Returns the first wrong character of a prompt and a work, which may end too early."""
     plan = layout(shape)
-    actual = np.zeros(len(plan.slots) + 1, np.uint8)  # the last: what NOWHERE reads
+    actual = np.zeros(len(plan.slots) + 1, np.uint8)  # NOWHERE reads the last one
     actual[: len(text)] = np.frombuffer(text, np.uint8)
     expected = actual.copy()
-    # No rule reads what comes after its slot, so that all can be applied at once. Behind the first
-    # wrong character their results mean nothing.
+    # No rule reads a character after its slot, so all rules can be applied at once. Their results
+    # after the first wrong character mean nothing.
     for group in slot_groups(shape):
         expected[group.positions] = RULES[group.kind](*actual[group.sources])
     for position in np.flatnonzero(expected[: len(plan.slots) - 1] != actual[:-2]).tolist():

@@ -29,11 +29,11 @@ Result = TypeVar("Result")
 
 
 class WorkersDiedError(DataError):
-    """Workers have died. What they returned before is right."""
+    """Workers have died. The results that they returned before are right."""
 
 
 class Compute(Protocol):
-    """Yields `function` of each item, in their order. Close the generator if you leave it early.
+    """Yields `function(item)` for each item, in order. Close the generator if you leave it early.
 
     Raises what `function` raises, and WorkersDiedError if the workers die.
     """
@@ -51,10 +51,10 @@ def make_engine(
 ) -> Compute:
     """Returns the engine of that name: `local` or `ray`.
 
-    `workers` is the number of processes of `local`, by default a thread of this process, or of CPUs
-    of a Ray that is started on this machine, by default all. `address` is that of a running Ray
-    cluster, which gets the code of `packages` beside that of `datagen`. Raises DataError for
-    options that do not fit.
+    `workers` is the number of processes of `local`, which by default uses a thread of this process,
+    or the number of CPUs of a Ray that is started on this machine, by default all. `address` is
+    that of a running Ray cluster, which gets the code of `packages` and of `datagen`. Raises
+    DataError for options that do not fit together.
     """
     if name not in ENGINES:
         names, hint = ", ".join(sorted(ENGINES)), did_you_mean(name, ENGINES)
@@ -96,7 +96,7 @@ def _executor(workers: int) -> Executor:
 
 
 def _prepare_process() -> None:
-    """Leaves interrupts to the parent, and ends with it."""
+    """Leaves interrupts to the parent process, and ends this process with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
 
@@ -127,21 +127,21 @@ def compute_on_ray(
 ) -> Generator[Result, None, None]:
     """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
 
-    Ray repeats a task that is lost a few times before an error is raised. Nothing may be printed
+    Ray repeats a lost task a few times before it raises an error. Standard output is discarded
     meanwhile.
     """
     with (
         # Ray prints about processes that die, whatever its options say.
         Path(os.devnull).open("w") as devnull,
         redirect_stdout(devnull),
-        # The cluster gets these very packages, so that the bytes are the same everywhere.
+        # The cluster gets exactly these packages, so that the bytes are the same everywhere.
         connected(address, workers, runtime_env={"py_modules": [datagen, *packages]}) as ray,
     ):
         cpus = int(ray.cluster_resources().get("CPU", 1))
-        stored = ray.put(function)  # once, whatever it brings along
+        reference = ray.put(function)  # sent once, with all that it refers to
         task = ray.remote(lambda function, x: function(x))
         try:
-            yield from _prefetch(lambda x: partial(ray.get, task.remote(stored, x)), items, cpus)
+            yield from _prefetch(lambda x: partial(ray.get, task.remote(reference, x)), items, cpus)
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None  # the error that the function raised
         except ray.exceptions.RayError as error:
@@ -151,7 +151,8 @@ def compute_on_ray(
 def _prefetch(
     start: Callable[[Item], Callable[[], Result]], items: Sequence[Item], workers: int
 ) -> Generator[Result, None, None]:
-    """Yields the results in order. `start` begins to compute one and returns what waits for it."""
+    """Yields the results in order. `start` begins a computation, and returns a function that waits
+    for its result."""
     pending: deque[Callable[[], Result]] = deque()
     for item in items:
         pending.append(start(item))

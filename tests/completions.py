@@ -34,7 +34,7 @@ def streamed(response: Response) -> list[dict[str, Any]]:
 @st.composite
 def requests(draw: st.DrawFn) -> dict[str, Any]:
     """Draws valid requests for the tiny model."""
-    some = {
+    optional = {
         "max_tokens": st.integers(0, 20),
         "temperature": st.sampled_from([0, 0.5, 1, 2]),
         "top_p": st.sampled_from([0.0, 1e-300, 0.5, 1.0]),
@@ -49,5 +49,5 @@ def requests(draw: st.DrawFn) -> dict[str, Any]:
     ids = st.lists(st.integers(0, 20), min_size=1, max_size=9)
     several = [st.lists(kind, min_size=1, max_size=3) for kind in (text, ids)]
     prompts = st.one_of(text, ids, *several)
-    must = {"prompt": prompts, "seed": st.integers()}
-    return draw(st.fixed_dictionaries(must, optional=some))
+    required = {"prompt": prompts, "seed": st.integers()}
+    return draw(st.fixed_dictionaries(required, optional=optional))

@@ -47,12 +47,13 @@ from parity_report import ParityReport
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
 
-sys.dont_write_bytecode = False  # as that variable says, in this process
-# What tests import stays; to look through it for garbage takes seconds. Ends with the collection.
+sys.dont_write_bytecode = False  # this process has read PYTHONDONTWRITEBYTECODE already
+# Imported modules stay in memory, and to search them for garbage takes seconds. The collector is
+# enabled again when all tests are collected.
 gc.disable()
 
 TESTS = Path(__file__).parent
-# Files that share what takes seconds to make: a cluster, a service, torch's exporter.
+# Test files that share a fixture that takes seconds: a cluster, a service, torch's exporter.
 TOGETHER = {
     "ray": ("test_*_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
     "page": ("test_page*.py",),
@@ -123,7 +124,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
-    """What is drawn without a seed is the same each time, whatever ran before."""
+    """Seeds the global generators, so that a test draws the same numbers whatever ran before it."""
     random.seed(0)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
@@ -185,7 +186,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(tiny_folder: Path) -> Checkpoint:
-    """That checkpoint, loaded."""
+    """The checkpoint of `tiny_folder`, loaded."""
     from calcgpt.checkpoint import Checkpoint
 
     return Checkpoint.load(tiny_folder)
@@ -193,7 +194,7 @@ def tiny(tiny_folder: Path) -> Checkpoint:
 
 @pytest.fixture
 def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
-    """A copy of that checkpoint, to be damaged."""
+    """A copy of the checkpoint of `tiny_folder`, to be damaged."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "copies" / "tiny"))
 
 

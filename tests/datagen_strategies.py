@@ -10,12 +10,12 @@ from datagen.sampling import Words
 
 
 def whole(value: int) -> Number:
-    """The number without a point."""
+    """Returns the number without a point."""
     return Number(value)
 
 
 def decimal(hundredths: int) -> Number:
-    """The number of so many hundredths, with a point."""
+    """Returns `hundredths` / 100, with a point."""
     return Number.from_units(hundredths, 2, point=True)
 
 

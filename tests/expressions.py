@@ -1,7 +1,7 @@
 """Expressions for tests, and their value by a second, naive implementation.
 
-The value is a `Fraction`, rounded to some places after each operation, with the notation's rule of
-when a result is written with a point. Python's own grammar takes the expression apart.
+The value is a `Fraction`, rounded after each operation. The rule for a point in a result is that of
+the notation. Python's own parser parses the expression.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Value:
 
 
 def value_of(typed: str, largest: int, places: int = 2) -> Value:
-    """The value of an expression in ASCII, powers written ^, each operation rounded to so many
-    places. Raises ZeroDivisionError, and OverflowError where an operand has more than `largest`
+    """Returns the value of an expression in ASCII, with powers written ^ and each operation rounded
+    to `places`. Raises ZeroDivisionError, or OverflowError if an operand has more than `largest`
     characters."""
     typed = typed.strip().replace("^", "**")
     return _value(ast.parse(typed, mode="eval").body, typed, largest, places)
@@ -67,7 +67,7 @@ def _value(node: ast.expr, typed: str, largest: int, places: int) -> Value:
 
 
 def _is_operation(node: ast.expr) -> bool:
-    """Whether it is more than a number with signs before it."""
+    """Whether the expression is more than a number with signs before it."""
     while isinstance(node, ast.UnaryOp):
         node = node.operand
     return isinstance(node, ast.BinOp)
@@ -95,7 +95,7 @@ def _operate(a: Value, op: ast.operator, b: Value, places: int) -> Value:
 
 
 def numbers(largest: int = 9_999_999) -> st.SearchStrategy[str]:
-    """Numbers as people type them, up to so many hundredths."""
+    """Numbers as people type them, up to `largest` hundredths."""
     hundredths = st.integers(0, largest)
     whole = st.integers(0, largest // 100).map(str)
     return (

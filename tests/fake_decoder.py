@@ -52,7 +52,7 @@ class FakeDecoder:
         block_size: int = 512,
         logit: float = 14.0,
     ) -> None:
-        """`logit`: that of the next token. All others have 0."""
+        """`logit` is the logit of the next token. All other tokens have 0."""
         self.config = ModelConfig(block_size=block_size, n_layer=1, n_embd=8, n_head=1)
         self.next_token = next_token
         self.batches: list[int] = []  # rows of each forward pass
@@ -89,7 +89,8 @@ class FakeDecoder:
 
 
 class FakeWriter(FakeDecoder):
-    """The same as a `GreedyWriter` and an `ArrayDecoder` of calcgpt.inference.generate."""
+    """A `FakeDecoder` that also implements `GreedyWriter` and `ArrayDecoder` of
+    calcgpt.inference.generate."""
 
     at_once = 3
 
@@ -107,9 +108,9 @@ class FakeWriter(FakeDecoder):
 
     def join(self, tokens_P: Ints, cache: Cache, stop_token: int) -> tuple[int, float]:
         """Adds a row to the cache."""
-        own = self.new_cache(1, len(tokens_P))
-        ids_BL, probabilities_BL = self.extend(tokens_P[None], own, stop_token, 1)
-        cache.rows += own.rows
+        new_row = self.new_cache(1, len(tokens_P))
+        ids_BL, probabilities_BL = self.extend(tokens_P[None], new_row, stop_token, 1)
+        cache.rows += new_row.rows
         return int(ids_BL[0, 0]), float(probabilities_BL[0, 0])
 
     def extend(
@@ -139,7 +140,7 @@ def right(prompt: str) -> str:
 def right_with_work(prompt: str) -> str:
     """The completion of a model that writes worked steps and is always right.
 
-    Raises NotationError for what is not a question.
+    Raises NotationError if the prompt is not a question.
     """
     notation.parse_prompt(prompt)
     [line] = work.render([prompt.encode()])

@@ -1,11 +1,11 @@
-"""Python processes, forked from one that has imported what they need, which takes seconds.
+"""Python processes, forked from a parent that has made their imports, which take seconds.
 
 `Popen` and `run` are like those of `subprocess`, for commands that begin with `sys.executable`.
-What they start is a process like any other: it has standard streams of its own, it gets signals,
-and it can be killed. Only its imports are made before it starts.
+They start a process like any other: it has separate standard streams, it gets signals, and it can
+be killed. Only its imports are made before it starts.
 
-Run as a program, this is the process they are forked from. It reads requests from a socket. When
-the other end is closed, it kills what still runs, and ends.
+As a program, this file is the parent. It reads requests from a socket. When the other end of the
+socket is closed, the parent kills all processes that still run, and ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRAINING = ("calcgpt.lab.ablate", "torch.utils.tensorboard")
 
 
 class Forked:
-    """A process that another one has forked. That one is asked for its exit code by `ask`."""
+    """A process that a parent has forked. `ask` asks the parent for the exit code."""
 
     args: list[str]
     pid: int
@@ -67,8 +67,8 @@ class Forked:
 
 
 class Popen(Forked):
-    """A process that has imported the modules of `preload`. Its standard streams are pipes, unless
-    `files` are others. Has the methods of `subprocess.Popen` that the tests need."""
+    """A process that has imported the modules of `preload`. Its standard streams are `files` if
+    given, else pipes. Has the methods of `subprocess.Popen` that the tests need."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ def _connection() -> socket.socket:
             stdin=subprocess.DEVNULL,
         )
     atexit.register(process.wait)
-    atexit.register(ours.close)  # before that
+    atexit.register(ours.close)  # is called first
     return ours
 
 
@@ -196,7 +196,7 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> None:
 
 
 def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Answers requests. In a new process, returns what it is to become."""
+    """Answers requests. In a new process, returns the request, and the files, of that process."""
     running: set[int] = set()
     while True:
         message, files, _, _ = socket.recv_fds(connection, MESSAGE, 3)
@@ -229,7 +229,7 @@ def _serve(connection: socket.socket) -> tuple[dict[str, Any], list[int]] | None
 
 
 def _end_quickly(codes: list[int]) -> None:
-    """Ends this process, without freeing all memory before."""
+    """Ends this process without freeing its memory first."""
     if codes:
         sys.stdout.flush()
         sys.stderr.flush()

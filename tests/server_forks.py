@@ -1,9 +1,9 @@
-"""Processes of `calcgpt serve`, forked from one that has imported it, which takes seconds.
+"""Processes of `calcgpt serve`, forked from a parent that has imported it, which takes seconds.
 
-Their workers, if they have several, are forked from them.
+If a service has several workers, they are forked from its process.
 
-Run as a program, this is that process. It reads requests from stdin and writes answers to stdout,
-one line of JSON each. At the end of stdin it kills what it has forked, and ends.
+As a program, this file is the parent. It reads requests from stdin and writes answers to stdout,
+one line of JSON each. At the end of stdin it kills the processes that it has forked, and ends.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _parent() -> subprocess.Popen[str]:
     )
     assert process.stdin
     atexit.register(process.wait)
-    atexit.register(process.stdin.close)  # before that
+    atexit.register(process.stdin.close)  # is called first
     return process
 
 
@@ -72,9 +72,9 @@ def _ask(request: dict[str, Any]) -> Any:
 
 
 def _forked_worker(*, target: Callable[..., None], kwargs: dict[str, Any]) -> Any:
-    """Stands in for `Process` of multiprocessing's context `spawn`, of which uvicorn makes workers.
+    """Stands in for `Process` of multiprocessing's context `spawn`, which uvicorn uses for workers.
 
-    Undoes what a new process of Python would not inherit.
+    Resets the state that a new Python process would not inherit.
     """
 
     def start(**kwargs: Any) -> None:

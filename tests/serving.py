@@ -1,4 +1,4 @@
-"""The service for tests: within this process, or as a process of its own."""
+"""The service for tests: within this process, or in a separate process."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ DEFAULTS = {
 def free_port() -> int:
     """Returns a port for a program that cannot choose one itself.
 
-    The system gives none below 32768 to those that leave the choice to it, so that nobody takes it
-    in the meantime.
+    The port is below 32768. The system gives no such port to a program that leaves the choice to
+    it, so the port stays free in the meantime.
     """
     while True:
         port = secrets.choice(range(20_000, 32_000))
@@ -104,7 +104,7 @@ class Server:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The records of its log so far. A line that is being written is none."""
+        """The records of its log so far, without a line that is still being written."""
         return [json.loads(line) for line in self.log.splitlines(True) if line.endswith("\n")]
 
 
@@ -114,8 +114,8 @@ def server(
 ) -> Iterator[Server]:
     """Runs `calcgpt serve` on a free port, with its default model loaded. Kills it at the end.
 
-    Unless options say otherwise, it offers only that model. With `forked` false it is a new process
-    of Python, which takes seconds longer, and so is each worker.
+    Unless options say otherwise, it offers only that model. If `forked` is False, the service and
+    each of its workers are new Python processes, which take seconds longer.
     """
     command = ["serve", "--port", "0", "--checkpoint", str(checkpoint), *map(str, options)]
     variables = {**os.environ, **DEFAULTS, **environment}

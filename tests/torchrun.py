@@ -1,6 +1,6 @@
-"""`torchrun`, but its processes are forked from it and so need not import torch again.
+"""`torchrun`, but it forks its processes, so that they need not import torch again.
 
-Only the way in which they start differs. `tests/e2e/test_guide.py` runs torchrun itself.
+Nothing else differs. `tests/e2e/test_guide.py` runs torchrun itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def torchrun(n_processes: int, *arguments: str | Path) -> Popen:
 
 
 class Process(Forked):
-    """One of its processes."""
+    """A process that torchrun starts."""
 
     def __init__(self, command: tuple[str, ...], environment: dict[str, str]) -> None:
         self.args = list(command)

@@ -1,8 +1,8 @@
-"""Notices what blocks an event loop, and names it.
+"""Finds the functions that block an event loop.
 
-What counts is the CPU time that the loop's thread spends in one callback, so that other processes
-of a busy machine do not matter. While a callback is over the limit, a second thread looks where the
-loop is.
+A callback blocks the loop if it takes more CPU time of the loop's thread than a limit. So other
+processes of a busy machine do not matter. While a callback is over the limit, a second thread notes
+which function runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Stall:
-    """A callback that took so many seconds of CPU time, and the function of ours it was in."""
+    """The seconds of CPU time that a callback took, and the function of this project it was in."""
 
     seconds: float
     where: str
@@ -72,7 +72,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def _innermost(frame: FrameType | None) -> str | None:
-    """Returns the innermost function of ours, and what it has called."""
+    """Returns the innermost function of this project, and the function that it has called."""
     inner = frame
     while frame and not _is_ours(frame):
         frame = frame.f_back
@@ -100,7 +100,7 @@ def watchdog(limit: float = 0.02) -> Iterator[Watchdog]:
 
     thread = threading.Thread(target=patrol, name="watchdog")
     gc.collect()
-    gc.freeze()  # a service has no thousands of objects of a test runner to collect
+    gc.freeze()  # the collector skips the objects of the test runner: a service has none
     asyncio.Handle._run = lambda self: dog.call(lambda: run(self), self)  # type: ignore[attr-defined]
     thread.start()
     try:

@@ -27,7 +27,7 @@ from calcgpt.inference.results import EXAMPLE_PROMPT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the clock of a thread")
 
-TRIES = 3  # what blocks does so each time; a busy machine does not
+TRIES = 3  # code that blocks does so in each try; a busy machine delays some of them
 SUM = "(" + "+".join("1" * 19) + ")"
 LONGEST = "+".join([SUM] * 9)  # 170 operations, no more than 40 each on the result of another
 MANY = {"n": 10, "max_tokens": 60, "logprobs": 5, "stop": ["q" * 128] * 4}

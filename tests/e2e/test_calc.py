@@ -199,11 +199,11 @@ def test_no_number_is_no_answer(
 def test_answers_are_withheld(
     run_cli: Callable[..., Any], tiny_folder: Path, options: list[str], kind: str, reason: str
 ) -> None:
-    asked = ["calc", "2+3", "--checkpoint", tiny_folder, *options]
-    outcome = run_cli(*asked)
+    command = ["calc", "2+3", "--checkpoint", tiny_folder, *options]
+    outcome = run_cli(*command)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.startswith(f"no answer: {reason}")
-    outcome = run_cli(*asked, "--json")
+    outcome = run_cli(*command, "--json")
     record = json.loads(outcome.out)
     assert (outcome.code, outcome.err, record["error"]["kind"]) == (1, "", kind)
     assert record["calculation"]["exact"] == "5"

@@ -47,7 +47,7 @@ TEXTS = [
 ]
 # 503 and 504 are no server errors, but they must be documented, like all statuses.
 ALWAYS = {"not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "503", "504"]}}
-# Valid requests may be without meaning, such as `1+`; these are refused with 404 or 422.
+# Requests that match the document may have no meaning, such as `1+`: their status is 404 or 422.
 OPEN = {**ALWAYS, "positive_data_acceptance": {"expected-statuses": ["2xx", "404", "422"]}}
 # Middleware may refuse any request, valid or not.
 GUARDED = {
@@ -99,13 +99,13 @@ def run(
     examples: int,
     bounds: bool = True,
 ) -> Run:
-    """Make requests to all operations: what the document shows, with `bounds` what its bounds are,
-    and as many at random to each that takes a body."""
+    """Makes requests to all operations: the examples of the document, with `bounds` also values at
+    its bounds, and `examples` random ones to each operation that takes a body."""
     config = schemathesis.Config.from_dict(
         {
             "seed": SEED,
             "continue-on-failure": True,
-            "request-timeout": PATIENCE,  # by default it cuts what takes 10 s
+            "request-timeout": PATIENCE,  # by default 10 s
             "generation": {
                 "max-examples": examples,
                 "deterministic": True,

@@ -74,7 +74,7 @@ def finish(process: Popen) -> tuple[int, str]:
 
 
 def digests(out: Path) -> dict[str, str]:
-    """The SHA-256 of each file in a folder, its lock and temporary files apart."""
+    """The SHA-256 of each file in a folder, except its lock and temporary files."""
     files = [path for path in out.iterdir() if not path.name.startswith(".")]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 

@@ -130,7 +130,7 @@ def text_of(folder: Path) -> bytes:
 
 
 def files(folder: Path) -> list[str]:
-    """The names in a folder, its lock apart."""
+    """The names in a folder, except its lock."""
     return [path.name for path in folder.iterdir() if path.name != ".lock"]
 
 

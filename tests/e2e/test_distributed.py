@@ -40,13 +40,13 @@ BASE = (
     "train.eval_interval=4",
     "train.checkpoint_interval=4",
 )
-# Rows of unlike lengths, the targets of which are unlike in number, too; no files.
+# Rows of different lengths, which also have different numbers of targets; without files.
 UNLIKE = (
     "tokenizer=scratchpad",
     "model.block_size=256",
     "data.mixture.blog=2",
     "data.mixture.calculator=1",
-    "train.eval_problems=0",  # answers take long: what has learned nothing writes to the end
+    "train.eval_problems=0",  # an untrained model writes to the end of its context, which is slow
 )
 RECIPES = {
     "everything": (
@@ -87,7 +87,7 @@ def run_by_one(name: str, data: Path, out: Path, resume: bool = False) -> Path:
 
 
 def program(data: Path, by_one: Path, out: Path) -> None:
-    """All runs by two processes, and what else they do together."""
+    """Makes all runs by two processes, and lets them communicate."""
     dist.init_process_group("gloo")
     main = dist.get_rank() == 0
     for how in HOW:
@@ -179,9 +179,9 @@ def assert_same_metrics(actual: Path, expected: Path, tolerance: float) -> None:
     a, b = rows(actual), rows(expected)
     assert [row.keys() for row in a] == [row.keys() for row in b]
     assert len(a) == 8 + 2
-    for mine, other in zip(a, b, strict=True):
-        for key in mine.keys() - {"seconds", "tokens_per_s", "tokens", "mfu"}:
-            assert mine[key] == pytest.approx(other[key], abs=tolerance), (mine["step"], key)
+    for row, other in zip(a, b, strict=True):
+        for key in row.keys() - {"seconds", "tokens_per_s", "tokens", "mfu"}:
+            assert row[key] == pytest.approx(other[key], abs=tolerance), (row["step"], key)
 
 
 @pytest.mark.parametrize("how", HOW)
@@ -205,7 +205,7 @@ def test_the_processes_leave_one_plain_run(by_one: Path, by_two: Path, how: str)
     actual, expected = by_two / how / "everything", by_one / "everything"
     names = [sorted(p.relative_to(run) for p in run.rglob("*")) for run in (actual, expected)]
     events = re.compile("tfevents")
-    plain = [[path for path in of if not events.search(path.name)] for of in names]
+    plain = [[path for path in paths if not events.search(path.name)] for paths in names]
     assert plain[0] == plain[1]
     assert len(names[0]) == len(names[1])  # one writer of TensorBoard
     for name in ("model.safetensors", "training.safetensors"):
@@ -289,7 +289,7 @@ def own_lines(output: str) -> list[str]:
 
 
 def exit_codes(output: str) -> list[int]:
-    """Of the processes, in torchrun's report."""
+    """The exit codes of the processes in torchrun's report."""
     return [int(code) for code in re.findall(r"^ +exitcode +: (-?\d+)", output, re.M)]
 
 

@@ -126,9 +126,9 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
 
 @pytest.fixture
 def leased(tiny_copy: Path) -> Iterator[BinaryIO]:
-    """A file of a checkpoint, leased: the kernel holds whoever opens it until the lease ends.
+    """A leased file of a checkpoint: the kernel blocks whoever opens it until the lease ends.
 
-    That is when the file is closed, or after `/proc/sys/fs/lease-break-time`, 45 seconds.
+    The lease ends when the file is closed, or after `/proc/sys/fs/lease-break-time`, 45 seconds.
     """
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)  # the kernel sends it, too
     with (tiny_copy / "metrics.json").open("r+b") as file:

@@ -66,8 +66,8 @@ def test_a_client_that_disconnects_frees_its_place(strict: Server, path: str) ->
 
     ask(strict)  # its first token comes after the last token of the cancelled work
     written = metric(strict, "calcgpt_tokens_total")
-    own = len(ask(strict)["nodes"][0]["output"])
-    assert metric(strict, "calcgpt_tokens_total") == written + own
+    n_new = len(ask(strict)["nodes"][0]["output"])
+    assert metric(strict, "calcgpt_tokens_total") == written + n_new
 
 
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:

@@ -40,7 +40,7 @@ def plain(number: str) -> str:
     return re.sub(r"\.0+(?!\d)", "", number)
 
 
-# axe passes over what is a single character long.
+# axe does not check texts of a single character.
 CONTRAST = """all => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const luminance = (...layers) => {
@@ -83,9 +83,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
 
 
 def test_the_shade_is_the_doubt(page: Page) -> None:
-    calculate(
-        page, "6/344"
-    )  # the model writes quotient digits that it might as well write otherwise
+    calculate(page, "6/344")  # other digits of its quotient are nearly as probable
     shades = page.locator("#nodes .line:not(:first-child) .characters span").evaluate_all(
         """all => all.map(e => [parseFloat(e.title.slice(3)), e.style.getPropertyValue("--doubt"),
             getComputedStyle(e).backgroundColor, getComputedStyle(e).textDecorationLine])"""
@@ -150,22 +148,19 @@ def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
 def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
     body = {"expression": f"(1+2)*{WRONG}", "model": "direct"}
     truth = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()
-    assert [node["agrees"] for node in truth["nodes"]] == [
-        True,
-        False,
-        False,
-    ]  # else choose another
+    agrees = [node["agrees"] for node in truth["nodes"]]
+    assert agrees == [True, False, False]  # if not, WRONG needs another problem
     calculate(page, body["expression"], body["model"])
     answered(page, plain(truth["result"]))
     box = page.locator("#answer .disagrees")
     expect(box).to_contain_text("✗Exact arithmetic disagrees")
     expect(box.locator("dd")).to_have_text([plain(truth["result"]), plain(truth["exact"])])
-    faults = [
+    errors = [
         plain(f"Step {n}: {node['problem']} is {node['exact']}, not {node['result']}")
         for n, node in enumerate(truth["nodes"], 1)
         if not node["agrees"]
     ]
-    expect(box.locator("li")).to_have_text([fault.replace("*", "×") for fault in faults])
+    expect(box.locator("li")).to_have_text([error.replace("*", "×") for error in errors])
     expect(page.locator("#answer .sure")).to_contain_text("The model was guessing")
     expect(page.locator("#nodes .node.wrong")).to_have_count(2)
     assert rows(page)[1::2] == [node["output"] for node in truth["nodes"]]  # a row each: no steps

@@ -150,7 +150,7 @@ def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
 
 
 def test_windows_over_rows_and_columns(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
-    """It hides what torch hides."""
+    """The engine hides the same keys as torch."""
     checkpoint = checkpoints["scratchpad-long"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
@@ -186,8 +186,8 @@ def test_it_writes_what_python_writes(
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
     for is_assembled in (True, False):
-        found = exported.evaluate(LOGITS, [text, is_assembled])
-        np.testing.assert_allclose(found, logits, rtol=0, atol=1e-4)
+        page_logits = exported.evaluate(LOGITS, [text, is_assembled])
+        np.testing.assert_allclose(page_logits, logits, rtol=0, atol=1e-4)
 
     position = len(text) - 3
     plain, attention = model.with_plain_attention(), []
@@ -297,11 +297,11 @@ def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
     """`calcgpt export scratchpad-long api/static/example --to example --force` makes it anew."""
     recorded = json.loads((web.PAGE / "example/example.json").read_text("utf-8"))
     assert recorded["weights"] == sha256(resolve("scratchpad-long") / "model.safetensors")
-    found = exported.evaluate(EXAMPLE, "scratchpad-long")
-    assert texts(found["recorded"]) == texts(found["events"])
-    np.testing.assert_allclose(numbers(found["recorded"]), numbers(found["events"]), atol=1e-3)
-    assert len(found["looks"]) > 40
-    for recorded, computed in found["looks"]:
+    result = exported.evaluate(EXAMPLE, "scratchpad-long")
+    assert texts(result["recorded"]) == texts(result["events"])
+    np.testing.assert_allclose(numbers(result["recorded"]), numbers(result["events"]), atol=1e-3)
+    assert len(result["looks"]) > 40
+    for recorded, computed in result["looks"]:
         weights = [recorded.pop("attention"), computed.pop("attention")]
         np.testing.assert_allclose(*weights, atol=0.011)  # small ones are left out
         shares = {c["text"]: c["probability"] for c in computed["candidates"]}
@@ -497,11 +497,11 @@ def test_expressions_are_understood_and_refused_as_in_python(
                 }
             )
     assert sum("message" in result for result in expected) > 10
-    found = exported.evaluate(CALCULATE, EXPRESSIONS)
-    for result in (*found, *expected):
+    actual = exported.evaluate(CALCULATE, EXPRESSIONS)
+    for result in (*actual, *expected):
         for part in (result, *result.get("nodes", ())):
             part.pop("confidence", None)
-    assert found == expected
+    assert actual == expected
 
 
 def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:

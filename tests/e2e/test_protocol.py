@@ -1,5 +1,5 @@
-"""What is wrong with a connection is refused, and nothing that is sent on it is kept without bound:
-a real process of the service, over raw sockets on loopback."""
+"""The service refuses what is not HTTP, and limits the data that it keeps of a connection: a real
+process of the service, over raw sockets on loopback."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def test_requests_in_one_piece_are_begun_one_after_the_other(running: Server) ->
 
 
 class HastyProtocol(BoundedProtocol):
-    """The protocol of the service with shorter limits; the tests wait until these are over.
+    """The protocol of the service with shorter limits, which the tests await.
 
-    What has to happen before takes milliseconds, and on a busy machine less than this.
+    The steps of a test before a limit take milliseconds, and on a busy machine less than a limit.
     """
 
     head_seconds = close_seconds = 3.0
@@ -261,12 +261,12 @@ def test_connections_of_two_threads_do_not_mix_what_they_read() -> None:
 
     readers = [Reader(), Reader()]
     with ThreadPoolExecutor(1) as other:
-        ours, theirs = InPieces(readers[0]), other.submit(InPieces, readers[1]).result()
-        ours.get_buffer(-1)[:4] = b"ours"
-        theirs.get_buffer(-1)[:6] = b"theirs"
-        ours.buffer_updated(4)
-        theirs.buffer_updated(6)
-    assert [reader.read for reader in readers] == [b"ours", b"theirs"]
+        first, second = InPieces(readers[0]), other.submit(InPieces, readers[1]).result()
+        first.get_buffer(-1)[:5] = b"first"
+        second.get_buffer(-1)[:6] = b"second"
+        first.buffer_updated(5)
+        second.buffer_updated(6)
+    assert [reader.read for reader in readers] == [b"first", b"second"]
 
 
 def test_connections_beyond_the_limit_are_refused() -> None:

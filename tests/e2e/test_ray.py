@@ -1,4 +1,4 @@
-"""The service on a Ray cluster that has no machine but this one."""
+"""The service on a Ray cluster of this machine alone."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ENVIRONMENT = {
 
 
 def run_cluster(checkpoint: str, port: str, folder: str) -> None:
-    """A cluster that serves until stdin ends: what this file is as a program."""
+    """Runs a cluster that serves until stdin ends. As a program, this file does this."""
     local = {"object_store_memory": 80 * 2**20, "_temp_dir": folder}
     environment = {"worker_process_setup_hook": stay_on_this_machine}
     with connected(None, N_REPLICAS, local=local, runtime_env=environment):
@@ -64,7 +64,8 @@ def run_cluster(checkpoint: str, port: str, folder: str) -> None:
 
 
 def stay_on_this_machine() -> None:
-    """A replica has a port for other replicas, open to all addresses. Here nobody needs it."""
+    """Makes a replica listen on the loopback alone. By default it opens a port for other replicas
+    to all addresses."""
     from grpc.aio._server import Server
 
     listen = Server.add_insecure_port
@@ -74,7 +75,7 @@ def stay_on_this_machine() -> None:
 
 
 class Cluster:
-    """That program, seen from outside."""
+    """A process of `run_cluster`, and a client of its service."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path, address: str) -> None:
         self._process = psutil.Process(process.pid)
@@ -83,20 +84,20 @@ class Cluster:
         self.client = httpx.Client(base_url=address, headers=headers, timeout=PATIENCE)
 
     def processes(self) -> list[Any]:
-        """All that it consists of."""
+        """All processes of the cluster."""
         return [self._process, *self._process.children(recursive=True)]
 
     def replicas(self) -> list[Any]:
-        """Those that have a model."""
+        """The processes that have a model."""
         return [process for process in self.processes() if _is_replica(process)]
 
     def n_replicas_that_wrote(self, text: str) -> int:
-        """How many replicas have this in their log."""
+        """The number of replicas that have this text in their log."""
         logs = self._folder.glob("session_latest/logs/worker-*.err")
         return sum(text in log.read_text("utf-8") for log in logs)
 
     def calculate(self, expression: str) -> httpx.Response:
-        """Ask it."""
+        """Calculates an expression."""
         return self.client.post("/v1/calculate", json={"expression": expression})
 
 

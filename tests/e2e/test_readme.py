@@ -1,4 +1,4 @@
-"""What the README and the pages beside it say is so."""
+"""The statements of the README and of other pages are true."""
 
 import itertools
 import json
@@ -66,7 +66,8 @@ def test_every_score_is_that_of_a_metrics_file(file: Path) -> None:
 
 
 def certified_rows() -> Iterator[str]:
-    """The rows about the rules of worked steps. Of a sampled one, the cases are an estimate."""
+    """The rows about the rules of worked steps. The number of cases of a sampled rule is an
+    estimate."""
     for rule in json.loads(CERTIFIED.read_text("utf-8"))["rules"]:
         counts = [f"{rule[key]:,}" for key in ("cases", "tried", "certified", "wrong", "places")]
         lowest = f"{math.floor(rule['lowest'] * 10_000) / 10_000:.4f}"
@@ -77,7 +78,8 @@ def certified_rows() -> Iterator[str]:
 
 
 def confidence_rows() -> Iterator[str]:
-    """The rows about thresholds that at most one wrong answer in so many is above."""
+    """The rows about confidence thresholds. At most one answer in a given number is wrong and above
+    the threshold."""
     results = [json.loads(file.read_text("utf-8")).items() for file in CONFIDENCE]
     for name, result in itertools.chain.from_iterable(results):
         for guarantee in result["guarantees"]:
@@ -131,7 +133,7 @@ def test_every_benchmark_that_is_named_exists() -> None:
     named = {
         name
         for file in files
-        if file.name != "LOG.md"  # which may tell of those that are gone
+        if file.name != "LOG.md"  # which may name old benchmarks
         for name in re.findall(r"\bbenchmarks\.(\w+)", file.read_text("utf-8"))
     }
     assert {"fuzz", "exactness"} <= named

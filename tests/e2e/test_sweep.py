@@ -111,7 +111,7 @@ def test_a_killed_sweep_continues_on_another_cluster(
     assert all(path.stat().st_mtime_ns == mtime for path, mtime in completed.items())
     assert not (out / "ray").exists()  # where Ray's pickles were
     starts = json.loads((out / "sweep.json").read_text())["starts"]
-    assert [each["known_trials"] for each in starts] == [0, len(started)]
+    assert [record["known_trials"] for record in starts] == [0, len(started)]
 
 
 def test_trials_pause_and_continue(tmp_path: Path, ray_cluster: RayCluster) -> None:

@@ -1,4 +1,4 @@
-"""Weights & Biases itself: offline, without an account, with a terminal that could be asked."""
+"""Weights & Biases itself: offline, without an account, and with a terminal for its questions."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ OVERRIDES = (
 def start(
     out: Path, steps: int, resume: str = "no", mode: str = "offline", **options: Any
 ) -> Popen:
-    """A training process with a home of its own, in which nobody is logged in."""
+    """Starts a training process with an empty home folder, so that nobody is logged in."""
     home = str(out.parent)
-    nobody = {key: value for key, value in os.environ.items() if not key.startswith("WANDB_")}
-    nobody |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_")}
+    environment |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
     command = [
         sys.executable,
         "-m",
@@ -60,11 +60,11 @@ def start(
         command += ["--set", override]
     if resume == "yes":
         command.append("--resume")
-    return Popen(command, TRAINING, env=nobody, **options)
+    return Popen(command, TRAINING, env=environment, **options)
 
 
 def records(file: Path) -> Iterator[Any]:
-    """What W&B would send of an offline run."""
+    """Yields the records that W&B would send of an offline run."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     content, at, record = file.read_bytes(), HEADER, b""

@@ -30,24 +30,22 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def core() -> list[Distribution]:
-    """Returns the distributions that `pip install calcgpt` installs beside it: those that it needs,
-    those that these need, and so on."""
+    """Returns the distributions that `pip install calcgpt` installs beside it: its dependencies,
+    their dependencies, and so on."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    waiting, distributions = (
-        [("", line) for line in project["dependencies"]],
-        dict[str, Distribution](),
-    )
+    pending = [("", line) for line in project["dependencies"]]  # an extra and a requirement
+    distributions: dict[str, Distribution] = {}
     seen = set()
-    while waiting:
-        extra, line = waiting.pop()
+    while pending:
+        extra, line = pending.pop()
         requirement = Requirement(line)
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = canonicalize_name(requirement.name)
         distributions[name] = distribution(name)
-        for wanted in {"", *requirement.extras} - {e for n, e in seen if n == name}:
-            seen.add((name, wanted))
-            waiting += [(wanted, line) for line in distributions[name].requires or ()]
+        for new_extra in {"", *requirement.extras} - {e for n, e in seen if n == name}:
+            seen.add((name, new_extra))
+            pending += [(new_extra, line) for line in distributions[name].requires or ()]
     return list(distributions.values())
 
 

@@ -38,7 +38,7 @@ OWN, NEXT = [KIND, ROW, COLUMN], [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]
 
 
 @given(prompts(), st.data())
-def test_they_follow_from_the_text_so_far(prompt: str, data: st.DataObject) -> None:
+def test_coordinates_follow_from_the_text_so_far(prompt: str, data: st.DataObject) -> None:
     [line] = render([prompt.encode()])
     whole = coordinates(line)
     assert whole.shape == (len(line), N_COORDINATES)
@@ -103,8 +103,8 @@ def test_damaged_work_has_coordinates(prompt: str, data: st.DataObject) -> None:
     assert np.array_equal(whole[:position, OWN], coordinates(line)[:position, OWN])
 
 
-def test_what_is_kept_of_shapes_is_bounded() -> None:
-    """Those who ask a service choose the shapes of questions, and so how much is kept."""
+def test_the_cache_of_shapes_is_bounded() -> None:
+    """Clients of a service choose the shapes of questions, and so the size of the cache."""
     cache, kept = ShapeCache(lambda shape: [shape], n_slots=lambda result: MAX_SLOTS // 3), []
     for width in range(10, 20):
         shape = shape_of(f"$({1:0{width}}+{1:0{width}})=")
@@ -117,7 +117,7 @@ def test_what_is_kept_of_shapes_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
-def test_what_is_kept_of_a_shape_counts_by_its_size(cache: ShapeCache[Any], op: str) -> None:
+def test_a_shape_counts_in_the_cache_by_its_size(cache: ShapeCache[Any], op: str) -> None:
     shapes = [shape_of(f"$7({number}{op}{number})=") for number in ("0000000111", "1" * 35)]
     small, large = (cache.n_slots(cache(shape)) for shape in shapes)
     assert 0 < small < large / 3

@@ -59,12 +59,12 @@ def without_point(number: Number) -> Number:
 
 
 def significant(number: Number) -> int:
-    """How many digits from the first that is not 0 to the last."""
+    """Returns the number of significant digits."""
     return len(str(number.units).rstrip("0"))
 
 
 def is_beside_a_power(number: Number) -> bool:
-    """At most 10 units of some last place from a power of ten, or a small number itself."""
+    """Whether a number is at most 10 units of some place from a power of ten, or small itself."""
     return any(
         abs(number.units * 10**zeros - 10**k) <= 10 for zeros in range(12) for k in range(13)
     )

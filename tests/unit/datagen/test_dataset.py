@@ -54,7 +54,7 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
     pattern = re.compile(r"\$\(([\d.]+)([-+*/])([\d.]+)\)=")
 
     def question(line: str) -> tuple[object, ...]:
-        """What a line asks, independent of how it is written."""
+        """Returns the question of a line, independent of how it is written."""
         match = pattern.match(line)
         assert match, line
         a, operation, b = match.groups()
@@ -241,7 +241,7 @@ def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
     out = tmp_path / "out"
     _interrupt(out, monkeypatch, SMALL)
     (out / name).write_bytes(b"rubbish")
-    if name == "train.txt.partial":  # what the journal does not know of is cut off
+    if name == "train.txt.partial":  # data that the journal does not list is cut off
         make(out)
     else:
         with pytest.raises(DataError, match=name):
@@ -435,12 +435,12 @@ def test_a_wrong_record_in_a_journal(
 
 
 def test_a_plan_needs_numpy_alone() -> None:
-    """A Ray cluster's machines compute blocks, and may have nothing else."""
+    """The machines of a Ray cluster compute blocks, and may have no other library."""
     others = "pydantic", "filelock", "tqdm", "ray"
     program = f"import sys, datagen.plan; sys.exit(str(sys.modules.keys() & set({others})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == "set()\n"
 
 
-def test_distributions_are_found_by_name() -> None:
+def test_distributions_are_looked_up_by_name() -> None:
     assert distributions.distribution("blog") is DISTRIBUTIONS["blog"]

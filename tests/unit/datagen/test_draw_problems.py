@@ -41,7 +41,7 @@ def sample() -> ProblemArray:
 
 
 def deviations(count: int, probability: float) -> float:
-    """How many standard deviations a count out of N is from what was expected."""
+    """Returns how many standard deviations a count out of N is from its expected value."""
     return abs(count - N * probability) / (N * probability * (1 - probability)) ** 0.5
 
 
@@ -102,15 +102,15 @@ def test_any_words_give_a_problem_that_is_rendered_parsed_and_checked(
 
 @settings(max_examples=100)
 @given(longest=st.integers(1, 40), data=st.data())
-def test_so_do_operands_of_any_width(longest: int, data: st.DataObject) -> None:
+def test_any_words_give_a_problem_of_any_width(longest: int, data: st.DataObject) -> None:
     assert_is_a_problem(lambda words: wide(words, longest), wide_words(longest), data)
 
 
 def assert_is_a_problem(
     draw: Callable[[Words], ProblemArray], n_words: int, data: st.DataObject
 ) -> None:
-    """Half words of any size, the least and the greatest often, give a problem that the notation
-    and the worked steps write, read and find right."""
+    """Asserts that any half words, often the least and the greatest, give a problem that can be
+    rendered and parsed, also with worked steps, which the checker accepts."""
     problems = draw(data.draw(words_of(n_words)))
     (problem,) = problems.to_problems()
     line = render(problem)

@@ -1,4 +1,4 @@
-"""What people type."""
+"""The everyday distribution: problems as people type them."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -45,22 +45,26 @@ def is_round(number: Number) -> bool:
     )
 
 
-# What makes a problem one of a kind.
+# Name of a kind -> whether a problem is of that kind.
 PROPERTIES: dict[str, Callable[[Problem], bool]] = {
-    "_any": lambda p: max(p.a.units, p.b.units) < 10**9 and max(p.a.places, p.b.places) <= 6,
-    "_prices": lambda p: p.a.places in (1, 2) and (p.b.places > 0) == (p.op in (ADD, SUB)),
-    "_percentages": lambda p: any(0 < value(n) < 2 and 1 <= n.places <= 4 for n in (p.a, p.b)),
-    "_small_factors": lambda p: (
+    "any": lambda p: max(p.a.units, p.b.units) < 10**9 and max(p.a.places, p.b.places) <= 6,
+    "prices": lambda p: p.a.places in (1, 2) and (p.b.places > 0) == (p.op in (ADD, SUB)),
+    "percentages": lambda p: any(0 < value(n) < 2 and 1 <= n.places <= 4 for n in (p.a, p.b)),
+    "small_factors": lambda p: (
         p.op in (MUL, DIV) and any(0 < value(n) < 1 and n.places <= 2 for n in (p.a, p.b))
     ),
-    "_constants": lambda p: bool({number_text(p.a), number_text(p.b)} & set(CONSTANTS)),
-    "_fractions": lambda p: p.op == DIV and p.a.places == p.b.places == 0 < p.b.units < 10_000,
-    "_round": lambda p: is_round(p.a) or is_round(p.b),
-    "_results": lambda p: p.a.places > 0 or p.b.places > 0,
+    "constants": lambda p: bool({number_text(p.a), number_text(p.b)} & set(CONSTANTS)),
+    "fractions": lambda p: p.op == DIV and p.a.places == p.b.places == 0 < p.b.units < 10_000,
+    "round": lambda p: is_round(p.a) or is_round(p.b),
+    "results": lambda p: p.a.places > 0 or p.b.places > 0,
 }
 
 
-@pytest.mark.parametrize("kind", dict.fromkeys(KINDS), ids=lambda kind: kind.__name__.strip("_"))
+def name_of(kind: Kind) -> str:
+    return kind.__name__.strip("_")
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(KINDS), ids=name_of)
 @settings(max_examples=100)
 @given(data=st.data())
 def test_a_kind_is_what_its_name_says(kind: Kind, data: st.DataObject) -> None:
@@ -68,11 +72,11 @@ def test_a_kind_is_what_its_name_says(kind: Kind, data: st.DataObject) -> None:
     halves = data.draw(st.lists(half, min_size=2 * KIND_WORDS, max_size=2 * KIND_WORDS))
     high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
     (problem,) = of_kind(kind, high << np.uint64(32) | low).to_problems()
-    assert PROPERTIES[kind.__name__](without_signs(problem)), problem
+    assert PROPERTIES[name_of(kind)](without_signs(problem)), problem
 
 
 def test_every_kind_has_its_property() -> None:
-    assert {kind.__name__ for kind in KINDS} == PROPERTIES.keys()
+    assert {name_of(kind) for kind in KINDS} == PROPERTIES.keys()
 
 
 @pytest.mark.parametrize(

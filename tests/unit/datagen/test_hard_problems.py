@@ -18,7 +18,7 @@ N = 3_000
 
 
 def from_tie(problem: Problem) -> Fraction:
-    """The distance of the exact value from the middle between two answers, in units of the last."""
+    """Returns the distance of the exact value from a tie, in units of the answer's last place."""
     return abs(abs(exact(problem)) * 10**problem.places % 1 - Fraction(1, 2))
 
 

@@ -49,8 +49,8 @@ def test_every_slot_is_where_it_was(op: str) -> None:
     for prompt in prompts(op):
         plan = layout(shape_of(prompt))
         for slot in plan.slots:
-            place = (slot.row, slot.column, slot.query_row, slot.query_column)
-            digest.update(repr((int(slot.kind), *place, slot.sources)).encode())
+            axes = (slot.row, slot.column, slot.query_row, slot.query_column)
+            digest.update(repr((int(slot.kind), *axes, slot.sources)).encode())
         digest.update(repr((plan.result, plan.result_places, plan.sign)).encode())
     assert digest.hexdigest()[:16] == LAYOUTS[op]
 
@@ -59,7 +59,7 @@ def test_every_slot_is_where_it_was(op: str) -> None:
 def test_every_text_and_its_coordinates_are_what_they_were(op: str) -> None:
     digest = hashlib.sha256()
     texts = [prompt.encode() for prompt in prompts(op)]
-    for words in (None, np.zeros(len(texts), np.uint64)):  # all loose digits, where there can be
+    for words in (None, np.zeros(len(texts), np.uint64)):  # 0: loose digits where possible
         for line in render(texts, words):
             digest.update(line)
             for end in (8, len(line) // 2, len(line), len(line) + 3):

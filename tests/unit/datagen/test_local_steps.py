@@ -53,11 +53,11 @@ def test_every_kind_has_one_step() -> None:
 def reachable(total: Callable[[int, int, int, int], int], most: int) -> dict[int, set[int]]:
     """Returns the carries that a factor can have, by trying all digits before them."""
     carries: dict[int, set[int]] = {factor: {0} for factor in range(10)}
-    for factor, found in carries.items():
+    for factor, reached in carries.items():
         for _ in range(10):
-            found |= {
+            reached |= {
                 abs(total(factor, digit, old, carry) // 10)
-                for digit, old, carry in product(range(10), range(most + 1), set(found))
+                for digit, old, carry in product(range(10), range(most + 1), set(reached))
             }
     return carries
 
@@ -100,7 +100,7 @@ def test_carries_that_cannot_occur_are_not_possible(
     actual = {
         (int(row[factor]), int(row["carry"])) for row in rows if fixed or row["old"] != "none"
     }
-    expected = {(f, c) for f, found in reachable(total, old).items() for c in found}
+    expected = {(f, c) for f, carries in reachable(total, old).items() for c in carries}
     assert actual == expected
 
 

@@ -44,11 +44,11 @@ edits = st.tuples(
 
 
 def edited(text: str, edit: tuple[int, str, str]) -> tuple[str, int]:
-    """The text with one character changed, inserted or removed, and where."""
-    where, how, character = edit
-    where %= len(text) + (how == "insert")
-    rest = text[where:] if how == "insert" else text[where + 1 :]
-    return text[:where] + ("" if how == "remove" else character) + rest, where
+    """Returns the text with one character changed, inserted or removed, and its position."""
+    position, kind, character = edit
+    position %= len(text) + (kind == "insert")
+    rest = text[position:] if kind == "insert" else text[position + 1 :]
+    return text[:position] + ("" if kind == "remove" else character) + rest, position
 
 
 @pytest.mark.parametrize(("line", "a", "op", "b", "result"), LINES)
@@ -183,8 +183,8 @@ def test_operands_that_are_not_canonical(field: str, position: int) -> None:
     assert caught.value.position == 13 + position
 
 
-def offence(parse_text: Callable[[str], object], text: str) -> NotationError | None:
-    """The error that a text raises, if any."""
+def error_of(parse_text: Callable[[str], object], text: str) -> NotationError | None:
+    """Returns the error that a text raises, if any."""
     try:
         parse_text(text)
     except NotationError as error:
@@ -198,10 +198,10 @@ def test_edited_lines_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
 ) -> None:
     line = render(problem)
-    text, where = edited(line, edit)
-    if error := offence(parse, text):
-        # What stands before the edit began a valid line, so the offence cannot lie there.
-        assert where <= error.position <= len(text)
+    text, position = edited(line, edit)
+    if error := error_of(parse, text):
+        # The text before the edit begins a valid line, so the error cannot be there.
+        assert position <= error.position <= len(text)
         assert f"position {error.position}" in str(error)
     else:
         assert render(parse(text)) == text
@@ -213,10 +213,10 @@ def test_edited_lines_are_refused_or_mean_something_else(
 def test_edited_answers_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
 ) -> None:
-    text, where = edited(render_answer(answer(problem)), edit)
+    text, position = edited(render_answer(answer(problem)), edit)
     read = partial(parse_answer, places=problem.places)
-    if error := offence(read, text):
-        assert where <= error.position <= len(text)
+    if error := error_of(read, text):
+        assert position <= error.position <= len(text)
     else:
         assert render_answer(read(text)) == text
 
@@ -358,7 +358,7 @@ def test_the_first_wrong_character_of_an_answer_is_found(monkeypatch: pytest.Mon
         fields = {render_answer(value) for value in [*answers, None]}
         valid = starts(fields)
         for text in ("".join(t) for n in range(6) for t in product("-.01na", repeat=n)):
-            error = offence(partial(parse_answer, places=places), text)
+            error = error_of(partial(parse_answer, places=places), text)
             assert (error is None) == (text in fields)
             if error:
                 starting = (i for i in range(len(text)) if text[: i + 1] not in valid)

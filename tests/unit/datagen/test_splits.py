@@ -27,7 +27,7 @@ def test_arrays_agree_with_single_problems(batch: list[Problem]) -> None:
 
 
 @given(problems | any_problems)
-def test_twins_and_mirror_images_are_on_the_same_side(problem: Problem) -> None:
+def test_twins_and_mirror_images_are_in_the_same_split(problem: Problem) -> None:
     same = [Problem(twin(problem.a), problem.op, twin(problem.b))]
     if problem.op in (Operation.ADD, Operation.MUL):
         same.append(Problem(problem.b, problem.op, problem.a))
@@ -65,7 +65,7 @@ def test_one_problem_in_32_is_held_out_for_each() -> None:
             assert abs(counts[split] - n * n / 32) < 1500  # six standard deviations and more
 
 
-def test_the_sides_never_change() -> None:
+def test_hashes_never_change() -> None:
     # A data set made today must not overlap one made years ago: these hashes are for ever.
     three, five = Number(3), Number(-525, 2)
     assert [problem_hash(Problem(three, op, five)) for op in Operation] == [

@@ -115,7 +115,7 @@ def test_damage_is_noticed(tmp_path: Path, source: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("left", [[], ["train.txt"], ["train.txt", "val.txt"]])
-def test_a_beginning_is_completed(tmp_path: Path, source: str, left: list[str]) -> None:
+def test_an_incomplete_text_is_completed(tmp_path: Path, source: str, left: list[str]) -> None:
     out = tmp_path / "out"
     prepare_text(out, source)
     good = contents(out)
@@ -249,11 +249,11 @@ def test_a_known_text_is_recognised_by_its_sum(
         ("https://example.org/%2e%2e", "data/%2e%2e"),
     ],
 )
-def test_where_it_goes(source: str, folder: str) -> None:
+def test_the_default_folder_of_a_source(source: str, folder: str) -> None:
     assert default_folder(source) == Path(folder)
 
 
 @pytest.mark.parametrize("source", ["/", "..", "https://example.org", "https://example.org/.."])
-def test_what_names_no_file(source: str) -> None:
+def test_a_source_without_a_file_name_is_refused(source: str) -> None:
     with pytest.raises(DataError, match="say which folder"):
         default_folder(source)

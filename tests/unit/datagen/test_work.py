@@ -1,4 +1,4 @@
-"""Worked steps: exact, whatever the quotient digits, one by one as by the thousand."""
+"""Worked steps are exact for all quotient digits, one line at a time and many at once."""
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
