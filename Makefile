@@ -5,7 +5,7 @@ AUDIT := .venv/audit/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PORT ?= 8000
 WEB ?= web
-# Processes of the tests: one more than cores, because some wait for processes of theirs, up to four.
+# Processes of the tests: one more than there are cores, because some tests wait; at most four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
 
