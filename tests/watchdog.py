@@ -39,7 +39,7 @@ class Watchdog:
         self.stalls: list[Stall] = []
         self._thread: int | None = None
         self._began: float | None = None
-        self._seen: str | None = None
+        self.seen: str | None = None  # where the callback that runs now went over the limit
 
     def watch_this_thread(self) -> None:
         self._thread = threading.get_ident()
@@ -48,22 +48,22 @@ class Watchdog:
         """Runs a callback and measures it, if it is one of the thread's."""
         if threading.get_ident() != self._thread:
             return run()
-        self._seen, self._began = None, time.thread_time()
+        self.seen, self._began = None, time.thread_time()
         try:
             run()
         finally:
             seconds, self._began = time.thread_time() - self._began, None
             if seconds > self.limit:
-                self.stalls.append(Stall(seconds, self._seen or _name(handle)))
+                self.stalls.append(Stall(seconds, self.seen or _name(handle)))
 
     def look(self) -> None:
         """Notes where the loop is, if its callback is over the limit."""
         began, thread = self._began, self._thread
-        if began is None or thread is None or self._seen:
+        if began is None or thread is None or self.seen:
             return
         now = time.clock_gettime(time.pthread_getcpuclockid(thread))
         if now - began > self.limit and self._began == began:
-            self._seen = _innermost(sys._current_frames().get(thread))
+            self.seen = _innermost(sys._current_frames().get(thread))
 
 
 def _is_ours(frame: FrameType) -> bool:
