@@ -113,6 +113,7 @@ def _copy(
     exponents: range,
     largest: int,
     kinds: tuple[Kind, Kind],
+    n_below: int = 0,
 ) -> list[int]:
     """Puts a row of copies of an operand's digits, lowest first, and returns their positions.
 
@@ -127,7 +128,9 @@ def _copy(
             copies.append(plan.put(zero, 0, column))
         else:
             query = (0, plan.slots[source].column)
-            copies.append(plan.put(digit, 0, column, query, [source]))
+            is_below = len(copies) < n_below
+            kind, before = (Kind.A_BELOW, copies[-1:]) if is_below else (digit, [])
+            copies.append(plan.put(kind, 0, column, query, [source, *before]))
     return copies
 
 
@@ -176,7 +179,7 @@ def _sum(plan: Layout, shape: Shape) -> None:
 def _rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[int]:
     """Puts the rounding of an exact row and the rounded digits, and returns their positions."""
     query = (0, drop - 1 + LOWEST)
-    sources = [exact[drop - 1], get(exact, drop), *exact[: drop - 1]]
+    sources = [exact[drop - 1], get(exact, drop), get(exact, drop - 2)]
     rounding = plan.put(Kind.ROUNDING, 0, 0, query, sources)
     plan.put(Kind.RESULT_MARK)
     result: list[int] = []
@@ -227,10 +230,11 @@ def _product(plan: Layout, shape: Shape) -> None:
         exact_kinds = [Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW]
         kinds = exact_kinds if drop else [Kind.PRODUCT_RESULT] * 3
         plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
-        magnitude = [
-            plan.put(kinds[(m < drop) + (m < drop - 1)], 0, m + LOWEST, query, [source])
-            for m, (source, query) in enumerate(digits)
-        ]
+        magnitude: list[int] = []
+        for m, (source, query) in enumerate(digits):
+            before = magnitude[-1:] if m < drop - 1 else []  # a mark reads the one before
+            kind = kinds[(m < drop) + (m < drop - 1)]
+            magnitude.append(plan.put(kind, 0, m + LOWEST, query, [source, *before]))
         plan.result = _rounded(plan, magnitude, drop, 1) if drop else magnitude
     plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
 
@@ -248,7 +252,9 @@ def _quotient(plan: Layout, shape: Shape) -> None:
     plan.result_places = shape.places
     a_sign = plan.put(Kind.A_SIGN, sources=question.a_field)
     a_exponents = range(-shape.a_places, n_a - shape.a_places)
-    a = _copy(plan, question.a, a_exponents, a_exponents[-1], _A)
+    n_row = _n_row(shape)
+    n_below = n_a - (width - 2) - n_row if n_row else 0
+    a = _copy(plan, question.a, a_exponents, a_exponents[-1], _A, n_below)
     b_sign = plan.put(Kind.B_SIGN, sources=question.b_field)
     # Zeros below B until it has `width` digits, and one above it.
     lowest = -shape.b_places - (width - n_b)
@@ -259,7 +265,6 @@ def _quotient(plan: Layout, shape: Shape) -> None:
         plan.put(Kind.RESULT_MARK)
         plan.put(Kind.NAN)
         return
-    n_row = _n_row(shape)
     if not n_row:
         plan.put(Kind.RESULT_MARK)
         plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
@@ -267,15 +272,11 @@ def _quotient(plan: Layout, shape: Shape) -> None:
     remainder = _first_remainder(plan, a, width)
     quotient: list[tuple[int, int]] = []  # positions of sign and digit
     for k in range(1, n_row + 1):
-        next_digit = n_a - (width - 2) - k
-        if next_digit >= 0:
-            query = (0, next_digit + LOWEST)
-            down = plan.put(Kind.BROUGHT_DOWN, k, LOWEST - 1, query, [a[next_digit]])
-        else:
-            down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
-        sign, digit, remainder = _division_row(plan, k, b, [down, *remainder])
+        down = _bring_down(plan, a, n_a - (width - 2) - k, k)
+        below = n_below - 1 if k == n_row else None
+        sign, digit, remainder = _division_row(plan, k, b, [down, *remainder], a, below)
         quotient.append((sign, digit))
-    sources = [*quotient[-1], quotient[-2][1], *reversed(remainder)]
+    sources = [*quotient[-1], quotient[-2][1], remainder[-1]]
     rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
     plan.result = _quotient_result(plan, quotient, rounding)
     plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
@@ -296,8 +297,15 @@ def _first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:
     return remainder
 
 
+def _bring_down(plan: Layout, a: list[int], index: int, row: int) -> int:
+    """Puts a digit of A below the remainder of a row, and returns its position."""
+    if index < 0:
+        return plan.put(Kind.BROUGHT_ZERO, row, LOWEST - 1)
+    return plan.put(Kind.BROUGHT_DOWN, row, LOWEST - 1, (0, index + LOWEST), [a[index]])
+
+
 def _division_row(
-    plan: Layout, k: int, b: list[int], dividend: list[int]
+    plan: Layout, k: int, b: list[int], dividend: list[int], a: list[int], below: int | None
 ) -> tuple[int, int, list[int]]:
     """Puts quotient digit k and the remainder that it leaves. Returns the positions of the digit's
     sign, of the digit, and of the remainder's digits, lowest first."""
@@ -307,13 +315,18 @@ def _division_row(
     leading_digits = [*dividend[-MIN_DIVISOR - 1 :], *b[width - MIN_DIVISOR : width]]
     digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, leading_digits)
     row, carry = [], NOWHERE
+    mark = NOWHERE if below is None else _bring_down(plan, a, below, k + 1)
     for j in range(width + 1):
         query = (k + 1, j + LOWEST)
         if j:
             before = [sign, digit, b[j - 1], dividend[j - 1], carry]
             carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, query, before)
         sources = [sign, digit, b[j], dividend[j], carry]
-        row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
+        if below is None:
+            row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
+        else:
+            mark = plan.put(Kind.LAST_DIGIT, k + 1, j + LOWEST, query, [*sources, mark])
+            row.append(mark)
     return sign, digit, row
 
 
@@ -391,7 +404,7 @@ def work_length(shape: Shape) -> int:
         if shape.by_zero:
             return question + work + len(":n=")
         if n_row:
-            work += 1 + width + 1 + n_row * (2 * width + 4) + 2 + n_row - 1
+            work += 1 + width + 1 + n_row * (2 * width + 4) + 3 + n_row - 1
         else:
             work += 1
     else:

@@ -129,6 +129,28 @@ def _remainder_carry(*sources: Characters) -> Characters:
     return digit(abs(_remainder_total(*sources) // 10))
 
 
+def _marked(characters: Characters, before: Characters | None = None) -> Characters:
+    """Returns digits in which 1 stands for a 0 that follows a digit that is not 0, so that the
+    highest says whether all of them are 0."""
+    if before is None:
+        return characters
+    return np.where((characters == ZERO) & (value(before) > 0), ZERO + 1, characters).astype(np.uint8)
+
+
+def _last_digit(*sources: Characters) -> Characters:
+    *total, before = sources
+    return _marked(_remainder_digit(*total), before)
+
+
+def _sum_below(
+    top: Characters,
+    total: Characters,
+    total_before: Characters | None = None,
+    magnitude_before: Characters | None = None,
+) -> Characters:
+    return _marked(_magnitude(top, total, total_before, magnitude_before), magnitude_before)
+
+
 def _dividend_sign(top: Characters) -> Characters:
     return _sign(top == NINE)
 
@@ -166,20 +188,20 @@ def second_quotient_digit(*sources: Characters) -> Characters:
     return digit(np.abs(np.where(usable, other, nearest)).astype(np.int16))
 
 
-def _rounding(half: Characters, kept: Characters, *below: Characters) -> Characters:
+def _rounding(half: Characters, kept: Characters, below: Characters) -> Characters:
     more = value(half) > 5
     tie_or_more = half == ZERO + 5
-    rest = _any(value(c) > 0 for c in below) if below else np.zeros(len(half), bool)
+    rest = value(below) > 0
     up = more | (tie_or_more & (rest | (value(kept) % 2 == 1)))
     return np.where(up, PLUS, ZERO).astype(np.uint8)
 
 
 def _quotient_rounding(
-    sign: Characters, last: Characters, before: Characters, top: Characters, *rest: Characters
+    sign: Characters, last: Characters, before: Characters, top: Characters
 ) -> Characters:
     """Returns what the last quotient digit adds to the digit before when it is rounded off."""
     positive = sign == PLUS
-    zero = ~_any(value(c) > 0 for c in (top, *rest))
+    zero = top == ZERO
     # Whether the remainder has the sign of the last digit: then the part to round exceeds `last`.
     beyond = ~zero & ((top != NINE) == positive)
     away = (value(last) > 5) | ((value(last) == 5) & (beyond | (zero & (value(before) % 2 == 1))))
@@ -225,6 +247,7 @@ def _product_sign(a_sign: Characters, b_sign: Characters, *result: Characters) -
 RULES: dict[Kind, Rule] = {
     Kind.A_SIGN: _operand_sign,
     Kind.A_DIGIT: _copy,
+    Kind.A_BELOW: _marked,
     Kind.A_ZERO: _constant("0"),
     Kind.B_SIGN: _operand_sign,
     Kind.B_SIGN_OF_SUM: _operand_sign_of_sum,
@@ -248,11 +271,12 @@ RULES: dict[Kind, Rule] = {
     Kind.QUOTIENT_DIGIT: quotient_digit,
     Kind.REMAINDER_DIGIT: _remainder_digit,
     Kind.REMAINDER_CARRY: _remainder_carry,
+    Kind.LAST_DIGIT: _last_digit,
     Kind.EXACT_MARK: _constant("|"),
-    Kind.PRODUCT_BELOW: _copy,
+    Kind.PRODUCT_BELOW: _marked,
     Kind.PRODUCT_HALF: _copy,
     Kind.PRODUCT_KEPT: _copy,
-    Kind.SUM_BELOW: _magnitude,
+    Kind.SUM_BELOW: _sum_below,
     Kind.SUM_HALF: _magnitude,
     Kind.SUM_KEPT: _magnitude,
     Kind.ROUNDING: _rounding,

@@ -68,6 +68,7 @@ STEP_KINDS: dict[StepKind, tuple[Kind, ...]] = {
         Kind.BROUGHT_DOWN,
         Kind.BROUGHT_ZERO,
         Kind.REMAINDER_DIGIT,
+        Kind.LAST_DIGIT,
         Kind.REMAINDER_CARRY,
     ),
     StepKind.ROUNDING: (
@@ -181,7 +182,7 @@ def divisions(shape: Shape) -> dict[int, Division]:
     for position, slot in enumerate(slots):
         if slot.kind is Kind.QUOTIENT_DIGIT:
             division = result[position] = Division([], [])
-        elif slot.kind is Kind.REMAINDER_DIGIT:
+        elif slot.kind in (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT):
             division.divisor.append(slot.sources[2])
             division.dividend.append(slot.sources[3])
     for position, division in result.items():
