@@ -275,7 +275,8 @@ def _quotient(plan: Layout, shape: Shape) -> None:
             down = plan.put(Kind.BROUGHT_ZERO, k, LOWEST - 1)
         sign, digit, remainder = _division_row(plan, k, b, [down, *remainder])
         quotient.append((sign, digit))
-    sources = [*quotient[-1], quotient[-2][1], *reversed(remainder)]
+    not_brought_down = a[: max(0, n_a - (width - 2) - n_row)]
+    sources = [*quotient[-1], quotient[-2][1], *reversed(remainder), *not_brought_down]
     rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
     plan.result = _quotient_result(plan, quotient, rounding)
     plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
