@@ -172,11 +172,13 @@ def _carried(op: Ints, a: Ints, b: Ints, a_before: Ints, b_before: Ints, before:
 
 
 def _complemented(top: Ints, total: Ints, total_before: Ints, before: Ints) -> Flags:
-    """The digit before is that of the sum or, if the sum is negative, of its ten's complement."""
+    """The digit before is that of the sum or, if the sum is negative, of its ten's complement. It
+    may be a 1 that stands for a 0."""
     negative = np.isin(top, 9)
     either = ((9 - total_before) % 10 == before) | ((10 - total_before) % 10 == before)
     n_missing = (total_before == 10).astype(int) + (before == 10)
-    same = np.where(negative, either, total_before == before)
+    is_mark = (total_before == 0) & (before == 1)
+    same = np.where(negative, either, (total_before == before) | is_mark)
     return np.asarray(np.where(n_missing == 0, same, n_missing == 2))
 
 
@@ -206,12 +208,10 @@ def _quotient_digits(sign: Ints, q: Ints, sign_before: Ints, before: Ints, resul
     return np.asarray(both_or_none & np.where(sign_before == 2, first, follows))
 
 
-def _quotient_roundings(sign: Ints, last: Ints, before: Ints, top: Ints, rest: Ints) -> Flags:
+def _quotient_roundings(sign: Ints, last: Ints, before: Ints, top: Ints) -> Flags:
     """A last digit of 0 leaves the dividend as it was: the sign of the digit is that of the
-    remainder. A negative remainder has digits other than 0."""
-    negative = top == 9
-    same_sign = (last > 0) | (negative == (sign == 1))
-    return np.asarray(same_sign & (~negative | (rest == 1)))
+    remainder."""
+    return np.asarray((last > 0) | ((top == 9) == (sign == 1)))
 
 
 _LEADING = 10**MIN_DIVISOR
@@ -269,12 +269,19 @@ _RULED = [
         *(Axis("operation", SIGNS), _digit("A"), _digit("B"), *_COLUMN),
         allowed=_carried,
     ),
-    _step(
-        "magnitude of a sum",
-        Kind.SUM_RESULT,
-        *(_digit("top"), _digit("sum"), _digit_or_none("sum before"), _digit_or_none("before")),
-        allowed=_complemented,
+    *(
+        _step(
+            name,
+            kind,
+            *(_digit("top"), _digit("sum"), _digit_or_none("sum before"), _digit_or_none("before")),
+            allowed=_complemented,
+        )
+        for name, kind in {
+            "magnitude of a sum": Kind.SUM_RESULT,
+            "marked magnitude of a sum": Kind.SUM_BELOW,
+        }.items()
     ),
+    _step("marked digit", Kind.A_BELOW, _digit("digit"), _REST, rest=True),
     _step(
         "sign of a sum",
         Kind.SUM_SIGN,
@@ -306,6 +313,14 @@ _RULED = [
         for what, kind in {"digit": Kind.REMAINDER_DIGIT, "carry": Kind.REMAINDER_CARRY}.items()
     ),
     _step(
+        "digit of the last remainder",
+        Kind.LAST_DIGIT,
+        *(Axis("sign", SIGNS), _digit("quotient digit"), _digit("B")),
+        *(_digit("old"), _digit_or_none("carry"), _REST),
+        rest=True,
+        allowed=lambda *indices: _remainder_carries(*indices[:-1]),
+    ),
+    _step(
         "rounding",
         Kind.ROUNDING,
         *(_digit("half"), _digit_or_none("kept"), _REST),
@@ -323,8 +338,7 @@ _RULED = [
     _step(
         "rounding of a quotient",
         Kind.QUOTIENT_ROUNDING,
-        *(Axis("sign", SIGNS), _digit("last"), _digit_or_none("before"), _digit("top"), _REST),
-        rest=True,
+        *(Axis("sign", SIGNS), _digit("last"), _digit_or_none("before"), _digit("top")),
         allowed=_quotient_roundings,
     ),
     _step(

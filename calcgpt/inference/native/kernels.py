@@ -1,14 +1,13 @@
-"""The forward pass of a decoder and greedy decoding as one function in machine code, compiled by
-Numba.
+"""The forward pass of a decoder and greedy decoding as one function, compiled by Numba.
 
-All layers of all rows are one call, and so are several tokens, so that no time goes into calling
-operators, and other threads of Python run meanwhile. Everything is float32, and nothing is
-allocated. A row of numbers whose width is no multiple of 16 is padded to one; what the padding
-holds has no effect.
+One call computes all layers of all rows, and may write several tokens. This saves the cost of
+calling operators from Python, and other Python threads run meanwhile. Everything is float32, and
+nothing is allocated. Rows are padded to a multiple of PANEL numbers. The padding does not affect
+results.
 
 Only `machine_code.py` imports this module, to compile `decode`.
 
-Shapes: B sequences, T new tokens, R = B T rows, one for each token, those of a sequence together.
+Shapes: B sequences, T tokens to read (`n_token`), R = B T rows, one per token, grouped by sequence.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ import numpy as np
 from calcgpt.inference.native.layers import (
     activate,
     attend,
-    hide,
-    norm,
-    remember,
+    norm_rows,
+    padded_width,
     rotate_heads,
-    soften,
-    whole_panels,
+    softmax_numerators,
+    store_kv,
+    write_mask,
 )
 from calcgpt.inference.native.numba_types import (
+    Cache,
     Floats,
     Ints,
     Masks,
     Model,
-    Texts,
     at,
     compiled,
     load,
@@ -48,22 +47,21 @@ from calcgpt.inference.native.weights import (
     HEAD,
     HEAD_DIM,
     IS_GATED,
-    KIND_OF_NEXT,
     KINDS,
     LAST_ID,
     LAST_PLACE,
     LAYER_SIZE,
     LAYERS,
-    MARKS,
     N_CONTEXT,
     N_EMBD,
+    N_FEATURES,
     N_HEAD,
     N_KV_HEAD,
     N_LAYER,
     N_LOGIT,
     NEXT_KINDS,
+    NEXT_TOKEN_KIND,
     OUT,
-    OWN_KIND,
     PANEL,
     PLACES,
     POSITIONS,
@@ -71,6 +69,7 @@ from calcgpt.inference.native.weights import (
     ROW_WINDOW,
     ROWS,
     TILE,
+    TOKEN_KIND,
     UP,
     VOCAB_SIZE,
 )
@@ -80,7 +79,7 @@ F32 = np.float32
 
 @compiled
 def add_row(plan: Ints, w: Floats, row: int, x: Floats) -> None:
-    """Adds a row of the embedding tables."""
+    """Adds a row of the embedding tables to x, (C,)."""
     for i in range(plan[N_EMBD]):
         x[i] += w[row * plan[N_EMBD] + i]
 
@@ -90,193 +89,203 @@ def embed(
     plan: Ints,
     w: Floats,
     row_of_token: Ints,
-    marks: Ints,
+    features: Ints,
     capacity: int,
     tokens: Ints,
     position: int,
     x: Floats,
-    step: int,
+    stride: int,
 ) -> None:
-    """Writes the sum of the embeddings of a token: its own and those of where it is.
+    """Writes the sum of the token and positional embeddings of a token (`calcgpt.model.positions`).
 
-    `tokens` and `marks` point to the first of its sequence. See `calcgpt.model.positions`.
+    `tokens` and `features` are those of its slot.
     """
-    for i in range(step):
+    for i in range(stride):
         x[i] = F32(0)
     add_row(plan, w, tokens[position], x)
     if plan[POSITIONS]:
         add_row(plan, w, plan[POSITIONS] + position, x)
     if plan[PLACES]:
-        mark = position  # the last token that starts a row
-        while mark > 0 and row_of_token[min(tokens[mark], plan[LAST_ID])] == 0:
-            mark -= 1
-        row = row_of_token[min(tokens[mark], plan[LAST_ID])]
-        add_row(plan, w, plan[PLACES] + min(position - mark, plan[LAST_PLACE]), x)
+        start = position  # of the row: the last token that starts one
+        while start > 0 and row_of_token[min(tokens[start], plan[LAST_ID])] == 0:
+            start -= 1
+        row = row_of_token[min(tokens[start], plan[LAST_ID])]
+        add_row(plan, w, plan[PLACES] + min(position - start, plan[LAST_PLACE]), x)
         add_row(plan, w, plan[ROWS] + row, x)
     if plan[KINDS]:
-        add_row(plan, w, plan[KINDS] + marks[OWN_KIND * capacity + position], x)
-        add_row(plan, w, plan[NEXT_KINDS] + marks[KIND_OF_NEXT * capacity + position], x)
+        add_row(plan, w, plan[KINDS] + features[TOKEN_KIND * capacity + position], x)
+        add_row(plan, w, plan[NEXT_KINDS] + features[NEXT_TOKEN_KIND * capacity + position], x)
 
 
 @compiled
 def attention(
     plan: Ints,
-    texts: Texts,
+    cache: Cache,
     layer: int,
     row: int,
     n_token: int,
     offset: int,
     masks: Masks,
     qkv: Floats,
-    qkv_step: int,
+    qkv_stride: int,
     scores: Floats,
     y: Floats,
-    y_step: int,
+    y_stride: int,
     n_row: int,
 ) -> None:
-    """Attention of rows from `row` on, those of a sequence by tiles. For `offset` see `forward`,
-    for `masks` see `attend`."""
-    slots, lengths, r = texts[1], texts[2], 0
-    blank, hidden, step = masks
+    """Computes attention for `n_row` rows from `row` on, by tiles of one sequence each. See
+    `forward` for `offset` and `attend` for `masks`."""
+    slots, lengths, r = cache[1], cache[2], 0
+    zero_row, mask, stride = masks
     while r < n_row:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         n_seen = lengths[slot] + offset + token + 1
-        q, to = at(qkv, r * qkv_step), at(y, r * y_step)
-        of_tile = (blank, at(hidden, r * step), step)
-        attend(plan, texts, layer, slot, n_seen, of_tile, q, qkv_step, scores, to, y_step, n_query)
+        q, y_r = at(qkv, r * qkv_stride), at(y, r * y_stride)
+        tile = (zero_row, at(mask, r * stride), stride)
+        attend(
+            plan, cache, layer, slot, n_seen, tile, q, qkv_stride, scores, y_r, y_stride, n_query
+        )
         r += n_query
 
 
 @compiled
-def hide_rows(
-    plan: Ints, texts: Texts, row: int, n_token: int, offset: int, masks: Masks, n_row: int
+def write_masks(
+    plan: Ints, cache: Cache, row: int, n_token: int, offset: int, masks: Masks, n_row: int
 ) -> None:
-    """Writes what the windows hide from rows from `row` on, by the tiles of `attention`."""
-    marks, slots, lengths, _tokens, _cache, _n_slot, capacity = texts
-    _blank, hidden, step = masks
+    """Writes the masks of the windows for the tiles of `attention`."""
+    features, slots, lengths, _tokens, _kv, _n_slot, capacity = cache
+    _zero_row, mask, stride = masks
     r = 0
-    while r < n_row and step:
+    while r < n_row and stride:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         n_seen = lengths[slot] + offset + token + 1
-        text, to = at(marks, MARKS * slot * capacity), at(hidden, r * step)
-        hide(plan, text, capacity, n_seen, to, step, n_query)
+        slot_features = at(features, N_FEATURES * slot * capacity)
+        write_mask(plan, slot_features, capacity, n_seen, at(mask, r * stride), stride, n_query)
         r += n_query
 
 
 @compiled
-def keep_last(x: Floats, step: int, first: int, n_token: int, n_kept: int) -> None:
-    """Moves the last row of each sequence to the front: row `first`, and every n_token-th after."""
+def keep_last(x: Floats, stride: int, first: int, n_token: int, n_kept: int) -> None:
+    """Moves the last row of each sequence to the front: row `first` and every n_token-th row after
+    it, `n_kept` in total."""
     for k in range(n_kept):
-        for i in range(0, step, PANEL):
-            store(x, k * step + i, load(x, (first + k * n_token) * step + i))
+        for i in range(0, stride, PANEL):
+            store(x, k * stride + i, load(x, (first + k * n_token) * stride + i))
 
 
 @compiled
 def forward(
     model: Model,
-    texts: Texts,
+    cache: Cache,
     scratch: Floats,
     logits: Floats,
     batch: int,
     n_token: int,
     last_only: int,
 ) -> None:
-    """Writes the logits of all rows or of each sequence's last, and the keys and values of all. The
-    arguments are those of `decode`.
+    """Writes the logits of all rows, or with `last_only` of the last row of each sequence, and
+    stores the keys and values of all rows. The arguments are those of `decode`.
 
-    The first row of a sequence has the position `lengths[slot] + offset`. The offset is 0, or
-    n_token - 1 where only the last row of each sequence is left.
+    The first row of a sequence has position `lengths[slot] + offset`. `offset` is 0, or after all
+    rows but the last of each sequence were removed, n_token - 1.
     """
     plan, w, row_of_token, rotations = model
-    marks, slots, lengths, tokens, cache, n_slot, capacity = texts
-    step = whole_panels(plan[N_EMBD])
-    n_qkv = whole_panels((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
-    n_up = whole_panels(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
-    room = CHUNK + TILE  # rows
-    blank = scratch  # zeros
-    x = at(scratch, plan[N_CONTEXT])  # the residual stream
-    a = at(x, room * step)  # its normalised rows; then the heads' outputs: the last may be long
-    a_step = step + PANEL
-    h = at(a, room * a_step)  # queries, keys and values; the hidden layer
-    scores = at(h, room * max(n_qkv, n_up))
-    masks = (blank, blank, 0)
+    features, slots, lengths, tokens, kv, n_slot, capacity = cache
+    stride = padded_width(plan[N_EMBD])
+    n_qkv = padded_width((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
+    n_up = padded_width(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
+    max_rows = CHUNK + TILE
+    zero_row = scratch  # (N_CONTEXT,)
+    x = at(scratch, plan[N_CONTEXT])  # the residual stream, (max_rows, stride)
+    # The normalised rows of x, then the outputs of the heads. The last head also writes padding.
+    a = at(x, max_rows * stride)  # (max_rows, a_stride)
+    a_stride = stride + PANEL
+    # Queries, keys and values, then the hidden layer of the feed-forward network.
+    h = at(a, max_rows * a_stride)  # (max_rows, n_qkv or n_up)
+    scores = at(h, max_rows * max(n_qkv, n_up))
+    masks = (zero_row, zero_row, 0)
     if plan[ROW_WINDOW] or plan[COLUMN_WINDOW]:
-        masks = (blank, at(scores, TILE * capacity + PANEL), capacity)
+        masks = (zero_row, at(scores, TILE * capacity + PANEL), capacity)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
-        n_each, offset = n_token, 0  # rows of each sequence
+        n_each, offset = n_token, 0  # n_each: rows per sequence
         for r in range(n_row):
             slot = slots[(row + r) // n_token]
             position = lengths[slot] + (row + r) % n_token
-            text, about = at(tokens, slot * capacity), at(marks, MARKS * slot * capacity)
-            to = at(x, r * step)
-            embed(plan, w, row_of_token, about, capacity, text, position, to, step)
-        hide_rows(plan, texts, row, n_each, offset, masks, n_row)
+            slot_tokens = at(tokens, slot * capacity)
+            slot_features = at(features, N_FEATURES * slot * capacity)
+            x_r = at(x, r * stride)
+            embed(
+                plan, w, row_of_token, slot_features, capacity, slot_tokens, position, x_r, stride
+            )
+        write_masks(plan, cache, row, n_each, offset, masks, n_row)
         for layer in range(plan[N_LAYER]):
-            here = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
-            norm(plan, at(here, plan[ATTENTION_NORM]), x, step, a, a_step, n_row)
-            linear(at(here, plan[QKV]), a, a_step, h, plan[N_EMBD], n_qkv, n_row)
+            layer_w = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
+            norm_rows(plan, at(layer_w, plan[ATTENTION_NORM]), x, stride, a, a_stride, n_row)
+            linear(at(layer_w, plan[QKV]), a, a_stride, h, plan[N_EMBD], n_qkv, n_row)
             for r in range(n_row):
                 slot = slots[(row + r) // n_token]
                 position = lengths[slot] + (row + r) % n_token
-                qkv, cache_row = at(h, r * n_qkv), slot * capacity + position
-                rotate_heads(plan, here, rotations, cache_row, position, qkv)
-                remember(plan, qkv, cache, layer * n_slot + slot, capacity, position)
+                qkv, cache_index = at(h, r * n_qkv), slot * capacity + position
+                rotate_heads(plan, layer_w, rotations, cache_index, position, qkv)
+                store_kv(plan, qkv, kv, layer * n_slot + slot, capacity, position)
             if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
-                # From here on, only rows whose logits are asked for. They are texts of one token.
-                first_last = n_token - 1 - row % n_token
+                # The rest is computed only for the last row of each sequence.
+                first_kept = n_token - 1 - row % n_token
                 row, n_each, offset = row // n_token, 1, n_token - 1
-                n_row = max(0, (n_row - first_last + n_token - 1) // n_token)
-                keep_last(x, step, first_last, n_token, n_row)
-                keep_last(h, n_qkv, first_last, n_token, n_row)
-                hide_rows(plan, texts, row, n_each, offset, masks, n_row)
+                n_row = max(0, (n_row - first_kept + n_token - 1) // n_token)
+                keep_last(x, stride, first_kept, n_token, n_row)
+                keep_last(h, n_qkv, first_kept, n_token, n_row)
+                write_masks(plan, cache, row, n_each, offset, masks, n_row)
             attention(
-                plan, texts, layer, row, n_each, offset, masks, h, n_qkv, scores, a, a_step, n_row
+                plan, cache, layer, row, n_each, offset, masks, h, n_qkv, scores, a, a_stride, n_row
             )
-            add_linear(at(here, plan[OUT]), a, a_step, x, plan[N_EMBD], step, n_row)
-            norm(plan, at(here, plan[FF_NORM]), x, step, a, a_step, n_row)
-            linear(at(here, plan[UP]), a, a_step, h, plan[N_EMBD], n_up, n_row)
+            add_linear(at(layer_w, plan[OUT]), a, a_stride, x, plan[N_EMBD], stride, n_row)
+            norm_rows(plan, at(layer_w, plan[FF_NORM]), x, stride, a, a_stride, n_row)
+            linear(at(layer_w, plan[UP]), a, a_stride, h, plan[N_EMBD], n_up, n_row)
             activate(plan, h, n_up, n_row)
-            add_linear(at(here, plan[DOWN]), h, n_up, x, plan[FF_WIDTH], step, n_row)
-        norm(plan, at(w, plan[FINAL_NORM]), x, step, a, a_step, n_row)
-        of_row, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
-        linear(at(w, plan[HEAD]), a, a_step, of_row, plan[N_EMBD], n_logit, n_row)
+            add_linear(at(layer_w, plan[DOWN]), h, n_up, x, plan[FF_WIDTH], stride, n_row)
+        norm_rows(plan, at(w, plan[FINAL_NORM]), x, stride, a, a_stride, n_row)
+        row_logits, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
+        linear(at(w, plan[HEAD]), a, a_stride, row_logits, plan[N_EMBD], n_logit, n_row)
 
 
 @compiled
-def choose(
+def choose_greedily(
     plan: Ints,
     logits: Floats,
     slots: Ints,
-    written: Ints,
+    output_tokens: Ints,
     probabilities: Floats,
     index: int,
     length: int,
     batch: int,
 ) -> None:
-    """Writes the most probable token of each row, the first of equal ones, and its probability.
-
-    A logit that is not a number is the largest, as for NumPy.
+    """Writes the most probable token of each sequence and its probability, in column `index` of the
+    row of its slot. Of equal logits, the first is the largest. A NaN is larger than any number.
     """
     for b in range(batch):
-        row, to, best = at(logits, b * plan[N_LOGIT]), slots[b] * length + index, 0
+        row, output_index, best = at(logits, b * plan[N_LOGIT]), slots[b] * length + index, 0
         for token in range(1, plan[VOCAB_SIZE]):
             if row[token] > row[best] or row[token] != row[token]:
                 best = token
-        zero = row[best] - row[best]  # or not a number
-        total = soften(row, plan[VOCAB_SIZE], plan[N_LOGIT], F32(1))
-        written[to] = best
-        probabilities[to] = (row[best] + zero) / total
+        zero = row[best] - row[best]  # NaN if the logit is not finite
+        total = softmax_numerators(row, plan[VOCAB_SIZE], plan[N_LOGIT], F32(1))
+        output_tokens[output_index] = best
+        probabilities[output_index] = (row[best] + zero) / total
 
 
 @compiled
-def drop_ended(slots: Ints, written: Ints, index: int, length: int, stop: int, batch: int) -> int:
-    """Keeps the slots of the rows that did not write `stop`. Returns their number."""
+def drop_ended(
+    slots: Ints, output_tokens: Ints, index: int, length: int, stop_token: int, batch: int
+) -> int:
+    """Moves the slots of the sequences that did not end with `stop_token` to the front. Returns
+    their number."""
     n_open = 0
     for b in range(batch):
-        if written[slots[b] * length + index] != stop:
+        if output_tokens[slots[b] * length + index] != stop_token:
             slots[n_open] = slots[b]
             n_open += 1
     return n_open
@@ -287,14 +296,14 @@ def decode(
     w: Floats,
     row_of_token: Ints,
     rotations: Floats,
-    marks: Ints,
+    features: Ints,
     slots: Ints,
     lengths: Ints,
     tokens: Ints,
-    cache: Floats,
+    kv: Floats,
     scratch: Floats,
     logits: Floats,
-    written: Ints,
+    output_tokens: Ints,
     probabilities: Floats,
     batch: int,
     n_token: int,
@@ -303,35 +312,41 @@ def decode(
     last_only: int,
     n_new: int,
     length: int,
-    stop: int,
+    stop_token: int,
 ) -> int:
-    """Reads tokens (`forward`). Then each row writes `n_new` tokens, or up to a `stop`.
+    """Reads `n_token` tokens of each sequence, then writes up to `n_new` tokens of each greedily.
 
-    `tokens` (slots, capacity) are the texts, the new tokens included. Sequence b has its text and
-    its keys and values in slot `slots[b]`, and `lengths[slots[b]]` tokens were read before. The
-    tokens that are read are added to these lengths. `rotations` (n, D), cosines before sines, has a
-    row for each position or, if the text determines them, one for the query and one for the key of
-    each place of each slot, as `marks` (slots, 7, capacity) has what the text says of it. `scratch`
-    is memory (`weights.scratch_size`), zeros at first.
+    A sequence ends with `stop_token`. Returns the number of sequences that did not end, and moves
+    their slots to the front of `slots`. If `n_new` is 0, no tokens are written, and `logits` has
+    those of all tokens that are read or, with `last_only`, of the last token of each sequence.
 
-    What a slot writes, and how probable that was, is put into its row of `written` and
-    `probabilities`, (slots, length). Returns the number of rows that did not stop. Their slots are
-    then the first of `slots`.
+    The model is `plan`, `w` (`weights`), `row_of_token` (`positions.row_table`) and `rotations`,
+    (n, D), cosines before sines. `rotations` has a row for each position or, for coordinates, one
+    for the query and one for the key of each position of each slot.
+
+    The cache has `n_slot` slots. Sequence b is in slot `slots[b]`. `tokens`, (n_slot, capacity),
+    has the texts, including the tokens to read. `lengths`, (n_slot,), has the number of tokens that
+    were read before, and is updated. `features` is (n_slot, 7, capacity); only coordinates need it.
+    `kv` has the keys and values (`layers.store_kv`).
+
+    `scratch` is memory (`weights.scratch_size`), all zeros before the first call. `logits`,
+    (rows + TILE, N_LOGIT), is overwritten. The results for each slot are in its row of
+    `output_tokens` and `probabilities`, both (n_slot, length).
     """
     model = (plan, w, row_of_token, rotations)
-    texts = (marks, slots, lengths, tokens, cache, n_slot, capacity)
+    cache = (features, slots, lengths, tokens, kv, n_slot, capacity)
     for index in range(max(1, n_new)):
-        forward(model, texts, scratch, logits, batch, n_token, last_only)
+        forward(model, cache, scratch, logits, batch, n_token, last_only)
         for b in range(batch):
             lengths[slots[b]] += n_token
         if n_new == 0:
             return batch
         n_token = 1
-        choose(plan, logits, slots, written, probabilities, index, length, batch)
-        batch = drop_ended(slots, written, index, length, stop, batch)
+        choose_greedily(plan, logits, slots, output_tokens, probabilities, index, length, batch)
+        batch = drop_ended(slots, output_tokens, index, length, stop_token, batch)
         if batch == 0 or index == n_new - 1:
             return batch
         for b in range(batch):
             slot = slots[b]
-            tokens[slot * capacity + lengths[slot]] = written[slot * length + index]
+            tokens[slot * capacity + lengths[slot]] = output_tokens[slot * length + index]
     return batch

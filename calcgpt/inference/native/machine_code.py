@@ -1,8 +1,8 @@
 """Compiles the kernels once, and loads them from a cache afterwards.
 
-Numba turns `kernels.py` into LLVM's language, LLVM into an object file. The file is cached like the
-graphs for onnxruntime. With a cached file, Numba need not be imported, which takes longer than an
-answer: llvmlite, which belongs to it, loads the file.
+Numba compiles `kernels.py` to LLVM IR, and LLVM compiles the IR to an object file. The file is
+cached, as the graphs for onnxruntime are. llvmlite alone can load a cached file. Numba is then not
+imported, because the import takes longer than an answer.
 """
 
 from __future__ import annotations
@@ -26,26 +26,29 @@ SOURCES = (
     "weights.py",
     "machine_code.py",
 )
-N_POINTER, N_INT = 13, 8  # the arguments of `kernels.decode`
+N_POINTER, N_INT = 13, 8  # arguments of `kernels.decode`: pointers, then integers
 
 
 @functools.cache
 def decode() -> Any:
-    """Returns `kernels.decode` as a C function, which runs without Python's lock.
+    """Returns `kernels.decode` as a C function, which runs without the GIL.
 
     Raises UserError if a library is missing.
     """
-    _libraries.append(_load(object_code()))  # as long as the process runs
+    _libraries.append(_load(object_code()))
     address = _libraries[-1][ENTRY]
-    arguments = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)(address)
+    argument_types = [ctypes.c_void_p] * N_POINTER + [ctypes.c_int64] * N_INT
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *argument_types)(address)
 
 
-_libraries: list[Any] = []
+_libraries: list[Any] = []  # keeps the code loaded as long as the process runs
 
 
 def object_code() -> bytes:
-    """Returns the kernels as an object file for this processor, from the cache if it is there."""
+    """Returns the object file of the kernels for this processor, from the cache if possible.
+
+    Raises UserError if a library is missing.
+    """
     return cached(f"{_key()}.o", compile_kernels, "the native engine's machine code")
 
 
@@ -57,9 +60,10 @@ def _llvm() -> Any:
 
 
 def _key() -> str:
-    """Returns the SHA-256 of what the machine code depends on."""
+    """Returns the cache key of the machine code: a SHA-256, in hexadecimal, of the sources, the
+    versions of the libraries and the processor."""
     llvm = _llvm()
-    versions = _folders_of("numba"), _folders_of("llvmlite")
+    versions = _metadata_folders("numba"), _metadata_folders("llvmlite")
     processor = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     digest = hashlib.sha256(repr((versions, processor, llvm.get_default_triple())).encode())
     for source in SOURCES:
@@ -67,12 +71,12 @@ def _key() -> str:
     return digest.hexdigest()
 
 
-def _folders_of(package: str) -> list[str]:
-    """Returns the names of a package's metadata folders, which have its version. Reading the
-    metadata takes longer."""
+def _metadata_folders(package: str) -> list[str]:
+    """Returns the names of a package's metadata folders, which contain its version. Reading the
+    metadata itself would take longer."""
     spec = find_spec(package)
-    site = Path(spec.origin).parents[1] if spec and spec.origin else Path()
-    return sorted(folder.name for folder in site.glob(f"{package}-*.dist-info"))
+    site_packages = Path(spec.origin).parents[1] if spec and spec.origin else Path()
+    return sorted(folder.name for folder in site_packages.glob(f"{package}-*.dist-info"))
 
 
 def _target_machine(llvm: Any) -> Any:
@@ -88,7 +92,7 @@ def _target_machine(llvm: Any) -> Any:
 
 
 def compile_kernels() -> bytes:
-    """Returns the kernels as an object file, which takes Numba some seconds."""
+    """Compiles the kernels and returns the object file. This takes some seconds."""
     import numba
 
     from calcgpt.inference.native import kernels, numba_types
@@ -99,25 +103,26 @@ def compile_kernels() -> bytes:
     module = llvm.parse_assembly(entry.inspect_llvm())
     function = module.get_function(entry._wrapper_name)
     function.name = ENTRY
-    for part in (*module.functions, *module.global_variables):
-        if not part.is_declaration and part.name != ENTRY:
-            part.linkage = "internal"
-    # With only one way in, LLVM sees that no kernel raises an exception, and removes the code that
-    # would report one. It is all that needs Python.
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name != ENTRY:
+            value.linkage = "internal"
+    # With a single entry point, LLVM can prove that no kernel raises an exception. It removes the
+    # code that would report one, which is the only code that calls Python.
     machine = _target_machine(llvm)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=3))
     builder.getModulePassManager().run(module, builder)
-    outside = [f.name for f in module.functions if f.is_declaration and "llvm." not in f.name]
-    assert not outside, f"the native engine must not call {outside}"
+    external = [f.name for f in module.functions if f.is_declaration and "llvm." not in f.name]
+    assert not external, f"the native engine must not call {external}"
     code: bytes = machine.emit_object(module)
     return code
 
 
 def _load(code: bytes) -> Any:
-    """Returns the addresses in a loaded object file, which stays loaded as long as they are kept.
+    """Loads an object file. Returns a library that gives the address of `ENTRY`; the code stays
+    loaded as long as the library exists.
 
-    JITLink puts all of its sections side by side. The older MCJIT leaves the place of each to the
-    system, and aborts the process where code and constants come to lie more than 2 GB apart.
+    JITLink allocates all sections next to each other. The older MCJIT allocates each on its own,
+    and aborts the process if code and constants are more than 2 GB apart.
     """
     llvm = _llvm()
     jit = llvm.create_lljit_compiler(_target_machine(llvm), use_jit_link=True)

@@ -1,9 +1,10 @@
-"""Where the tokens are: the positional schemes that the native engine covers, in NumPy.
+"""The positional schemes that the native engine covers, in NumPy.
 
-Each is the scheme of the same name in `calcgpt.model.positions`, which has the sources. What
-follows from the number of a token, and the rows of `coupled`, the kernels compute by themselves.
+They have the names of the schemes in `calcgpt.model.positions`, which gives the sources. This
+module makes the tables and reads coordinates from the text. The kernels look up the tables, and
+compute the places and rows of `coupled`.
 
-Shapes: R rows, one for each new token, C n_embd, D head width.
+Shapes: S tokens of a text, N tokens with coordinates, F frequencies, C n_embd, D head width.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.inference.native.weights import (
     ACTIVATIONS,
-    BY_POSITION,
-    BY_ROW,
     CENTER_COLUMN,
     CENTER_ROW,
-    FIELD_AXIS,
-    KIND_OF_NEXT,
+    FAR_KINDS,
+    FIELD_OFFSET,
     KINDS,
-    MARKS,
+    N_FEATURES,
     NEXT_KINDS,
-    NOT_ROTATED,
-    NOWHERE,
-    OWN_COLUMN,
-    OWN_KIND,
-    OWN_ROW,
+    NEXT_TOKEN_KIND,
+    NO_CENTER,
+    NO_ROTATION,
     PLACES,
     POSITIONS,
+    ROTATE_BY_COORDINATES,
+    ROTATE_BY_POSITION,
     ROWS,
-    WHOLE_ROWS,
+    TOKEN_COLUMN,
+    TOKEN_KIND,
+    TOKEN_ROW,
     Floats,
     Reader,
     Tensors,
@@ -51,25 +52,25 @@ from datagen.coordinates import (
 from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 
 BASE = 10_000.0  # of the sinusoidal frequencies
-MAX_ID = 2**8 - 1  # larger ids are no characters
-ROTATION_OF = {
-    "none": NOT_ROTATED,
-    "learned": NOT_ROTATED,
-    "sinusoidal": NOT_ROTATED,
-    "rope": BY_POSITION,
-    "learned+rope": BY_POSITION,
-    "coupled": NOT_ROTATED,
-    "coupled+rope": BY_POSITION,
-    "coordinates": BY_ROW,
+MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
+ROTATIONS = {
+    "none": NO_ROTATION,
+    "learned": NO_ROTATION,
+    "sinusoidal": NO_ROTATION,
+    "rope": ROTATE_BY_POSITION,
+    "learned+rope": ROTATE_BY_POSITION,
+    "coupled": NO_ROTATION,
+    "coupled+rope": ROTATE_BY_POSITION,
+    "coordinates": ROTATE_BY_COORDINATES,
 }
 
 
 def not_covered(config: ModelConfig) -> str | None:
-    """Returns the first part of the model that the native engine, and the one in the browser,
-    cannot run, such as "attention 'mla'"; or None."""
+    """Returns the first option of the model that the native engine does not support, such as
+    "attention 'mla'", or None. The engine in the browser supports the same options."""
     covered = {
         "architecture": ("gpt",),
-        "position": tuple(ROTATION_OF),
+        "position": tuple(ROTATIONS),
         "attention": ("full",),
         "feedforward": tuple(ACTIVATIONS),
         "norm_position": ("pre",),
@@ -80,8 +81,8 @@ def not_covered(config: ModelConfig) -> str | None:
     return None
 
 
-def tables_of(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
-    """Returns what is added to the token embeddings, each (n, C), by its entry of the plan.
+def positional_tables(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
+    """Returns the tables that are added to the token embeddings, each (n, C), by their plan entry.
 
     Raises CheckpointError if a table is missing or has another shape than `config` says.
     """
@@ -91,13 +92,13 @@ def tables_of(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
         return {POSITIONS: table.astype(np.float32)}
     learned = {POSITIONS: ("table", config.block_size)}
     coupled = {PLACES: ("places", config.n_place), ROWS: ("rows", len(config.row_marks) + 1)}
-    by_text = {KINDS: ("kinds", len(Kind)), NEXT_KINDS: ("next_kinds", len(Kind))}
+    kinds = {KINDS: ("kinds", len(Kind)), NEXT_KINDS: ("next_kinds", len(Kind))}
     tables = {
         "learned": learned,
         "learned+rope": learned,
         "coupled": coupled,
         "coupled+rope": coupled,
-        "coordinates": by_text,
+        "coordinates": kinds,
     }.get(config.position, {})
     reader = Reader(config, tensors)
     return {
@@ -106,74 +107,81 @@ def tables_of(config: ModelConfig, tensors: Tensors) -> dict[int, Floats]:
     }
 
 
-def rotations_of(config: ModelConfig) -> Floats:
-    """Returns the cosines and sines of each position, (N, D), if the model rotates by them."""
-    if ROTATION_OF[config.position] != BY_POSITION:
+def rotary_table(config: ModelConfig) -> Floats:
+    """Returns the cosines and then the sines of each position, (block_size, D), or a row of zeros
+    if the model does not rotate by position."""
+    if ROTATIONS[config.position] != ROTATE_BY_POSITION:
         return np.zeros((1, config.head_dim), np.float32)
     return _cos_sin(_angles(config.rope_base, config.head_dim // 2, config.block_size))
 
 
-def rows_of(config: ModelConfig) -> NDArray[np.int64]:
-    """Returns the number of the row that each token id starts, from 1, or 0. The last entry serves
-    all larger ids."""
+def row_table(config: ModelConfig) -> NDArray[np.int64]:
+    """Returns, for each token id, the number of the row that it starts, from 1, or 0 for none. The
+    last entry applies to all larger ids."""
     row_of_token = np.zeros(max(config.row_marks, default=-1) + 2, np.int64)
     row_of_token[config.row_marks] = np.arange(1, len(config.row_marks) + 1)
     return row_of_token
 
 
-class Coordinates:
-    """Finds the coordinates of tokens: those of worked steps, from the text."""
+class CoordinatePositions:
+    """Computes the features and rotations of tokens from the text (`datagen.coordinates`)."""
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
-        self._are_characters = len(config.characters) == vocab_size
-        self._characters = np.zeros(MAX_ID + 1, np.uint8)
+        self._all_characters = len(config.characters) == vocab_size
+        self._characters = np.zeros(MAX_CHARACTER_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
         self._is_field, self._is_copy, self._is_row_end = (
             np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES, ROW_ENDS)
         )
-        whole_rows = [sum(1 << kind for kind in FAR.get(reader, ())) for reader in Kind]
-        self._whole_rows = np.array(whole_rows)
+        far_kinds = [sum(1 << kind for kind in FAR.get(query, ())) for query in Kind]
+        self._far_kinds = np.array(far_kinds)
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
 
     def __call__(
         self, tokens_S: NDArray[np.int64], start: int = 0
     ) -> tuple[NDArray[np.int64], Floats]:
-        """Returns the marks (7, N) of the tokens of a text from `start` on (`weights.MARKS`), and
-        the rotations (N, 2, D) of their queries and keys.
+        """Returns the features (7, N) of the tokens of a text from `start` on, and the rotations
+        (N, 2, D) of their queries and keys, cosines before sines. See `weights` for the features.
 
-        N is at least S - start: tokens after the text are included as far as theirs are certain
-        already.
+        N is at least S - start. It is larger if the text already determines the coordinates of
+        tokens that follow it.
         """
-        where_N6 = self._where(self._characters[np.minimum(tokens_S, MAX_ID)])[start:]
-        axes = where_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
+        codes_S = self._characters[np.minimum(tokens_S, MAX_CHARACTER_ID)]
+        coordinates_N6 = self._coordinates(codes_S)[start:]
+        axes = coordinates_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
-        return self._marks(where_N6), rotations.reshape(len(where_N6), 2, -1)
+        return self._features(coordinates_N6), rotations.reshape(len(coordinates_N6), 2, -1)
 
-    def _marks(self, where_N6: NDArray[np.int16]) -> NDArray[np.int64]:
-        """Returns the marks of tokens, (7, N), by their coordinates."""
-        marks = np.empty((MARKS, len(where_N6)), np.int64)
-        marks[:WHOLE_ROWS] = where_N6.T[[KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]]
-        for own, center in ((OWN_ROW, CENTER_ROW), (OWN_COLUMN, CENTER_COLUMN)):
-            np.copyto(marks[center], marks[own], where=marks[center] == 0)
-            np.copyto(marks[center], NOWHERE, where=marks[center] == 0)
-        marks[OWN_COLUMN, self._is_field[marks[OWN_KIND]]] += FIELD_AXIS
-        marks[CENTER_COLUMN, self._is_copy[marks[KIND_OF_NEXT]]] += FIELD_AXIS
-        marks[OWN_COLUMN, self._is_row_end[marks[KIND_OF_NEXT]]] = 0  # seen by all
-        marks[WHOLE_ROWS] = self._whole_rows[marks[KIND_OF_NEXT]]
-        return marks
+    def _features(self, coordinates_N6: NDArray[np.int16]) -> NDArray[np.int64]:
+        """Returns the features of tokens, (7, N), from their coordinates, (N, 6)."""
+        features = np.empty((N_FEATURES, len(coordinates_N6)), np.int64)
+        order = [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]
+        features[:FAR_KINDS] = coordinates_N6.T[order]
+        for feature, center in ((TOKEN_ROW, CENTER_ROW), (TOKEN_COLUMN, CENTER_COLUMN)):
+            np.copyto(features[center], features[feature], where=features[center] == 0)
+            np.copyto(features[center], NO_CENTER, where=features[center] == 0)
+        features[TOKEN_COLUMN, self._is_field[features[TOKEN_KIND]]] += FIELD_OFFSET
+        features[CENTER_COLUMN, self._is_copy[features[NEXT_TOKEN_KIND]]] += FIELD_OFFSET
+        # Column windows do not hide a key without a column.
+        features[TOKEN_COLUMN, self._is_row_end[features[NEXT_TOKEN_KIND]]] = 0
+        features[FAR_KINDS] = self._far_kinds[features[NEXT_TOKEN_KIND]]
+        return features
 
-    def _where(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
-        """Returns the coordinates of a text and of what follows it, (N, 6). Tokens that are no
-        characters have coordinates 0, and the others are those of the text without them."""
-        if self._are_characters:
+    def _coordinates(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
+        """Returns the coordinates of a text and of the tokens after it that it determines, (N, 6).
+
+        `codes_S` has the ASCII codes of the tokens, or 0 for a token that is not a character. Such
+        tokens have coordinates 0, and the others have those of the text without them.
+        """
+        if self._all_characters:
             return known_coordinates(codes_S.tobytes())
-        where = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+        result = np.zeros((len(codes_S), N_COORDINATES), np.int16)
         is_character = codes_S != 0
-        where[is_character] = coordinates(codes_S[is_character].tobytes())
-        return where
+        result[is_character] = coordinates(codes_S[is_character].tobytes())
+        return result
 
 
 def _angles(base: float, n: int, n_position: int) -> NDArray[np.float64]:
@@ -183,5 +191,5 @@ def _angles(base: float, n: int, n_position: int) -> NDArray[np.float64]:
 
 
 def _cos_sin(angles: NDArray[np.floating]) -> Floats:
-    """Returns the cosines of angles, (n, D / 2), and then their sines: (n, D)."""
+    """Returns the cosines of angles (n, D / 2) and then their sines, (n, D)."""
     return np.concatenate((np.cos(angles), np.sin(angles)), axis=1).astype(np.float32)

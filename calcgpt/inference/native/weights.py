@@ -1,10 +1,13 @@
-"""The weights of a model, laid out once for the kernels, and where each part is.
+"""The weights of a model in the layout of the kernels, and the plan that describes the layout.
 
-All weights are one array. The embedding tables come first, then the layers, the final norm and the
-head. A norm is its gain followed by its bias, a matrix its bias followed by its panels. A bias that
-a model lacks is zeros.
+All weights are one array: the embedding tables, then the layers, the final norm and the head. A
+norm is stored as its gain and then its bias, a matrix as its bias and then its panels. A bias that
+the model does not have is stored as zeros.
 
-Shapes: C n_embd, V vocabulary, D head width.
+Matrices are packed in panels of columns, and a product is computed one tile of rows and one panel
+at a time, as in GotoBLAS (Goto and van de Geijn 2008).
+
+Shapes: C n_embd.
 """
 
 from __future__ import annotations
@@ -21,11 +24,11 @@ from calcgpt.errors import CheckpointError
 Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]  # by their names in model.safetensors
 
-PANEL = 16  # columns
-TILE = 6  # rows of a product that are computed at once: their sums fill the registers
-CHUNK = 48  # rows that a layer takes at once: their activations and a layer's weights fit in L2
+PANEL = 16  # columns of a matrix that are stored together: the lanes of a vector
+TILE = 6  # rows of a product that are computed together: their sums fit in registers
+CHUNK = 48  # rows per pass through the layers: their activations and a layer's weights fit in L2
 
-# The entries of a plan: sizes, choices, and offsets into the weights.
+# The entries of a plan: sizes, options, and offsets into the weights.
 (
     N_EMBD,
     N_HEAD,
@@ -34,29 +37,30 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     FF_WIDTH,
     N_LAYER,
     VOCAB_SIZE,
-    N_LOGIT,  # the vocabulary, padded
-    N_CONTEXT,  # the context, padded
+    N_LOGIT,  # VOCAB_SIZE, padded
+    N_CONTEXT,  # block_size, padded
     IS_LAYERNORM,
     HAS_QK_NORM,
     IS_GATED,
     ACTIVATION,
-    # the first row of each table below the token embeddings; 0 if the model has no such table
+    # The first row of each positional table. The tables follow the token embeddings, as rows of the
+    # same array. 0 if the model has no such table.
     POSITIONS,
     PLACES,
     ROWS,
     KINDS,
     NEXT_KINDS,
-    LAST_PLACE,
-    LAST_ID,  # larger token ids are like it, where a scheme reads the text
+    LAST_PLACE,  # the largest index of PLACES; larger places share it
+    LAST_ID,  # the last index of `row_of_token`; larger token ids share it
     ROTATION,
-    ROW_WINDOW,  # the rows that are seen on each side, and 1; 0 if all are
-    COLUMN_WINDOW,  # the same for columns
-    # offsets into the weights
+    ROW_WINDOW,  # config.row_window + 1, or 0 for no window
+    COLUMN_WINDOW,  # config.column_window + 1, or 0 for no window
+    # Offsets into the weights
     LAYERS,
     LAYER_SIZE,
     FINAL_NORM,
     HEAD,
-    # offsets within a layer
+    # Offsets within a layer
     ATTENTION_NORM,
     QKV,
     Q_NORM,
@@ -68,14 +72,22 @@ CHUNK = 48  # rows that a layer takes at once: their activations and a layer's w
     PLAN_SIZE,
 ) = range(36)
 
-# What the text says of a token: its kind and that of the next, its row, or 0, the row around which
-# it sees others, and the same for columns. The kinds that it sees in all columns are bits.
-MARKS = 7
-OWN_KIND, KIND_OF_NEXT, OWN_ROW, CENTER_ROW, OWN_COLUMN, CENTER_COLUMN, WHOLE_ROWS = range(MARKS)
-FIELD_AXIS = 10_000  # is added to the columns of the question's operands, which are others
-NOWHERE = -FIELD_AXIS  # around which it sees others if it has no row or column
+# The features of a token that are computed from the text, for the kind embeddings and the windows
+# (`calcgpt.model.positions.CoordinatePositions`).
+N_FEATURES = 7
+(
+    TOKEN_KIND,
+    NEXT_TOKEN_KIND,
+    TOKEN_ROW,  # 0 for none
+    CENTER_ROW,  # the center of its row window
+    TOKEN_COLUMN,  # 0 for none
+    CENTER_COLUMN,
+    FAR_KINDS,  # a bit for each kind that it sees in all columns
+) = range(N_FEATURES)
+FIELD_OFFSET = 10_000  # added to the columns of the question's operands, which are counted apart
+NO_CENTER = -FIELD_OFFSET  # far from every row and column
 
-NOT_ROTATED, BY_POSITION, BY_ROW = range(3)
+NO_ROTATION, ROTATE_BY_POSITION, ROTATE_BY_COORDINATES = range(3)  # of queries and keys
 RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
 ACTIVATIONS = {
     "relu": RELU,
@@ -89,19 +101,19 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Weights:
-    """`values` holds all weights; `plan` says how they are to be read."""
+    """All weights of a model as one array, and the plan, (PLAN_SIZE,)."""
 
     plan: NDArray[np.int64]
     values: Floats
 
 
 def padded(width: int) -> int:
-    """Returns a width rounded up to whole panels."""
+    """Returns a width rounded up to a multiple of PANEL."""
     return -(-width // PANEL) * PANEL
 
 
-def panels(matrix: Floats) -> Floats:
-    """Returns a matrix (out, in), as torch stores it, in panels: (padded out / 16, in, 16)."""
+def pack_panels(matrix: Floats) -> Floats:
+    """Returns a matrix (n_out, n_in), as torch stores it, in panels: (n_panel, n_in, PANEL)."""
     n_out, n_in = matrix.shape
     columns = np.zeros((padded(n_out), n_in), np.float32)
     columns[:n_out] = matrix
@@ -109,21 +121,21 @@ def panels(matrix: Floats) -> Floats:
 
 
 def scratch_size(config: ModelConfig) -> int:
-    """Returns how many float32 numbers the kernels need beside their arguments."""
+    """Returns the size of the scratch memory of the kernels, in float32 numbers."""
     n_qkv = padded((config.n_head + 2 * config.kv_heads) * config.head_dim)
     n_up = padded(config.ff_width) * (2 if config.gated else 1)
     per_row = 2 * padded(config.n_embd) + PANEL + max(n_qkv, n_up)
     n_context = padded(config.block_size)
     is_windowed = config.row_window is not None or config.column_window is not None
-    n_hidden = (CHUNK + TILE) * n_context if is_windowed else 0
-    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_hidden
+    n_mask = (CHUNK + TILE) * n_context if is_windowed else 0
+    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_mask
 
 
-def lay_out(
+def pack_weights(
     config: ModelConfig, vocab_size: int, tensors: Tensors, tables: dict[int, Floats]
 ) -> Weights:
     """Returns the weights of a model. `tables` are its positional embeddings, each (n, C), by the
-    entry of the plan that says where they are.
+    plan entry of their first row.
 
     Raises CheckpointError if a tensor is missing or has another shape than `config` says.
     """
@@ -141,8 +153,8 @@ def lay_out(
     for entry, table in tables.items():
         plan[entry] = row
         row += len(table)
-    _place(plan, parts, row * config.n_embd)
-    plan[LAYER_SIZE] = _place(plan, layers[0], 0)
+    _set_offsets(plan, parts, row * config.n_embd)
+    plan[LAYER_SIZE] = _set_offsets(plan, layers[0], 0)
     embeddings = [table.ravel() for table in (tokens, *tables.values())]
     sizes = {
         N_EMBD: config.n_embd,
@@ -167,9 +179,9 @@ def lay_out(
     return Weights(plan, values)
 
 
-def _place(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> int:
-    """Enters the offset of each part into the plan, the first being at `offset`. Returns where the
-    last one ends."""
+def _set_offsets(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> int:
+    """Sets the offset of each part in the plan. The first part starts at `offset`. Returns the end
+    of the last part."""
     for entry, part in parts.items():
         plan[entry] = offset
         offset += part.size
@@ -177,12 +189,17 @@ def _place(plan: NDArray[np.int64], parts: dict[int, Floats], offset: int) -> in
 
 
 class Reader:
-    """Takes the tensors of a model by name and checks their shapes."""
+    """Reads the tensors of a model by name, and converts them to the layout of the kernels.
+
+    All methods raise CheckpointError if a tensor is missing or has another shape than the config
+    says.
+    """
 
     def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
         self._config, self._tensors = config, tensors
 
     def tensor(self, name: str, *shape: int) -> Floats:
+        """Returns a tensor of this shape, unchanged."""
         tensor = self._tensors.get(name)
         if tensor is None:
             raise CheckpointError(f"tensor {name!r} is missing")
@@ -211,6 +228,7 @@ class Reader:
         }
 
     def norm(self, name: str, width: int) -> Floats:
+        """Returns the gain and then the bias of a norm, (2 width,)."""
         gain = self.tensor(f"{name}.weight", width)
         has_bias = self._config.norm == "layernorm" and self._config.norm_bias
         bias = self.tensor(f"{name}.bias", width) if has_bias else np.zeros(width, np.float32)
@@ -219,12 +237,16 @@ class Reader:
     def matrix(
         self, name: str, n_out: int, n_in: int, bias_of: str | None = None, parts: int = 1
     ) -> Floats:
-        """Returns a bias and a matrix, whose outputs are that many `parts`, each in own panels."""
+        """Returns the bias and then the panels of a matrix, one-dimensional.
+
+        The outputs are split into `parts` of equal size, each padded to whole panels. The bias is
+        that of the module `bias_of`, by default `name`.
+        """
         bias, bias_name = np.zeros(n_out, np.float32), f"{bias_of or name}.bias"
         if bias_name in self._tensors:
             bias = self.tensor(bias_name, n_out)
         matrix = self.tensor(f"{name}.weight", n_out, n_in)
-        width = padded(n_out // parts) - n_out // parts
-        biases = [np.pad(part, (0, width)) for part in np.split(bias, parts)]
-        matrices = [panels(part).ravel() for part in np.split(matrix, parts)]
+        n_padding = padded(n_out // parts) - n_out // parts
+        biases = [np.pad(part, (0, n_padding)) for part in np.split(bias, parts)]
+        matrices = [pack_panels(part).ravel() for part in np.split(matrix, parts)]
         return np.concatenate((*biases, *matrices))

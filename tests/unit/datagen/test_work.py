@@ -101,6 +101,27 @@ def test_ties_of_quotients_go_to_the_even_digit() -> None:
     assert answers[0] == "0.00000000$"
 
 
+@given(
+    result=st.integers(0, 10**4),
+    divisor=st.integers(1, 10**4 - 1),
+    b_places=st.integers(0, 2),
+    places=st.integers(1, 4),
+    further=st.integers(0, 2),
+    difference=st.integers(-1, 1),
+)
+@settings(max_examples=50)
+def test_quotients_beside_a_tie_are_rounded_by_the_last_digit_of_the_dividend(
+    result: int, divisor: int, b_places: int, places: int, further: int, difference: int
+) -> None:
+    """With `further`, no row brings down the digit that is different."""
+    a = (2 * result + 1) * 5 * divisor * 10**further + difference
+    a_text = number_text(a, places + 1 + b_places + further)
+    b_text = number_text(divisor, b_places)
+    prompt = f"${places if places != 2 else ''}({a_text.rjust(10, '0')}/{b_text.rjust(10, '0')})="
+    [line] = render([prompt.encode()])
+    assert line.decode().rpartition("=")[2] == expected_answer(prompt)
+
+
 @given(prompts(), st.integers(0, 2**64 - 1), st.data())
 @settings(max_examples=50)
 def test_one_line_is_that_of_many_and_goes_on_from_any_of_its_beginnings(
