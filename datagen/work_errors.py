@@ -43,7 +43,7 @@ class WrongCharacter:
 
 
 STEP_KINDS: dict[StepKind, tuple[Kind, ...]] = {
-    StepKind.OPERAND: (Kind.A_DIGIT, Kind.A_ZERO, Kind.B_DIGIT, Kind.B_ZERO),
+    StepKind.OPERAND: (Kind.A_DIGIT, Kind.A_BELOW, Kind.A_ZERO, Kind.B_DIGIT, Kind.B_ZERO),
     StepKind.SUM: (
         Kind.SUM_LOWEST,
         Kind.SUM_DIGIT,

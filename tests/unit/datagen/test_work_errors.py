@@ -124,10 +124,10 @@ def test_a_work_that_ends_too_early_or_too_late(prompt: str, data: st.DataObject
         (13, "-", StepKind.SIGN),
         (14, "5", StepKind.QUOTIENT),
         (15, "1", StepKind.REMAINDER),
-        (42, "-", StepKind.ROUNDING),
-        (44, "1", StepKind.ROUNDING),
+        (43, "-", StepKind.ROUNDING),
         (45, "1", StepKind.ROUNDING),
-        (46, "-", StepKind.SIGN),
+        (46, "1", StepKind.ROUNDING),
+        (47, "-", StepKind.SIGN),
     ],
 )
 def test_an_error_has_the_kind_of_its_step(at: int, wrong: str, kind: StepKind) -> None:
