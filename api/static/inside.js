@@ -143,7 +143,7 @@ class Panel {
       if (requestId !== this.#requestId) return; // another character is selected now
       this.#look = result;
     } catch (error) {
-      this.#description.textContent = messageOf(error);
+      if (requestId === this.#requestId) this.#description.textContent = messageOf(error);
       return;
     }
     this.#addOptions(this.#look);

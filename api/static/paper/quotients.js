@@ -65,7 +65,8 @@ export function* readQuotient(reader, { a, b, places }) {
   const remainder = yield* readRemainders(reader, division, digits);
   if (digits.length < n || !isComplete(remainder)) return;
   yield* quotientRow(digits, places, unit);
-  yield* readQuotientRounding(reader, digits, remainder, ending);
+  const notBroughtDown = first.slice(0, Math.max(0, first.length - (width - 2) - n));
+  yield* readQuotientRounding(reader, digits, [...notBroughtDown, ...remainder], ending);
 }
 
 /**
@@ -231,7 +232,7 @@ function quotientValue(digits) {
  * Reads the rounding of the quotient, the result and the answer. Yields their rows.
  * @param {Reader} reader
  * @param {Digit[]} digits two or more, highest first
- * @param {Cell[]} remainder
+ * @param {Cell[]} remainder the last one, above the digits of A that no row brings down
  * @param {Ending} ending
  * @returns {Generator<Row>}
  */
