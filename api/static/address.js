@@ -4,25 +4,27 @@
 const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
-const MAX_LENGTH = 2_000; // of an expression; the service says what is too long
+const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
- * What is shown. Whatever is empty or 0 is as usual.
+ * The state of the page. A value that is "" or 0 stands for the default.
  *
- * question, model, places; view: paper, both or model. step: the operation, and at: the character
- * that the model wrote for it, both counted from 1.
+ * question: the expression; model and places: the selected ones; view: paper, both or model; step: the
+ * number of an operation, and at: the number of a character that the model wrote for it, both from 1.
  *
- * panel: the one that is open below the operation (inside, beside or learning). Of `inside`: layer and
- * head, counted from 1; instead: the character that is written instead. Of `beside`: temperature, k and
- * seed of the samples; all: 1 if all checkpoints are asked. Of `learning`: trained, the steps.
+ * panel: the panel that is open below the operation (inside, beside or learning). The others are values
+ * of panels. inside: layer and head, from 1; instead: the character that replaces the one at `at`.
+ * beside: temperature, k and seed of the samples; all: 1 if all checkpoints are asked. learning: trained,
+ * the steps of the snapshot.
  * @typedef {{question: string, model: string, places: number, view: string, step: number, at: number,
  *   panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
  *   seed: number, all: number, trained: number}} State
  */
 
-/** @type {State} */
-export const USUAL = {
+/** The state of a page that shows nothing.
+ * @type {State} */
+export const DEFAULT_STATE = {
   question: "",
   model: "",
   places: 0,
@@ -40,8 +42,8 @@ export const USUAL = {
   trained: 0,
 };
 
-/** What belongs to panels. */
-export const CLOSED = {
+/** The part of the state that belongs to panels, when none is open. */
+export const CLOSED_PANEL = {
   panel: "",
   layer: 0,
   head: 0,
@@ -54,46 +56,46 @@ export const CLOSED = {
 };
 
 /**
- * Returns the state of an address, or null if it has no question.
+ * Returns the state that the hash of an address describes, or null if it has no question.
  * @param {string} hash
  * @returns {State | null}
  */
-export function read(hash) {
+export function parseHash(hash) {
   const values = new Map();
   for (const pair of hash.replace(/^#/, "").split("&")) {
     const [name, ...rest] = pair.split("=");
-    values.set(name, decoded(rest.join("=")));
+    values.set(name, decode(rest.join("=")));
   }
   const question = values.get("q")?.slice(0, MAX_LENGTH);
   if (!question) return null;
-  const state = Object.entries(USUAL).map(([name, usual]) => {
+  const state = Object.entries(DEFAULT_STATE).map(([name, defaultValue]) => {
     const value = values.get(name) ?? "";
-    if (typeof usual === "number") return [name, NUMBER.test(value) ? Math.trunc(Number(value)) : 0];
+    if (typeof defaultValue === "number") return [name, NUMBER.test(value) ? Math.trunc(Number(value)) : 0];
     return [name, value];
   });
   return { ...Object.fromEntries(state), question };
 }
 
 /**
- * Returns the address of a state.
+ * Returns the hash of an address that describes a state.
  * @param {State} state
  */
-export function write({ question, ...others }) {
+export function formatHash({ question, ...others }) {
   const plain = question.replace(/\s/g, "").replace(/[×÷−]/g, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
-  return `#${pairs.map(([name, value]) => `${name}=${encoded(String(value))}`).join("&")}`;
+  return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
 }
 
 /** @param {string} text */
-function encoded(text) {
+function encode(text) {
   return encodeURIComponent(text).replace(/%2F|%2B/g, (code) => READABLE[code]);
 }
 
 /** @param {string} text */
-function decoded(text) {
+function decode(text) {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // a % that encodes nothing
+    return text; // it has a % that is not part of an escape sequence
   }
 }

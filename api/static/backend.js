@@ -1,68 +1,69 @@
-// Who calculates: the service or, where the page is served without one, the engine in this browser.
-// The host of the page says which (backend.json).
+// The backend of the page: the service or, where the page is served without one, the engine in this
+// browser. The host of the page says which (backend.json).
 
-import { read } from "./address.js";
+import { parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
 
 /**
- * models, with their files and manifests: only without a service
+ * service: whether there is a service; models: without a service, the models with their files and
+ * manifests.
  * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
  */
 
 /** @type {Host} */
-const SERVED = { service: true, models: [] };
+const WITH_SERVICE = { service: true, models: [] };
 
 /** @type {Promise<Host> | undefined} */
 let host;
 
-/** Returns what the host of the page says. @returns {Promise<Host>} */
-function theHost() {
+/** Returns what the host of the page offers. @returns {Promise<Host>} */
+function getHost() {
   host ??= fetch("static/backend.json")
-    .then((response) => (response.ok ? response.json() : SERVED))
-    .catch(() => SERVED); // whose client says that it cannot be reached
+    .then((response) => (response.ok ? response.json() : WITH_SERVICE))
+    .catch(() => WITH_SERVICE); // its client then reports that the service cannot be reached
   return host;
 }
 
-/** Hashes of the snapshots' weights, by path: these are models of the page itself.
+/** The hashes of the snapshots' weights, by path. Snapshots are models that the page brings with it.
  * @type {Map<string, string>} */
 const hashes = new Map();
 
 const engine = new Engine(async (model) => {
   const hash = hashes.get(model);
-  if (hash) return checked(await service.weights(model), hash);
-  const { service: isServed, models } = await theHost();
-  if (isServed) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
-  const known = models.find(({ id }) => id === model);
-  if (!known) throw new service.ServiceError(`There is no model ${model}.`);
-  return service.weights(known.file);
+  if (hash) return verify(await service.weights(model), hash);
+  const { service: hasService, models } = await getHost();
+  if (hasService) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
+  const entry = models.find(({ id }) => id === model);
+  if (!entry) throw new service.ServiceError(`There is no model ${model}.`);
+  return service.weights(entry.file);
 });
 
-/** Starts what a page without a service needs, while its other modules are still on their way: the
- * engine and, if the address asks something, the model that it asks. */
+/** Starts the engine of a page without a service while the other modules are still loading and, if the
+ * address has a question, loads its model. */
 async function start() {
-  const { service: isServed, models } = await theHost();
-  if (isServed) return;
+  const { service: hasService, models } = await getHost();
+  if (hasService) return;
   engine.start();
-  const asked = read(location.hash);
-  const model = models.find(({ id }) => id === asked?.model) ?? models.find((known) => known.default);
-  if (asked && model) await engine.load(model.id);
+  const state = parseHash(location.hash);
+  const model = models.find(({ id }) => id === state?.model) ?? models.find((entry) => entry.default);
+  if (state && model) await engine.load(model.id);
 }
 
-start().catch(() => {}); // who calculates tries again, and tells
+start().catch(() => {}); // the next calculation tries again and reports the error
 
-/** Adapts the page to a host without a service. */
-export async function prepare() {
-  if ((await theHost()).service) return;
-  for (const shown of document.querySelectorAll(".of-service")) shown.setAttribute("hidden", "");
+/** Hides the links that need a service if there is none. */
+export async function hideServiceLinks() {
+  if ((await getHost()).service) return;
+  for (const link of document.querySelectorAll(".of-service")) link.setAttribute("hidden", "");
 }
 
-/** Keeps a page without a service for times without a connection. This fetches all its files, so it is
- * done when the page has shown its first answer. */
-export async function keep() {
-  if ((await theHost()).service) return;
+/** Caches a page without a service, so that it works offline. This fetches all its files, so call it
+ * after the page has shown its first answer. */
+export async function cachePage() {
+  if ((await getHost()).service) return;
   await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
 }
 
@@ -72,8 +73,8 @@ export async function keep() {
  * @throws {service.ServiceError}
  */
 export async function listModels() {
-  const { service: isServed, models } = await theHost();
-  if (isServed) return service.listModels();
+  const { service: hasService, models } = await getHost();
+  if (hasService) return service.listModels();
   return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
 }
 
@@ -85,24 +86,24 @@ export async function listModels() {
  * @returns {AsyncGenerator<service.CalculationEvent>}
  */
 export async function* calculate(expression, options, signal) {
-  const { service: isServed, models } = await theHost();
-  if (isServed) yield* service.calculate(expression, options, signal);
+  const { service: hasService, models } = await getHost();
+  if (hasService) yield* service.calculate(expression, options, signal);
   else {
-    const model = options.model || models.find((known) => known.default)?.id || "";
+    const model = options.model || models.find((entry) => entry.default)?.id || "";
     yield* engine.run("calculate", { ...options, model, expression }, signal);
   }
 }
 
 /**
- * Returns what a snapshot of a training answers to an operation, as the event `answer` has it. It runs
- * in this browser.
+ * Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The
+ * snapshot runs in this browser.
  * @param {{path: string, sha256: string}} snapshot
  * @param {string} expression
  * @param {number} places
  * @param {AbortSignal} [signal]
  * @returns {Promise<service.Node>}
  */
-export async function calculateBySnapshot({ path, sha256 }, expression, places, signal) {
+export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
   const payload = { model: path, expression, places, unproven: true };
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
@@ -112,14 +113,16 @@ export async function calculateBySnapshot({ path, sha256 }, expression, places, 
 }
 
 /**
- * Returns a file if its hash is right. Browsers compute hashes only for safe connections.
+ * Returns a file after checking its hash. Browsers compute hashes only in secure contexts; elsewhere,
+ * the file is not checked.
  * @param {ArrayBuffer} buffer
  * @param {string} sha256
+ * @throws {service.ServiceError} if the hash is wrong
  */
-async function checked(buffer, sha256) {
+async function verify(buffer, sha256) {
   const digest = await crypto.subtle?.digest("SHA-256", buffer);
-  const found = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  if (found && found !== sha256) throw new service.ServiceError("A snapshot is damaged.");
+  const actual = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  if (actual && actual !== sha256) throw new service.ServiceError("A snapshot is damaged.");
   return buffer;
 }
 
@@ -129,14 +132,14 @@ async function checked(buffer, sha256) {
  * @param {string} text
  * @param {import("./engine/generate.js").Sampling} sampling
  * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<service.Written>}
+ * @returns {AsyncGenerator<service.Token>}
  */
 export async function* write(model, text, sampling, signal) {
   for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
 }
 
 /**
- * Returns what a model looked at and considered when it wrote text[position].
+ * Returns the attention and the predictions of a model for text[position].
  * @param {string} model
  * @param {string} text
  * @param {number} position

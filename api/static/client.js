@@ -5,14 +5,14 @@ import { events } from "./sse.js";
 const KEY = "calcgpt.key";
 
 /**
- * A part of an expression, as code points of what was typed.
+ * A part of an expression. position, end: its code points in the text that was typed.
  * @typedef {{expression: string, position: number, end: number}} Span
  * @typedef {import("./engine/computation.js").Confidence} Confidence
  */
 
 /**
- * An operation that a model was asked, and its answer. Without a problem it was not asked, because an
- * operand is missing: then all that is not a part of Span is null or false.
+ * An operation and the model's answer. If an operand is missing, the model is not asked: then `problem`
+ * and all other fields that are not in Span are null or false.
  * @typedef {Span & {problem: string, prompt: string, output: string, result: string | null,
  *   exact: string, agrees: boolean, confidence: Confidence}} Node
  */
@@ -24,11 +24,12 @@ const KEY = "calcgpt.key";
  */
 
 /**
+ * The events of a calculation.
  * @typedef {{expression: string, model: string, places: number, nodes: Span[]}} Start
  * @typedef {{node: number, problem: string, prompt: string}} Question
- * @typedef {{text: string, probability: number}} Written a character
+ * @typedef {{text: string, probability: number}} Token a character that the model wrote
  * @typedef {{name: "start", data: Start} | {name: "node", data: Question}
- *   | {name: "token", data: Written & {node: number}} | {name: "answer", data: Node & {node: number}}
+ *   | {name: "token", data: Token & {node: number}} | {name: "answer", data: Node & {node: number}}
  *   | {name: "result", data: Calculation}} CalculationEvent
  */
 
@@ -41,19 +42,18 @@ const KEY = "calcgpt.key";
  */
 
 /**
- * How to calculate. What is missing or empty, the service chooses. `unproven` asks beyond what the
- * model was measured for.
+ * Options of a calculation. The service chooses those that are missing or empty. unproven: whether to
+ * accept numbers for which the model was not measured.
  * @typedef {{model?: string, places?: number, unproven?: boolean}} Options
  */
 
 /**
- * What else is known of an error. type: a URN; position, end: in the expression, as code points;
- * retryAfter: seconds.
+ * Details of an error. type: a URN; position, end: code points of the expression; retryAfter: seconds.
  * @typedef {{type?: string, status?: number, position?: number, end?: number,
  *   retryAfter?: number | null}} Details
  */
 
-/** An error whose message is one line for the user. */
+/** An error with a message of one line for the user. */
 export class ServiceError extends Error {
   /**
    * @param {string} message
@@ -69,10 +69,11 @@ export class ServiceError extends Error {
   }
 
   /**
-   * @param {Details & {detail?: string, title?: string}} problem a problem document
+   * Returns the error that a problem document (RFC 9457) describes.
+   * @param {Details & {detail?: string, title?: string}} problem
    * @param {number | null} retryAfter
    */
-  static of(problem, retryAfter = null) {
+  static fromProblem(problem, retryAfter = null) {
     const { type, status, detail, title, position, end } = problem;
     const text = detail || title || `The service answered with status ${status}.`;
     const message = position === undefined ? text : text.replace(/ \(position \d+\)$/, "");
@@ -80,13 +81,13 @@ export class ServiceError extends Error {
   }
 }
 
-/** Whether somebody has ended it.
+/** Returns whether an error says that an operation was aborted.
  * @param {unknown} error */
 export function isAborted(error) {
   return error instanceof Error && error.name === "AbortError";
 }
 
-/** What an error says.
+/** Returns the message of an error.
  * @param {unknown} error */
 export function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
@@ -100,7 +101,7 @@ export function useKey(key) {
   storedKey.set(key);
 }
 
-// If storage is forbidden, the key lasts until the page is closed.
+// If the browser forbids storage, the key lasts until the page is closed.
 const storedKey = {
   /** @type {string | null} */
   key: null,
@@ -158,7 +159,7 @@ export async function* calculate(expression, { model, places, unproven }, signal
   try {
     for await (const { name, data } of events(/** @type {ReadableStream<Uint8Array>} */ (response.body))) {
       const value = JSON.parse(data);
-      if (name === "error") throw ServiceError.of(value);
+      if (name === "error") throw ServiceError.fromProblem(value);
       yield /** @type {CalculationEvent} */ ({ name, data: value });
       if (name === "result") return;
     }
@@ -183,8 +184,10 @@ export async function weights(path) {
 }
 
 /**
+ * Sends a request with the API key and returns the response.
  * @param {string} path
  * @param {RequestInit} options
+ * @throws {ServiceError} or AbortError
  */
 async function request(path, options = {}) {
   const key = storedKey.get();
@@ -201,15 +204,15 @@ async function request(path, options = {}) {
   const { status } = response;
   const problem = await response.json().catch(() => ({}));
   if (status === 401) problem.detail = `${key ? "This API key is not valid" : "This service requires an API key"}.`;
-  throw ServiceError.of({ ...problem, status }, seconds(response.headers.get("Retry-After")));
+  throw ServiceError.fromProblem({ ...problem, status }, parseRetryAfter(response.headers.get("Retry-After")));
 }
 
 /**
- * Retry-After, a number of seconds or a date, in seconds; null if it is neither.
+ * Returns the value of Retry-After in seconds, or null if it is neither a number nor a date.
  * @param {string | null} text
  */
-function seconds(text) {
+function parseRetryAfter(text) {
   if (!text) return null;
-  const wait = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
-  return Number.isNaN(wait) ? null : Math.max(0, wait);
+  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
+  return Number.isNaN(seconds) ? null : Math.max(0, seconds);
 }

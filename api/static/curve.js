@@ -1,49 +1,53 @@
-// The loss over the steps of a training, with a dot for each snapshot. Both scales are logarithmic.
-// Places are percentages of the plot, so that its text is as large as the page's at every width.
+// The loss over the steps of a training run, with a dot for each snapshot. Both scales are logarithmic.
+// Positions are percentages of the plot, so that its text has the size of the page's text at every width.
 
-import { count, element } from "./format.js";
+import { createElement, formatCount } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
 /** @typedef {{step: number, loss: number}} Point */
 
+/** Draws the curve and marks its snapshots. */
 export class Curve {
-  element = element("figure", "curve");
-  /** @type {Map<number, Element>} by step: a dot, and a mark once the snapshot has answered */
+  element = createElement("figure", "curve");
+  /** @type {Map<number, Element>} by step: the dot and the mark of each snapshot */
   #snapshots = new Map();
-  #guides = [drawn("line", { class: "guide", y2: "100%" }), drawn("line", { class: "guide", x1: "0" })];
+  #guides = [createSvg("line", { class: "guide", y2: "100%" }), createSvg("line", { class: "guide", x1: "0" })];
   #x;
   #y;
 
   /**
-   * @param {{curve: [number, number][], snapshots: Point[]}} run `curve`: step and loss
-   * @param {(index: number) => void} onChoose is called with the snapshot that is nearest to a click
+   * @param {{curve: [number, number][], snapshots: Point[]}} run curve: pairs of step and loss
+   * @param {(index: number) => void} onChoose called with the index of the snapshot nearest to a click
    */
   constructor({ curve, snapshots }, onChoose) {
-    const [[first, most], [last, least]] = [curve[0], curve[curve.length - 1]];
+    const [[first, firstLoss], [last, lastLoss]] = [curve[0], curve[curve.length - 1]];
     const losses = curve.map(([, loss]) => loss);
-    const x = (this.#x = scale(first, last));
-    const y = (this.#y = scale(Math.max(...losses), Math.min(...losses)));
-    const plot = drawn("svg", { class: "plot", role: "img" });
-    const fall = `from ${most.toPrecision(2)} after ${count(first)} steps to ${least.toPrecision(2)} after ${count(last)}`;
-    plot.ariaLabel = `The loss falls ${fall}.`;
-    for (const step of powers(first, last / 2).concat(last)) {
-      const at = `${x(step)}%`;
-      const dx = step === last ? "0.5em" : "0"; // away from the label before
-      const label = drawn("text", { x: at, y: "100%", dx, dy: "1.3em", "text-anchor": "middle" }, count(step));
-      plot.append(drawn("line", { class: "grid", x1: at, x2: at, y2: "100%" }), label);
+    const x = (this.#x = logScale(first, last));
+    const y = (this.#y = logScale(Math.max(...losses), Math.min(...losses)));
+    const plot = createSvg("svg", { class: "plot", role: "img" });
+    const from = `${firstLoss.toPrecision(2)} after ${formatCount(first)} steps`;
+    const to = `${lastLoss.toPrecision(2)} after ${formatCount(last)}`;
+    plot.ariaLabel = `The loss falls from ${from} to ${to}.`;
+    for (const step of powersOfTen(first, last / 2).concat(last)) {
+      const position = `${x(step)}%`;
+      const dx = step === last ? "0.5em" : "0"; // away from the previous label
+      const attributes = { x: position, y: "100%", dx, dy: "1.3em", "text-anchor": "middle" };
+      const label = createSvg("text", attributes, formatCount(step));
+      plot.append(createSvg("line", { class: "grid", x1: position, x2: position, y2: "100%" }), label);
     }
-    for (const loss of powers(Math.min(...losses), Math.max(...losses))) {
-      const at = `${y(loss)}%`;
-      const label = drawn("text", { y: at, dx: "-0.5em", dy: "0.35em", "text-anchor": "end" }, String(loss));
-      plot.append(drawn("line", { class: "grid", x2: "100%", y1: at, y2: at }), label);
+    for (const loss of powersOfTen(Math.min(...losses), Math.max(...losses))) {
+      const position = `${y(loss)}%`;
+      const attributes = { y: position, dx: "-0.5em", dy: "0.35em", "text-anchor": "end" };
+      const label = createSvg("text", attributes, String(loss));
+      plot.append(createSvg("line", { class: "grid", x2: "100%", y1: position, y2: position }), label);
     }
     const name = { class: "name", "text-anchor": "end" };
-    plot.append(drawn("text", { ...name, dx: "-0.5em", dy: "-0.5em" }, "loss"));
-    plot.append(drawn("text", { ...name, x: "100%", y: "100%", dy: "2.7em" }, "steps of training"));
+    plot.append(createSvg("text", { ...name, dx: "-0.5em", dy: "-0.5em" }, "loss"));
+    plot.append(createSvg("text", { ...name, x: "100%", y: "100%", dy: "2.7em" }, "steps of training"));
     const points = curve.map(([step, loss]) => `${x(step)},${y(loss)}`).join(" ");
-    const line = drawn("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none" });
-    line.append(drawn("polyline", { points, "vector-effect": "non-scaling-stroke" }));
+    const line = createSvg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none" });
+    line.append(createSvg("polyline", { points, "vector-effect": "non-scaling-stroke" }));
     plot.append(line, ...this.#guides, ...snapshots.map((snapshot) => this.#dot(snapshot)));
     plot.addEventListener("click", ({ clientX }) => {
       const { left, width } = plot.getBoundingClientRect();
@@ -56,8 +60,8 @@ export class Curve {
   /** @param {Point} snapshot */
   #dot({ step, loss }) {
     const [x, y] = [`${this.#x(step)}%`, `${this.#y(loss)}%`];
-    const dot = drawn("g", {});
-    dot.append(drawn("circle", { cx: x, cy: y }), drawn("text", { x, y, dx: "0.2em", dy: "-0.4em" }));
+    const dot = createSvg("g", {});
+    dot.append(createSvg("circle", { cx: x, cy: y }), createSvg("text", { x, y, dx: "0.2em", dy: "-0.4em" }));
     this.#snapshots.set(step, dot);
     return dot;
   }
@@ -67,12 +71,12 @@ export class Curve {
   show({ step, loss }) {
     for (const [other, dot] of this.#snapshots) dot.classList.toggle("here", other === step);
     const [x, y] = [`${this.#x(step)}%`, `${this.#y(loss)}%`];
-    const [down, left] = this.#guides;
-    set(down, { x1: x, x2: x, y1: y });
-    set(left, { x2: x, y1: y, y2: y });
+    const [vertical, horizontal] = this.#guides;
+    setAttributes(vertical, { x1: x, x2: x, y1: y });
+    setAttributes(horizontal, { x2: x, y1: y, y2: y });
   }
 
-  /** Marks whether a snapshot has answered right.
+  /** Marks a snapshot with whether its answer is right.
    * @param {Point} snapshot
    * @param {boolean} isRight */
   mark({ step }, isRight) {
@@ -83,38 +87,38 @@ export class Curve {
   }
 }
 
-/** Returns a scale of powers, from 0 for `from` to 100 for `to`.
+/** Returns a logarithmic scale that maps `from` to 0 and `to` to 100.
  * @param {number} from
  * @param {number} to */
-function scale(from, to) {
+function logScale(from, to) {
   return (/** @type {number} */ value) => +((100 * Math.log(value / from)) / Math.log(to / from)).toFixed(2);
 }
 
 /** Returns the powers of ten from `low` to `high`.
  * @param {number} low
  * @param {number} high */
-function powers(low, high) {
+function powersOfTen(low, high) {
   const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => 10 ** (first + index));
 }
 
 /**
- * Returns a new element of a drawing.
+ * Returns a new SVG element.
  * @param {string} tag
  * @param {Record<string, string>} attributes
  * @param {string} text
  */
-function drawn(tag, attributes, text = "") {
-  const made = document.createElementNS(SVG, tag);
-  set(made, attributes);
-  made.textContent = text;
-  return made;
+function createSvg(tag, attributes, text = "") {
+  const created = document.createElementNS(SVG, tag);
+  setAttributes(created, attributes);
+  created.textContent = text;
+  return created;
 }
 
 /**
  * @param {Element} element
  * @param {Record<string, string>} attributes
  */
-function set(element, attributes) {
+function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }

@@ -2,31 +2,31 @@
 
 import { parse } from "./engine/expression.js";
 
-const SHOWN = 12; // places
+const SHOWN_PLACES = 12; // decimal places of the value that is shown
 
 /**
  * Compares the result of an expression that the service accepted with its exact value.
  *
- * `isExact`: they are equal; `isRounded`: they are equal once the value is rounded to `places`;
- * `value`: the value as people write it, to 12 places.
+ * `isExact`: whether they are equal; `isRounded`: whether they are equal after the value is rounded to
+ * `places`; `value`: the exact value in decimal notation, to 12 places.
  * @param {string} expression
  * @param {string} result
  * @param {number} places
  */
-export function check(expression, result, places) {
+export function checkResult(expression, result, places) {
   const value = evaluate(parse(expression));
   const answer = evaluate(parse(result));
   return {
     isExact: value.a * answer.b === answer.a * value.b,
     isRounded: round(value, places) * answer.b === answer.a * 10n ** BigInt(places),
-    value: decimal(round(value, SHOWN)),
+    value: formatDecimal(round(value, SHOWN_PLACES)),
   };
 }
 
 /** @typedef {{a: bigint, b: bigint}} Fraction a / b */
 
 /**
- * Returns the value of a tree.
+ * Returns the value of an expression.
  * @param {import("./engine/expression.js").Expression} tree
  * @returns {Fraction}
  */
@@ -50,17 +50,18 @@ function evaluate(tree) {
  */
 function round({ a, b }, places) {
   const sign = a < 0n === b < 0n ? 1n : -1n;
-  const [top, bottom] = [abs(a) * 10n ** BigInt(places), abs(b)];
-  const [whole, twice] = [top / bottom, (2n * (top % bottom))];
-  const up = twice > bottom || (twice === bottom && whole % 2n === 1n);
-  return sign * (whole + (up ? 1n : 0n));
+  const [numerator, denominator] = [abs(a) * 10n ** BigInt(places), abs(b)];
+  const [quotient, doubledRemainder] = [numerator / denominator, 2n * (numerator % denominator)];
+  const roundsUp = doubledRemainder > denominator || (doubledRemainder === denominator && quotient % 2n === 1n);
+  return sign * (quotient + (roundsUp ? 1n : 0n));
 }
 
-/** @param {bigint} scaled */
-function decimal(scaled) {
-  const digits = String(abs(scaled)).padStart(SHOWN + 1, "0");
-  const places = digits.slice(-SHOWN).replace(/0+$/, "");
-  return `${scaled < 0n ? "-" : ""}${digits.slice(0, -SHOWN)}${places && `.${places}`}`;
+/** Returns `scaled / 10 ** SHOWN_PLACES` in decimal notation, without trailing zeros.
+ * @param {bigint} scaled */
+function formatDecimal(scaled) {
+  const digits = String(abs(scaled)).padStart(SHOWN_PLACES + 1, "0");
+  const places = digits.slice(-SHOWN_PLACES).replace(/0+$/, "");
+  return `${scaled < 0n ? "-" : ""}${digits.slice(0, -SHOWN_PLACES)}${places && `.${places}`}`;
 }
 
 const abs = (/** @type {bigint} */ value) => (value < 0n ? -value : value);

@@ -1,13 +1,14 @@
-// The example that plays when the page opens, before a model is loaded. It was recorded
+// The recorded example that plays when the page opens, before a model is loaded
 // (calcgpt/lab/example.py).
 
 const FILE = "static/example/example.json";
-const THOUSAND = 1000;
-/** The character that the page points at: a carry. */
-export const LOOKED_AT = 19;
+const WEIGHT_SCALE = 1000; // attention weights are recorded in thousandths
+/** The index of the character that the page highlights: a carry. */
+export const HIGHLIGHTED_INDEX = 19;
 
 /**
- * What can be seen of a character. Of each head: positions, each with its weight in thousandths.
+ * A recorded `Look`. attention: a list for each head, in which a weight in thousandths follows each
+ * position.
  * @typedef {{attention: number[][], candidates: [string, number][], lens: [string, number][]}} RecordedLook
  * @typedef {{model: string, events: import("./client.js").CalculationEvent[], looks: RecordedLook[]}} Example
  */
@@ -16,19 +17,19 @@ export const LOOKED_AT = 19;
 let loaded = null;
 
 /**
- * Loads the example; null if the host has none.
+ * Loads the example. Returns null if the host has none.
  * @returns {Promise<Example | null>}
  */
 export async function loadExample() {
   try {
     const response = await fetch(FILE);
     if (response.ok) loaded = await response.json();
-  } catch {} // the page works without it
+  } catch {} // the page works without the example
   return loaded;
 }
 
 /**
- * Returns what the model looked at and considered when it wrote text[position], if that is recorded.
+ * Returns the recorded attention and predictions for text[position], or null if there are none.
  * @param {string} model
  * @param {string} text
  * @param {number} position
@@ -42,19 +43,19 @@ export function recordedLook(model, text, position) {
   if (!look) return null;
   const attention = new Float32Array(look.attention.length * position);
   look.attention.forEach((row, head) => {
-    for (let i = 0; i < row.length; i += 2) attention[head * position + row[i]] = row[i + 1] / THOUSAND;
+    for (let i = 0; i < row.length; i += 2) attention[head * position + row[i]] = row[i + 1] / WEIGHT_SCALE;
   });
   const layers = look.lens.length - 1;
   return {
     layers,
     heads: look.attention.length / layers,
     attention,
-    candidates: look.candidates.map(named),
-    lens: look.lens.map(named),
+    candidates: look.candidates.map(toCandidate),
+    lens: look.lens.map(toCandidate),
   };
 }
 
 /** @param {[string, number]} pair */
-function named([text, probability]) {
+function toCandidate([text, probability]) {
   return { text, probability };
 }

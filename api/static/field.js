@@ -1,12 +1,13 @@
-// The input of the expression, edited with the keypad and the keyboard.
+// The input field of the expression. The keypad and the keyboard edit it.
 
-import { plain } from "./format.js";
+import { formatNumbers } from "./format.js";
 
 const OPERATION = /^[-+*/×÷−^%]$/;
 
+/** Edits the expression and keeps its answer. */
 export class Field {
   #input;
-  /** @type {string | null} the result of the expression; null once it is edited */
+  /** @type {string | null} the answer to the expression, null if there is none or the text was edited */
   #answer = null;
 
   /** @param {HTMLInputElement} input */
@@ -17,6 +18,7 @@ export class Field {
     }
   }
 
+  /** The expression. */
   get text() {
     return this.#input.value;
   }
@@ -26,24 +28,24 @@ export class Field {
     this.#input.value = text;
     this.#input.removeAttribute("aria-invalid");
     this.#input.setSelectionRange(text.length, text.length);
-    this.#input.scrollLeft = this.#input.scrollWidth; // where the caret is
+    this.#input.scrollLeft = this.#input.scrollWidth; // to the caret
   }
 
-  /** Whether the expression is answered. The next key then starts a new one. */
+  /** Whether the expression has an answer. The next key then starts a new expression. */
   get isAnswered() {
     return this.#answer !== null;
   }
 
-  /** Notes the answer. An operation continues from it; other keys start a new expression.
+  /** Sets the answer. A key with an operation then continues from it; other keys start a new expression.
    * @param {string | null} result */
-  answered(result) {
-    this.#answer = plain(result ?? "");
+  setAnswer(result) {
+    this.#answer = formatNumbers(result ?? "");
     this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
   }
 
-  /** Inserts a key of the keypad at the caret.
+  /** Inserts the character of a key at the caret.
    * @param {string} key */
-  press(key) {
+  insertKey(key) {
     if (this.#answer !== null) {
       this.text = OPERATION.test(key) ? this.#answer + key : key;
       return;
@@ -51,32 +53,35 @@ export class Field {
     this.#replace(key, ...this.#selection());
   }
 
+  /** Deletes the selection, or else the character before the caret. */
   backspace() {
     this.#answer = null;
     const [start, end] = this.#selection();
     this.#replace("", start === end ? Math.max(0, start - 1) : start, end);
   }
 
-  /** Marks the characters from `position` to `end` (code points) as wrong and selects them.
+  /** Marks the field as invalid and selects the characters from `position` to `end` (code points).
    * @param {number} position
    * @param {number} end */
-  mark(position, end = position + 1) {
-    const units = (/** @type {number} */ n) => [...this.text].slice(0, n).join("").length;
+  markError(position, end = position + 1) {
+    const toUnits = (/** @type {number} */ n) => [...this.text].slice(0, n).join("").length;
     this.#input.setAttribute("aria-invalid", "true");
     this.#input.focus();
-    this.#input.setSelectionRange(units(position), units(end));
+    this.#input.setSelectionRange(toUnits(position), toUnits(end));
   }
 
   /** Removes the mark of an error. */
-  unmark() {
+  clearError() {
     this.#input.removeAttribute("aria-invalid");
   }
 
-  edit() {
+  /** Forgets the answer, so that keys edit the expression. */
+  clearAnswer() {
     this.#answer = null;
   }
 
-  /** @returns {[number, number]} */
+  /** Returns the start and the end of the selection, or the end of the text if there is none.
+   * @returns {[number, number]} */
   #selection() {
     const { selectionStart, selectionEnd } = this.#input;
     return [selectionStart ?? this.text.length, selectionEnd ?? this.text.length];

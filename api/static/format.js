@@ -2,39 +2,42 @@
 
 /** @type {Record<string, string>} */
 const SIGNS = { "*": "×", "/": "÷", "-": "−" };
-/** From here on the model is sure of a whole answer, and of a character. */
+/** The least probability at which the model counts as sure of a whole answer. */
 export const SURE = 0.97;
+/** The least probability at which the model counts as sure of a character. */
 export const SURE_CHARACTER = 0.99;
 
 /**
- * `(1-2)*3` -> `(1−2)×3`; also an answer: `-5` -> `−5`, which screen readers do not pass over.
+ * Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read
+ * the minus sign, but skip a hyphen.
  * @param {string} expression
  */
-export function pretty(expression) {
+export function formatSigns(expression) {
   return expression.replace(/[*/-]/g, (sign) => SIGNS[sign]);
 }
 
 /**
- * Numbers as people write them: `4.0*31.0` -> `4×31`
+ * Returns an expression or a number with typographic signs and without `.0`: `4.0*31.0` -> `4×31`.
  * @param {string} expression
  */
-export function plain(expression) {
-  return pretty(expression.replace(/\.0+(?!\d)/g, ""));
+export function formatNumbers(expression) {
+  return formatSigns(expression.replace(/\.0+(?!\d)/g, ""));
 }
 
 /**
- * 1234567 -> `1,234,567`
+ * Returns a number with separators: 1234567 -> `1,234,567`.
  * @param {number} number
  */
-export function count(number) {
+export function formatCount(number) {
   return number.toLocaleString("en");
 }
 
 /**
- * A probability with enough digits to differ from 100%, rounded down: 0.99987 -> `99.98%`.
+ * Returns a probability in percent, rounded down, with enough digits to differ from 100%:
+ * 0.99987 -> `99.98%`.
  * @param {number} probability
  */
-export function percent(probability) {
+export function formatPercent(probability) {
   if (probability >= 1 - 1e-6) return "99.9999%";
   if (probability < 1e-4) return "< 0.01%";
   const places = Math.max(2, Math.ceil(-Math.log10(1 - probability)) - 2);
@@ -43,26 +46,26 @@ export function percent(probability) {
 }
 
 /**
- * The probability of a character, one calm word if it is sure.
+ * Returns the probability of a character in percent, or `sure`.
  * @param {number} probability
  */
-export function figure(probability) {
-  return probability >= SURE_CHARACTER ? "sure" : percent(probability);
+export function formatProbability(probability) {
+  return probability >= SURE_CHARACTER ? "sure" : formatPercent(probability);
 }
 
 /**
- * A share of tests, rounded down: 0.99996 -> `99.99%`; `100.00%` only for all.
- * @param {number} part
+ * Returns a share in percent, rounded down: 0.99996 -> `99.99%`. Only 1 gives `100.00%`.
+ * @param {number} share
  */
-export function share(part) {
-  return `${(Math.floor(part * 10000 + 1e-9) / 100).toFixed(2)}%`;
+export function formatShare(share) {
+  return `${(Math.floor(share * 10000 + 1e-9) / 100).toFixed(2)}%`;
 }
 
 /**
- * A confidence in words.
+ * Returns a confidence in words.
  * @param {number} probability
  */
-export function inWords(probability) {
+export function describeConfidence(probability) {
   if (probability >= 0.999) return "very sure";
   if (probability >= SURE) return "sure";
   if (probability >= 0.8) return "fairly sure";
@@ -70,7 +73,7 @@ export function inWords(probability) {
 }
 
 /**
- * The shade of a probability, from 0, which is none, to 1. It grows with the nines that are missing.
+ * Returns how strongly a probability is shaded, from 0 (not at all) to 1.
  * @param {number} probability
  */
 export function doubt(probability) {
@@ -85,11 +88,11 @@ export function doubt(probability) {
  * @param {string} className
  * @param {string} text
  */
-export function element(tag, className = "", text = "") {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  made.textContent = text;
-  return made;
+export function createElement(tag, className = "", text = "") {
+  const created = document.createElement(tag);
+  if (className) created.className = className;
+  created.textContent = text;
+  return created;
 }
 
 /**
@@ -100,13 +103,13 @@ export function element(tag, className = "", text = "") {
  * @returns {T}
  */
 export function byId(id, type = /** @type {any} */ (HTMLElement)) {
-  const found = document.getElementById(id);
-  if (!(found instanceof type)) throw new TypeError(`the page has no ${id}`);
-  return found;
+  const element = document.getElementById(id);
+  if (!(element instanceof type)) throw new TypeError(`the page has no ${id}`);
+  return element;
 }
 
 /**
- * Returns the element that an event happened to.
+ * Returns the element that is the target of an event.
  * @param {Event} event
  */
 export function targetOf({ target }) {

@@ -1,35 +1,52 @@
 // Earlier calculations, stored on this device.
 
-import { element, plain, pretty } from "./format.js";
+import { createElement, formatNumbers, formatSigns } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
 
 /** @typedef {Pick<import("./client.js").Calculation, "expression" | "result" | "exact" | "verified" | "model">} Entry */
 
+/** The list of earlier calculations. */
 export class History {
-  /** @type {Entry[]} */
+  /** @type {Entry[]} newest first */
   #entries = [];
+  #cursor = -1; // the index of the entry that was recalled last
   #list;
-  #recall;
+  #onChoose;
 
   /**
    * @param {HTMLElement} list
-   * @param {(expression: string) => void} recall is called when the user chooses an entry
+   * @param {(expression: string) => void} onChoose called when the user chooses an entry
    */
-  constructor(list, recall) {
+  constructor(list, onChoose) {
     this.#list = list;
-    this.#recall = recall;
+    this.#onChoose = onChoose;
     this.#load();
     this.#show();
   }
 
-  /** Newest first. */
-  get expressions() {
-    return this.#entries.map((entry) => pretty(entry.expression));
+  /** Whether there are no entries. */
+  get isEmpty() {
+    return !this.#entries.length;
   }
 
-  /** Adds an entry at the top, unless it is there.
+  /** Returns an older (1) or a newer (-1) expression than the last one, "" after the newest, and null if
+   * there is none.
+   * @param {number} direction */
+  recall(direction) {
+    const next = Math.min(this.#cursor + direction, this.#entries.length - 1);
+    if (this.isEmpty || next < -1) return null;
+    this.#cursor = next;
+    return next < 0 ? "" : formatSigns(this.#entries[next].expression);
+  }
+
+  /** Makes the next recall start at the newest entry. */
+  resetRecall() {
+    this.#cursor = -1;
+  }
+
+  /** Adds an entry at the top, unless it is already there.
    * @param {Entry} entry */
   add({ expression, result, exact, verified, model }) {
     const [last] = this.#entries;
@@ -40,6 +57,7 @@ export class History {
     this.#show();
   }
 
+  /** Removes all entries. */
   clear() {
     this.#entries = [];
     this.#save();
@@ -50,13 +68,13 @@ export class History {
     try {
       const stored = JSON.parse(localStorage.getItem(KEY) ?? "");
       if (Array.isArray(stored)) this.#entries = stored.filter(isEntry).slice(0, LIMIT);
-    } catch {} // forbidden or damaged: start with an empty history
+    } catch {} // storage is forbidden or damaged: start with an empty history
   }
 
   #save() {
     try {
       localStorage.setItem(KEY, JSON.stringify(this.#entries));
-    } catch {} // forbidden or full: the history lasts until the page is closed
+    } catch {} // storage is forbidden or full: the history lasts until the page is closed
   }
 
   #show() {
@@ -66,27 +84,28 @@ export class History {
 
   /** @param {Entry} entry */
   #item({ expression, result, exact, verified, model }) {
-    const button = element("button", verified ? "" : "wrong");
+    const button = createElement("button", verified ? "" : "wrong");
     button.type = "button";
-    const mark = element("span", "icon", verified ? "✓" : "✗");
+    const mark = createElement("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
-    const value = result === null ? "no number" : plain(result);
-    const outcome = element("span", "value", `= ${value} `);
+    const value = result === null ? "no number" : formatNumbers(result);
+    const outcome = createElement("span", "value", `= ${value} `);
     outcome.append(mark);
     button.append(
-      element("span", "expression", pretty(expression)),
+      createElement("span", "expression", formatSigns(expression)),
       outcome,
-      element("span", "unseen", verified ? "agrees," : `wrong, exact is ${plain(exact)},`),
-      element("span", "model", model),
+      createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
+      createElement("span", "model", model),
     );
-    button.addEventListener("click", () => this.#recall(pretty(expression)));
-    const item = element("li");
+    button.addEventListener("click", () => this.#onChoose(formatSigns(expression)));
+    const item = createElement("li");
     item.append(button);
     return item;
   }
 }
 
-/** @param {any} entry */
+/** Returns whether a stored value is an entry.
+ * @param {any} entry */
 function isEntry(entry) {
   const { expression, result, exact, model } = entry ?? {};
   return [expression, result ?? "", exact, model].every((text) => typeof text === "string");

@@ -1,16 +1,17 @@
-// What is shown, as a link: the address names it, and a button copies it.
+// The link to what the page shows. The address bar has it, and a button copies it.
 
-import { CLOSED, USUAL, write } from "./address.js";
+import { CLOSED_PANEL, DEFAULT_STATE, formatHash } from "./address.js";
 import { byId } from "./format.js";
 
 /** @typedef {import("./address.js").State} State */
 
+/** Keeps the state that the page shows, and writes it to the address. */
 export class Link {
   /** @type {State | null} */
-  #shown = null;
+  #state = null;
   #view = "";
   #isExample = false;
-  #written = ""; // in the address, by this
+  #ownHash = ""; // the last hash that this object wrote to the address
   #field = byId("link", HTMLInputElement);
   #copied = byId("copied");
 
@@ -18,68 +19,68 @@ export class Link {
     byId("copy").addEventListener("click", () => this.#copy());
   }
 
-  /** The question that is shown; empty if there is none. */
+  /** The question that is shown, or "" if there is none. */
   get question() {
-    return this.#shown?.question ?? "";
+    return this.#state?.question ?? "";
   }
 
-  /** Whether the address names what is shown here, and nobody came with it. */
-  get isOwn() {
-    return this.#written !== "" && location.hash === this.#written;
+  /** Whether this object wrote the hash of the address, so that the user did not open it. */
+  get isOwnAddress() {
+    return this.#ownHash !== "" && location.hash === this.#ownHash;
   }
 
-  /** Something else is shown. An example has a link, but the address does not name it.
+  /** Sets the state. An example has a link to copy, but the address does not change.
    * @param {Partial<State>} state
    * @param {boolean} isExample */
   begin(state, isExample) {
-    this.#shown = { ...USUAL, ...state };
+    this.#state = { ...DEFAULT_STATE, ...state };
     this.#isExample = isExample;
     this.#field.hidden = true;
     this.#copied.textContent = "";
-    this.#show();
+    this.#updateAddress();
   }
 
-  /** What is shown has changed in part.
+  /** Changes parts of the state. If another panel is opened, the values of the previous one are removed.
    * @param {Partial<State>} state */
-  change(state) {
-    if (!this.#shown) return;
-    const isOther = state.panel !== undefined && state.panel !== this.#shown.panel;
-    Object.assign(this.#shown, isOther ? CLOSED : {}, state);
-    this.#show();
+  update(state) {
+    if (!this.#state) return;
+    const isOtherPanel = state.panel !== undefined && state.panel !== this.#state.panel;
+    Object.assign(this.#state, isOtherPanel ? CLOSED_PANEL : {}, state);
+    this.#updateAddress();
   }
 
-  /** Another view, which stays until it is changed.
-   * @param {string} view empty for the usual one */
-  changeView(view) {
+  /** Sets the view, which stays the same for later calculations.
+   * @param {string} view "" for the default */
+  setView(view) {
     this.#view = view;
-    this.#show();
+    this.#updateAddress();
   }
 
-  /** Nothing is shown. */
+  /** Removes the state from the address: nothing is shown. */
   clear() {
-    this.#shown = null;
+    this.#state = null;
     history.replaceState(null, "", location.pathname);
   }
 
   get #address() {
-    return this.#shown ? write({ ...this.#shown, view: this.#view }) : "";
+    return this.#state ? formatHash({ ...this.#state, view: this.#view }) : "";
   }
 
-  #show() {
-    if (!this.#shown || this.#isExample) return;
+  #updateAddress() {
+    if (!this.#state || this.#isExample) return;
     history.replaceState(null, "", this.#address);
-    this.#written = location.hash;
+    this.#ownHash = location.hash;
   }
 
   async #copy() {
-    if (!this.#shown) return;
+    if (!this.#state) return;
     const link = location.href.split("#")[0] + this.#address;
     this.#field.hidden = true;
     try {
       await navigator.clipboard.writeText(link);
       this.#copied.textContent = "Copied.";
     } catch {
-      this.#field.value = link; // the browser forbids it: the reader can copy it
+      this.#field.value = link; // the browser forbids copying, so the user has to do it
       this.#field.hidden = false;
       this.#field.select();
       this.#copied.textContent = "Copy this link:";

@@ -1,17 +1,17 @@
-// The selection of a checkpoint, and of the decimal places of its answers.
+// The selections of a model and of the decimal places of its answers.
 
 import { listModels } from "./backend.js";
 import { ServiceError } from "./client.js";
-import { count, share } from "./format.js";
+import { formatCount, formatShare } from "./format.js";
 
-const RETRY = 2; // seconds until the list is requested again; doubled after each failure
-const MAX_RETRY = 30;
-const ENOUGH = 3; // requests after which a list that has not grown is complete
-const BLOG = "blog"; // the model that repeats the blog's experiment
-/** Names that people understand. Other models are named after what they do.
+const RETRY_SECONDS = 2; // seconds until the list is requested again; doubled after each failure
+const MAX_RETRY_SECONDS = 30;
+const MAX_UNCHANGED = 3; // after so many requests without a new model, the list is complete
+const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
+/** Display names of models. Other models are named after how they answer.
  * @type {Record<string, string>} */
 const NAMES = {
-  [BLOG]: "The blog’s model",
+  [BLOG_MODEL]: "The blog’s model",
   scratchpad: "Shows its work, shorter numbers",
   "scratchpad-small": "Shows its work, small",
   "scratchpad-tiny": "Shows its work, tiny",
@@ -23,12 +23,14 @@ const NAMES = {
  */
 
 /**
- * What the page does. onChange: a model is selected; onUnauthorized: the service requires a key; onReady:
- * models can be selected, it is called until it returns true.
+ * The callbacks of the page. onChange: called when a model is selected; onUnauthorized: called when the
+ * service requires a key; onReady: called when models can be selected, until it returns true, with
+ * whether the list is complete.
  * @typedef {{onChange: (model: Model) => void, onUnauthorized: (error: ServiceError) => void,
  *   onReady: (isComplete: boolean) => boolean}} Listeners
  */
 
+/** Fills the selections with the models that the backend lists. */
 export class Models {
   #select;
   #places;
@@ -36,10 +38,10 @@ export class Models {
   #onChange;
   #onUnauthorized;
   /** @type {Model[]} */
-  #known = [];
+  #models = [];
   #timer = 0;
-  #wait = RETRY;
-  #unchanged = 0; // requests since the list has grown
+  #retrySeconds = RETRY_SECONDS;
+  #nUnchanged = 0; // requests since the list last grew
   #isReady = false;
   #onReady;
 
@@ -56,143 +58,150 @@ export class Models {
     this.#onUnauthorized = onUnauthorized;
     this.#onChange = onChange;
     this.#onReady = onReady;
-    select.addEventListener("change", () => this.#describe());
+    select.addEventListener("change", () => this.#showSelected());
   }
 
-  /** `model`: its name; `places`: of the answers. Either is empty for the default. */
+  /** The selected model and decimal places. "" and 0 stand for the default. */
   get choice() {
     return { model: this.#select.value, places: Number(this.#places.value) };
   }
 
-  /** The same for an address: only what is not the default. */
-  get unusual() {
+  /** The choice as an address has it: places are 0 if they are the model's default. */
+  get nonDefaultChoice() {
     const { model, places } = this.choice;
-    const known = this.#known.find(({ id }) => id === model);
-    return { model, places: places === known?.domain.default_places ? 0 : places };
+    const selected = this.#models.find(({ id }) => id === model);
+    return { model, places: places === selected?.domain.default_places ? 0 : places };
   }
 
-  /** Calls `onReady` again: the address has changed. */
+  /** Calls `onReady` again, after the address has changed. */
   reopen() {
     this.#isReady = this.#onReady(false);
     if (!this.#isReady) this.load();
   }
 
-  /** Whether a model can be selected.
+  /** Returns whether a model can be selected.
    * @param {string} model */
   has(model) {
-    return this.#known.some(({ id }) => id === model);
+    return this.#models.some(({ id }) => id === model);
   }
 
-  /** All of them: `id`, `name` and `parameters`. */
+  /** The id, the display name and the number of parameters of each model. */
   get all() {
-    return this.#known.map((model) => ({ id: model.id, name: named(model), parameters: model.parameters }));
+    return this.#models.map((model) => ({ id: model.id, name: displayName(model), parameters: model.parameters }));
   }
 
-  /** Selects a model, or else the default one, and places, if they are offered.
+  /** Selects a model, or the default one if it is not listed, and places if the model offers them.
    * @param {{model: string, places: number}} choice */
   choose({ model, places }) {
-    if (!this.#known.length) return;
-    const known = this.#known.find(({ id }) => id === model);
-    this.#select.value = (known ?? this.#known.find((other) => other.default) ?? this.#known[0]).id;
-    this.#describe();
-    if ([...this.#places.options].some(({ value }) => value === String(places))) this.#places.value = String(places);
+    if (!this.#models.length) return;
+    const listed = this.#models.find(({ id }) => id === model);
+    this.#select.value = (listed ?? this.#models.find((other) => other.default) ?? this.#models[0]).id;
+    this.#showSelected();
+    const isOffered = [...this.#places.options].some(({ value }) => value === String(places));
+    if (isOffered) this.#places.value = String(places);
   }
 
-  /** The name of a model that answers at once, preferably the blog's; empty if there is none. */
-  get withoutWork() {
-    const models = this.#known.filter(({ domain }) => !domain.works_in_steps);
-    return (models.find(({ id }) => id === BLOG) ?? models[0])?.id ?? "";
+  /** The id of a model that answers at once, preferably the blog's, or "" if there is none. */
+  get directModel() {
+    const models = this.#models.filter(({ domain }) => !domain.works_in_steps);
+    return (models.find(({ id }) => id === BLOG_MODEL) ?? models[0])?.id ?? "";
   }
 
-  /** Requests the list until it no longer grows: a service loads one model after the other, and on a
-   * busy machine slowly. */
+  /** Requests the list until it no longer grows. A service loads one model after the other, which takes
+   * long on a busy machine. */
   async load() {
     clearTimeout(this.#timer);
-    let again = true;
+    let shouldRetry = true;
     try {
       const models = await listModels();
-      const hasGrown = models.length !== this.#known.length || !models.length;
-      this.#unchanged = hasGrown ? 0 : this.#unchanged + 1;
-      this.#wait = RETRY * 2 ** this.#unchanged;
-      again = this.#unchanged < ENOUGH;
+      const hasGrown = models.length !== this.#models.length || !models.length;
+      this.#nUnchanged = hasGrown ? 0 : this.#nUnchanged + 1;
+      this.#retrySeconds = RETRY_SECONDS * 2 ** this.#nUnchanged;
+      shouldRetry = this.#nUnchanged < MAX_UNCHANGED;
       if (hasGrown) this.#fill(models);
       else this.#isReady ||= this.#onReady(true);
-    } catch (thrown) {
-      const error = thrown instanceof ServiceError ? thrown : new ServiceError(String(thrown));
-      again = error.status !== 401;
-      this.#wait = Math.min(MAX_RETRY, Math.max(this.#wait * 2, error.retryAfter ?? 0));
-      this.#facts.textContent = again
-        ? `The models could not be loaded. Trying again in ${this.#wait} seconds.`
+    } catch (reason) {
+      const error = reason instanceof ServiceError ? reason : new ServiceError(String(reason));
+      shouldRetry = error.status !== 401;
+      this.#retrySeconds = Math.min(MAX_RETRY_SECONDS, Math.max(this.#retrySeconds * 2, error.retryAfter ?? 0));
+      this.#facts.textContent = shouldRetry
+        ? `The models could not be loaded. Trying again in ${this.#retrySeconds} seconds.`
         : "Enter the API key to list the models.";
-      if (!again) this.#onUnauthorized(error);
+      if (!shouldRetry) this.#onUnauthorized(error);
     }
-    if (again) this.#timer = window.setTimeout(() => this.load(), this.#wait * 1000);
+    if (shouldRetry) this.#timer = window.setTimeout(() => this.load(), this.#retrySeconds * 1000);
   }
 
   /** @param {Model[]} models */
   #fill(models) {
-    const before = this.#select.value;
-    this.#known = models.sort(byMerit);
+    const previous = this.#select.value;
+    this.#models = models.sort(compareModels);
     if (!models.length) {
       this.#facts.textContent = "The service is still loading its models.";
       return;
     }
-    this.#select.replaceChildren(...models.map((model) => new Option(named(model), model.id)));
-    const chosen = models.find(({ id }) => id === before) ?? models.find((model) => model.default);
-    this.#select.value = (chosen ?? models[0]).id;
+    this.#select.replaceChildren(...models.map((model) => new Option(displayName(model), model.id)));
+    const selected = models.find(({ id }) => id === previous) ?? models.find((model) => model.default);
+    this.#select.value = (selected ?? models[0]).id;
     this.#select.disabled = false;
-    this.#describe();
+    this.#showSelected();
     this.#isReady ||= this.#onReady(false);
   }
 
-  #describe() {
-    const model = this.#known.find(({ id }) => id === this.#select.value);
+  #showSelected() {
+    const model = this.#models.find(({ id }) => id === this.#select.value);
     if (!model) return;
-    this.#offerPlaces(model.domain);
-    this.#facts.textContent = facts(model);
+    this.#fillPlaces(model.domain);
+    this.#facts.textContent = describeModel(model);
     this.#onChange(model);
   }
 
-  /** Offers the places that the model was measured for. One that answers at once has no choice.
+  /** Offers the decimal places that the model was measured for. A model that answers at once has no
+   * choice.
    * @param {Domain} domain */
-  #offerPlaces({ digits, decimal_places: most, default_places: usual }) {
-    const before = Number(this.#places.value);
-    const offered = digits === null ? [] : Array.from({ length: most }, (_, index) => index + 1);
-    this.#places.replaceChildren(...offered.map((places) => new Option(String(places))));
-    if (offered.length) this.#places.value = String(offered.includes(before) ? before : usual);
-    for (const shown of [this.#places, ...this.#places.labels]) shown.hidden = !offered.length;
+  #fillPlaces({ digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
+    const previous = Number(this.#places.value);
+    const choices = digits === null ? [] : Array.from({ length: maxPlaces }, (_, index) => index + 1);
+    this.#places.replaceChildren(...choices.map((places) => new Option(String(places))));
+    if (choices.length) this.#places.value = String(choices.includes(previous) ? previous : defaultPlaces);
+    for (const element of [this.#places, ...this.#places.labels]) element.hidden = !choices.length;
   }
 }
 
-/** The default model comes first, then those that show their work; the better before the worse.
+/** Compares models for sorting: the default model first, then those that show their work, the better ones
+ * first.
  * @param {Model} a
  * @param {Model} b */
-function byMerit(a, b) {
+function compareModels(a, b) {
   const [first, second] = [b, a].map(({ default: isDefault, domain, metrics }) => [
     Number(isDefault), Number(domain.works_in_steps), metrics?.exact_match ?? 0,
   ]);
   return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
 }
 
-/** `Shows its work (scratchpad-long)`
+/** Returns the display name of a model, such as `Shows its work (scratchpad-long)`.
  * @param {Model} model */
-function named({ id, domain }) {
+function displayName({ id, domain }) {
   const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
 }
 
-/** `805,760 parameters, exact on 99.99% of 10,000 test problems; numbers of up to 40 digits, 8 places`
+/** Returns a line on a model, such as `805,760 parameters, exact on 99.99% of 10,000 test problems;
+ * numbers of up to 40 digits, 8 places`.
  * @param {Model} model */
-function facts({ parameters, metrics, domain }) {
-  const scores = metrics
-    ? `, exact on ${metrics.exact_match === 1 ? "all" : `${share(metrics.exact_match)} of`} ${count(metrics.n)} test problems`
-    : "";
-  return `${count(parameters)} parameters${scores}; ${bound(domain)}`;
+function describeModel({ parameters, metrics, domain }) {
+  let scores = "";
+  if (metrics) {
+    const share = metrics.exact_match === 1 ? "all" : `${formatShare(metrics.exact_match)} of`;
+    scores = `, exact on ${share} ${formatCount(metrics.n)} test problems`;
+  }
+  return `${formatCount(parameters)} parameters${scores}; ${describeDomain(domain)}`;
 }
 
-/** @param {Domain} domain */
-function bound({ digits, divisor_digits: divisor, decimal_places: places, max_characters }) {
-  const divisors = divisor && divisor !== digits ? ` (divisors ${divisor})` : "";
+/** Returns which numbers a model was measured for.
+ * @param {Domain} domain */
+function describeDomain({ digits, divisor_digits: divisorDigits, decimal_places: places, max_characters }) {
+  const divisors = divisorDigits && divisorDigits !== digits ? ` (divisors ${divisorDigits})` : "";
   if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;
   return `numbers of up to ${max_characters} characters`;
 }

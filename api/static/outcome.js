@@ -1,7 +1,7 @@
-// The answer with its check by exact arithmetic, or the error.
+// The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
-import { check } from "./exact.js";
-import { SURE, element, inWords, percent, plain, pretty } from "./format.js";
+import { checkResult } from "./exact.js";
+import { SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatSigns } from "./format.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
 
@@ -12,71 +12,75 @@ const UNPROVEN = "urn:calcgpt:problem:unproven";
  */
 
 /**
- * Returns what is shown below the expression when a model has answered.
+ * Returns the answer, its check and the confidence of the model, as elements.
  * @param {Calculation} calculation
  */
-export function answer(calculation) {
+export function renderAnswer(calculation) {
   const { expression, result, rounded, places, verified, proven, confidence } = calculation;
-  const whole = verified && result !== null ? check(expression, result, places) : null;
-  const shown = document.createDocumentFragment();
-  const value = element("p", "result");
-  const text = result === null ? "no number" : plain(result);
-  value.append(element("span", "unseen", `${pretty(expression)} `), "= ", element("span", "value", text));
+  const comparison = verified && result !== null ? checkResult(expression, result, places) : null;
+  const fragment = document.createDocumentFragment();
+  const value = createElement("p", "result");
+  const text = result === null ? "no number" : formatNumbers(result);
+  value.append(createElement("span", "unseen", `${formatSigns(expression)} `), "= ", createElement("span", "value", text));
   value.style.setProperty("--length", String(text.length + 2));
   value.classList.toggle("wrong", result !== calculation.exact);
-  const isRounded = whole ? whole.isRounded && !whole.isExact : rounded;
-  if (isRounded) value.append(element("span", "rounded", ` rounded to ${inPlaces(places)}`));
-  shown.append(value);
+  const isRounded = comparison ? comparison.isRounded && !comparison.isExact : rounded;
+  if (isRounded) value.append(createElement("span", "rounded", ` rounded to ${formatPlaces(places)}`));
+  fragment.append(value);
   if (!calculation.nodes.length) {
-    shown.append(element("p", "sure", "There was nothing to ask the model."));
-    return shown;
+    fragment.append(createElement("p", "sure", "There was nothing to ask the model."));
+    return fragment;
   }
-  shown.append(whole ? agreement(whole, places) : disagreement(calculation), sureness(confidence));
-  if (!proven) shown.append(element("p", "unproven", "It was not measured for such numbers."));
-  return shown;
+  fragment.append(comparison ? agreementLine(comparison, places) : disagreementBox(calculation));
+  fragment.append(confidenceLine(confidence));
+  if (!proven) fragment.append(createElement("p", "unproven", "It was not measured for such numbers."));
+  return fragment;
 }
 
 /**
- * A calm mark if the model was sure; otherwise how sure, in the colour of doubt.
+ * Returns the line with the confidence. If the model was not sure, the line is coloured and has the
+ * probability.
  * @param {import("./client.js").Confidence} confidence
  */
-function sureness({ whole }) {
+function confidenceLine({ whole }) {
   const isSure = whole >= SURE;
-  const line = element("p", "sure");
+  const line = createElement("p", "sure");
   line.classList.toggle("doubtful", !isSure);
-  line.title = percent(whole);
-  const words = isSure ? "." : `: ${percent(whole)}.`;
-  line.append(icon(isSure ? "●" : "○"), `The model was ${inWords(whole)}${words}`);
+  line.title = formatPercent(whole);
+  const probability = isSure ? "" : `: ${formatPercent(whole)}`;
+  line.append(icon(isSure ? "●" : "○"), `The model was ${describeConfidence(whole)}${probability}.`);
   return line;
 }
 
 /** @param {number} places */
-function inPlaces(places) {
+function formatPlaces(places) {
   return places === 1 ? "1 place" : `${places} places`;
 }
 
 /**
- * The steps agree. Rounding between them can have changed the value of the whole.
- * @param {{isRounded: boolean, value: string}} whole
+ * Returns the line for an answer whose steps are all right. Rounding between the steps may have changed
+ * the value of the whole expression.
+ * @param {{isRounded: boolean, value: string}} comparison
  * @param {number} places
  */
-function agreement({ isRounded, value }, places) {
-  const line = element("p", "agrees");
-  const steps = `Each step is right, rounded to ${inPlaces(places)}. Without rounding it is ${plain(value)}.`;
+function agreementLine({ isRounded, value }, places) {
+  const line = createElement("p", "agrees");
+  const steps = `Each step is right, rounded to ${formatPlaces(places)}. Without rounding it is ${formatNumbers(value)}.`;
   line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : steps);
   return line;
 }
 
-/** @param {Calculation} calculation */
-function disagreement({ result, exact, nodes }) {
-  const box = element("div", "disagrees");
-  const words = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
-  const title = element("p", "verdict");
-  title.append(icon("✗"), words);
-  const values = element("dl");
+/** Returns the box with the model's result, the exact one, and the steps that are wrong.
+ * @param {Calculation} calculation */
+function disagreementBox({ result, exact, nodes }) {
+  const box = createElement("div", "disagrees");
+  const verdict = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
+  const title = createElement("p", "verdict");
+  title.append(icon("✗"), verdict);
+  const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
-    const pair = element("div");
-    pair.append(element("dt", "", name), element("dd", "", value === null ? "no number" : plain(value)));
+    const pair = createElement("div");
+    pair.append(createElement("dt", "", name), createElement("dd", "", value === null ? "no number" : formatNumbers(value)));
     values.append(pair);
   }
   box.append(title, values);
@@ -86,56 +90,59 @@ function disagreement({ result, exact, nodes }) {
 
 /** @param {Node[]} nodes */
 function wrongSteps(nodes) {
-  const list = element("ul");
+  const list = createElement("ul");
   nodes.forEach((node, index) => {
-    if (!node.agrees) list.append(element("li", "", `Step ${index + 1}: ${whatIsWrong(node)}`));
+    if (!node.agrees) list.append(createElement("li", "", `Step ${index + 1}: ${describeMistake(node)}`));
   });
   return list;
 }
 
-/** @param {Node} node */
-function whatIsWrong({ expression, problem, result, exact }) {
-  if (!problem) return `${pretty(expression)} was not asked: an operand is missing`;
-  const wrote = result === null ? "a text that is not a number" : plain(result);
-  return `${plain(problem)} is ${plain(exact)}, not ${wrote}`;
+/** Returns what is wrong with a step.
+ * @param {Node} node */
+function describeMistake({ expression, problem, result, exact }) {
+  if (!problem) return `${formatSigns(expression)} was not asked: an operand is missing`;
+  const actual = result === null ? "a text that is not a number" : formatNumbers(result);
+  return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }
 
-/** @param {string} sign */
+/** Returns a sign that screen readers skip.
+ * @param {string} sign */
 function icon(sign) {
-  const shown = element("span", "icon", sign);
-  shown.ariaHidden = "true";
-  return shown;
+  const span = createElement("span", "icon", sign);
+  span.ariaHidden = "true";
+  return span;
 }
 
 /**
- * Returns one line that says what is wrong, and the expression with the error marked.
+ * Returns an error as elements: its message and, if its position is known, the expression with the error
+ * marked.
  * @param {ServiceError} error
  * @param {string} typed
- * @param {() => void} [askUnproven] is called by a button, if the model was only never measured for
- *   such numbers
+ * @param {() => void} [askUnproven] adds a button that calls it if the only problem is that the model was
+ *   not measured for such numbers
  */
-export function failure(error, typed, askUnproven) {
-  const shown = document.createDocumentFragment();
-  const line = element("p", "failure");
-  line.append(icon("!"), sentence(placed(error, typed)), retryText(error.retryAfter));
-  shown.append(line);
+export function renderError(error, typed, askUnproven) {
+  const fragment = document.createDocumentFragment();
+  const line = createElement("p", "failure");
+  line.append(icon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
+  fragment.append(line);
   const { position, end } = error;
-  if (position !== undefined) shown.append(marked(typed, position, end));
+  if (position !== undefined) fragment.append(markedExpression(typed, position, end));
   if (error.type === UNPROVEN && askUnproven) {
-    const button = element("button", "plain", "Ask it all the same");
+    const button = createElement("button", "plain", "Ask it all the same");
     button.type = "button";
     button.addEventListener("click", askUnproven);
-    shown.append(button);
+    fragment.append(button);
   }
-  return shown;
+  return fragment;
 }
 
 /**
- * The message, with its place as people count.
+ * Returns the message of an error with the position counted from 1.
  * @param {ServiceError} error
  * @param {string} typed
  */
-function placed(error, typed) {
+function messageWithPosition(error, typed) {
   const { position } = error;
   const message = error.message.replace(/at position (\d+)/, (_, at) => `at character ${Number(at) + 1}`);
   if (position === undefined) return message;
@@ -143,10 +150,11 @@ function placed(error, typed) {
   return `the expression is not finished: ${message.replace(/, not the end$/, " at its end")}`;
 }
 
-/** @param {string} text */
-function sentence(text) {
-  const ended = /[.!?]$/.test(text) ? text : `${text}.`;
-  return ended[0].toUpperCase() + ended.slice(1);
+/** Returns a text with a capital letter and a period.
+ * @param {string} text */
+function toSentence(text) {
+  const withPeriod = /[.!?]$/.test(text) ? text : `${text}.`;
+  return withPeriod[0].toUpperCase() + withPeriod.slice(1);
 }
 
 /** @param {number | null | undefined} seconds */
@@ -156,16 +164,17 @@ function retryText(seconds) {
 }
 
 /**
- * Returns the expression with text[position:end] marked; that may be empty.
+ * Returns the expression with the characters from `position` to `end` marked. If there are none, the
+ * mark is empty.
  * @param {string} typed
  * @param {number} position
  * @param {number} end
  */
-function marked(typed, position, end = position + 1) {
+function markedExpression(typed, position, end = position + 1) {
   const characters = [...typed];
-  const shown = element("p", "place");
-  const mark = element("mark", "", characters.slice(position, end).join(""));
-  if (!mark.textContent) mark.append(element("span", "unseen", "here"), "\u2002");
-  shown.append(characters.slice(0, position).join(""), mark, characters.slice(end).join(""));
-  return shown;
+  const line = createElement("p", "place");
+  const mark = createElement("mark", "", characters.slice(position, end).join(""));
+  if (!mark.textContent) mark.append(createElement("span", "unseen", "here"), "\u2002");
+  line.append(characters.slice(0, position).join(""), mark, characters.slice(end).join(""));
+  return line;
 }

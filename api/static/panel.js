@@ -1,18 +1,18 @@
-// A panel below an operation, behind a button.
+// Panels below an operation. A button opens and closes each of them.
 
-import { element } from "./format.js";
+import { createElement } from "./format.js";
 
 /** @typedef {Partial<import("./address.js").State>} State */
 
 /**
- * What a panel is. `restore` shows what an address says.
+ * A panel. `restore` shows the state that an address describes.
  * @typedef {{element: HTMLElement, restore: (state: State) => void}} Panel
  */
 
-/** Tells the page what a panel shows, for the address.
- * @param {Element} source within the panel's operation
+/** Reports to the page what a panel shows, so that the address can describe it.
+ * @param {Element} source an element within the panel's operation
  * @param {State} state */
-export function tell(source, state) {
+export function reportState(source, state) {
   source.dispatchEvent(new CustomEvent("state", { bubbles: true, detail: state }));
 }
 
@@ -20,46 +20,46 @@ export function tell(source, state) {
  * Adds the button of a panel to an operation.
  * @template {Panel} T
  * @param {HTMLElement} step
- * @param {string} name of the panel in addresses
- * @param {string} words on the button
- * @param {() => T} make the panel, when it is first opened
+ * @param {string} name the name of the panel in addresses
+ * @param {string} text the text on the button
+ * @param {() => T} create creates the panel when it is first opened
  * @returns {{panel: T | null, open: (state?: State) => T}} `panel` is null while it is closed
  */
-export function offerPanel(step, name, words, make) {
-  const button = element("button", "plain look-inside", words);
+export function addPanelButton(step, name, text, create) {
+  const button = createElement("button", "plain look-inside", text);
   button.type = "button";
   button.ariaExpanded = "false";
   /** @type {T | null} */
-  let made = null;
-  const offered = {
+  let panel = null;
+  const toggle = {
     get panel() {
-      return made?.element.isConnected ? made : null;
+      return panel?.element.isConnected ? panel : null;
     },
     /** @param {State} state */
     open(state = {}) {
-      made ??= make();
-      if (!made.element.isConnected) button.after(made.element);
+      panel ??= create();
+      if (!panel.element.isConnected) button.after(panel.element);
       button.ariaExpanded = "true";
-      made.restore(state);
-      return made;
+      panel.restore(state);
+      return panel;
     },
   };
   button.addEventListener("click", () => {
-    if (offered.panel) {
-      offered.panel.element.remove();
+    if (toggle.panel) {
+      toggle.panel.element.remove();
       button.ariaExpanded = "false";
-      tell(step, { panel: "" });
+      reportState(step, { panel: "" });
     } else {
-      tell(step, { panel: name });
-      offered.open();
+      reportState(step, { panel: name });
+      toggle.open();
     }
   });
   step.addEventListener("restore", (event) => {
     const { detail } = /** @type {CustomEvent<State>} */ (event);
-    if (detail.panel === name) offered.open(detail);
+    if (detail.panel === name) toggle.open(detail);
   });
   step.append(button);
-  return offered;
+  return toggle;
 }
 
 /**
@@ -68,8 +68,8 @@ export function offerPanel(step, name, words, make) {
  * @param {string} name
  * @param {T} control
  */
-export function labelled(name, control) {
-  const label = element("label", "", `${name} `);
+export function labelControl(name, control) {
+  const label = createElement("label", "", `${name} `);
   label.append(control);
   return { label, control };
 }

@@ -1,107 +1,110 @@
-// The work as on paper: from what the model wrote to rows with digits in natural order.
+// The worked steps as on paper: turns the text that the model wrote into rows with digits in natural order.
 
-import { product } from "./paper/products.js";
-import { quotient } from "./paper/quotients.js";
-import { Broken, Reader, anyAnswer, derived, fold, question } from "./paper/sheet.js";
-import { sum } from "./paper/sums.js";
+import { readProduct } from "./paper/products.js";
+import { readQuotient } from "./paper/quotients.js";
+import { LayoutError, Reader, readAnyAnswer, derivedCells, mergeRows, parseQuestion } from "./paper/sheet.js";
+import { readSum } from "./paper/sums.js";
 
 /** @typedef {import("./paper/sheet.js").Cell} Cell */
 /** @typedef {import("./paper/sheet.js").Row} Row */
 /** @typedef {import("./paper/sheet.js").Question} Question */
-/** @typedef {(reader: Reader, question: Question) => Generator<Row>} ReadWork */
+/** @typedef {(reader: Reader, question: Question) => Generator<Row>} RowReader */
 
 /**
- * A row as it is drawn. point: the column before which the point stands, null if there is none.
+ * A row that is ready to be drawn. point: the column that the decimal point follows, null if there is
+ * none.
  * @typedef {Row & {carries: Cell[], side: Cell[], point: number | null}} ShownRow
  */
 
 /**
  * The work as on paper. rows: from top to bottom; cells: one for each character of the text, by index;
- * broken: the index of the first character that has no place in the layout, or -1.
- * @typedef {{asked: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet
+ * broken: the index of the first character that does not fit the layout, or -1.
+ * @typedef {{question: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet
  */
 
-/** @type {Record<string, ReadWork>} */
-const WORK = { "+": sum, "-": sum, "*": product, "/": quotient };
+/** @type {Record<string, RowReader>} */
+const WORK_READERS = { "+": readSum, "-": readSum, "*": readProduct, "/": readQuotient };
 /** @type {Record<string, string>} */
 const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
 
 /**
- * Returns the sheet of a prompt and what the model has written so far, or null if the text has no such
- * form.
+ * Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt
+ * is not in the notation.
  * @param {string} prompt
  * @param {string} text
  * @returns {Sheet | null}
  */
 export function paper(prompt, text) {
-  const asked = question(prompt);
-  if (!asked) return null;
+  const question = parseQuestion(prompt);
+  if (!question) return null;
   const reader = new Reader(text);
   const rows = [];
   let broken = -1;
   const hasWork = /^[-+]/.test(text);
   try {
-    for (const row of (hasWork ? WORK[asked.operation] : atOnce)(reader, asked)) rows.push(row);
+    for (const row of (hasWork ? WORK_READERS[question.operation] : readDirectAnswer)(reader, question)) rows.push(row);
   } catch (error) {
-    if (!(error instanceof Broken)) throw error;
+    if (!(error instanceof LayoutError)) throw error;
     broken = error.at;
   }
-  const shown = fold(rows).filter(({ cells }) => cells.some((cell) => cell.text));
-  return { asked, rows: shown.map(completed), cells: reader.cells, broken, hasWork };
+  const shown = mergeRows(rows).filter(({ cells }) => cells.some((cell) => cell.text));
+  return { question, rows: shown.map(toShownRow), cells: reader.cells, broken, hasWork };
 }
 
-/** The question and an answer without work.
- * @type {ReadWork} */
-function* atOnce(reader, { operation, a, b }) {
+/** Yields the rows of a question and of an answer without work.
+ * @type {RowReader} */
+function* readDirectAnswer(reader, { operation, a, b }) {
   const operands = [
     { name: "a", label: "first number", operand: a },
     { name: "b", label: "second number", operand: b },
   ];
   for (const { name, label, operand } of operands) {
-    const cells = operand.digits.map((text, j) => ({ ...derived(0, 0)[0], text, column: j - operand.places }));
-    const sign = operand.isNegative ? { ...derived(0, 0)[0], text: "-" } : null;
+    const cells = operand.digits.map((text, j) => ({ ...derivedCells(0, 0)[0], text, column: j - operand.places }));
+    const sign = operand.isNegative ? { ...derivedCells(0, 0)[0], text: "-" } : null;
     yield { names: [name], label, operator: name === "b" ? OPERATORS[operation] : "", cells, sign, unit: 0 };
   }
-  yield { ...anyAnswer(reader, null, 0), label: "the answer, written at once", hasLine: true };
+  yield { ...readAnyAnswer(reader, null, 0), label: "the answer, written at once", hasLine: true };
 }
 
 /**
- * Adds the zeros that stand before a point, and marks those in front.
+ * Returns a row that is ready to be drawn: with the zeros before the point, and with leading zeros
+ * marked as padding.
  * @param {Row} row
  * @returns {ShownRow}
  */
-function completed(row) {
+function toShownRow(row) {
   const { unit } = row;
   let cells = [...row.cells].filter((cell) => cell.text).sort((x, y) => y.column - x.column);
   const lowest = cells.at(-1)?.column ?? unit;
   for (let column = (cells[0]?.column ?? unit) + 1; column <= unit && lowest < unit; column++) {
-    cells = [{ ...derived(0, column)[0] }, ...cells];
+    cells = [{ ...derivedCells(0, column)[0] }, ...cells];
   }
-  let isFront = true;
+  let isLeading = true;
   for (const cell of cells) {
-    isFront &&= cell.text === "0" && cell.column > Math.max(unit, lowest);
-    cell.isPadding = isFront;
+    isLeading &&= cell.text === "0" && cell.column > Math.max(unit, lowest);
+    cell.isPadding = isLeading;
   }
   const hasPoint = lowest < unit;
-  return { side: [], ...row, cells, carries: (row.carries ?? []).filter((cell) => cell.text), point: hasPoint ? unit : null };
+  const carries = (row.carries ?? []).filter((cell) => cell.text);
+  return { side: [], ...row, cells, carries, point: hasPoint ? unit : null };
 }
 
-/** Whether a cell holds another character than it should.
+/** Returns whether a cell has a wrong character.
  * @param {Cell} cell */
 export function isWrong({ text, expected, isWrong }) {
   return Boolean(isWrong || (text && expected !== null && text !== expected));
 }
 
-/** What a character is, in words. If it is wrong, also what it should be.
+/** Returns the explanation of a character and, if it is wrong, the correct character.
  * @param {Cell} cell */
 export function explain(cell) {
   const { text, expected, why } = cell;
   if (!isWrong(cell) || cell.isWrong) return why;
-  const should = expected === "" ? "the text should have ended before it" : `it should be ${expected}`;
-  return `${why}. The model wrote ${text}: ${should}`;
+  const correction = expected === "" ? "the text should have ended before it" : `it should be ${expected}`;
+  return `${why}. The model wrote ${text}: ${correction}`;
 }
 
-/** The digits of a row in natural order, with point and sign.
+/** Returns the digits of a row in natural order, with point and sign.
  * @param {ShownRow} row */
 export function written({ cells, sign, point }) {
   const digits = cells.map((cell) => cell.text + (cell.column === point ? "." : "")).join("");

@@ -1,34 +1,37 @@
-// Shows events at a speed that people can follow.
+// Shows the events of a calculation at a speed that people can follow.
 
-const SLOW = 14; // characters a second
-const CATCH_UP = 5; // a frame shows this fraction of the waiting events: less than half a second in all
-const FRAMES = 60; // a second; where there are fewer, each shows more
+const SLOW_RATE = 14; // characters a second in slow motion
+// A frame shows this fraction of the waiting events, so that all are shown in less than half a second.
+const CATCH_UP_FRAMES = 5;
+const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 
 /**
- * @template {{name: string}} Shown an event; those named `token` are shown one after the other
+ * Queues events and shows them in animation frames.
+ * @template {{name: string}} PlayedEvent an event; events named `token` are shown one after the other
  */
 export class Playback {
-  /** @type {Shown[]} */
-  #waiting = [];
+  /** @type {PlayedEvent[]} */
+  #queue = [];
   #frame = 0;
-  #last = 0;
-  #due = 0; // characters that may be shown now
+  #lastTime = 0;
+  #budget = 0; // the number of characters that may be shown now
   #show;
   #isSlow;
   #onEmpty = () => {};
 
   /**
-   * @param {(event: Shown) => void} show is called with each event
-   * @param {() => boolean} isSlow whether slow motion is on
+   * @param {(event: PlayedEvent) => void} show called with each event
+   * @param {() => boolean} isSlow returns whether slow motion is on
    */
   constructor(show, isSlow) {
     this.#show = show;
     this.#isSlow = isSlow;
   }
 
-  /** @param {Shown} event */
+  /** Adds an event to the queue.
+   * @param {PlayedEvent} event */
   push(event) {
-    this.#waiting.push(event);
+    this.#queue.push(event);
     if (document.hidden || (reducedMotion.matches && !this.#isSlow())) this.flush();
     else if (!this.#frame) this.#schedule();
   }
@@ -37,44 +40,44 @@ export class Playback {
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    for (const event of this.#waiting.splice(0)) this.#show(event);
+    for (const event of this.#queue.splice(0)) this.#show(event);
     this.#onEmpty();
   }
 
-  /** Drops all waiting events. */
-  drop() {
-    this.#waiting = [];
+  /** Discards all waiting events. */
+  discard() {
+    this.#queue = [];
     this.flush();
   }
 
-  /** Resolves once all events are shown. */
+  /** Returns a promise that resolves when all events are shown. */
   finished() {
     return /** @type {Promise<void>} */ (new Promise((resolve) => {
       this.#onEmpty = resolve;
-      if (!this.#waiting.length) resolve();
+      if (!this.#queue.length) resolve();
     }));
   }
 
   #schedule() {
-    this.#last = performance.now();
-    this.#frame = requestAnimationFrame((now) => this.#next(now));
+    this.#lastTime = performance.now();
+    this.#frame = requestAnimationFrame((now) => this.#onFrame(now));
   }
 
   /** @param {number} now */
-  #next(now) {
-    const elapsed = Math.max(0, Math.min(0.1, (now - this.#last) / 1000));
-    const aFrame = Math.max(1, this.#waiting.length / CATCH_UP);
-    this.#due += elapsed * (this.#isSlow() ? SLOW : aFrame * FRAMES);
+  #onFrame(now) {
+    const elapsed = Math.max(0, Math.min(0.1, (now - this.#lastTime) / 1000));
+    const perFrame = Math.max(1, this.#queue.length / CATCH_UP_FRAMES);
+    this.#budget += elapsed * (this.#isSlow() ? SLOW_RATE : perFrame * FRAMES_PER_SECOND);
     for (;;) {
-      const [event] = this.#waiting;
-      if (!event || (event.name === "token" && this.#due < 1)) break;
-      this.#waiting.shift();
-      if (event.name === "token") this.#due -= 1;
+      const [event] = this.#queue;
+      if (!event || (event.name === "token" && this.#budget < 1)) break;
+      this.#queue.shift();
+      if (event.name === "token") this.#budget -= 1;
       this.#show(event);
     }
-    this.#due = Math.min(this.#due, 1);
+    this.#budget = Math.min(this.#budget, 1);
     this.#frame = 0;
-    if (this.#waiting.length) this.#schedule();
+    if (this.#queue.length) this.#schedule();
     else this.#onEmpty();
   }
 }

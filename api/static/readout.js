@@ -1,128 +1,134 @@
-// What is said of the character that is pointed at: a box beside the pointer or the finger. It says
-// in words what the character is, shows what else the model considered, and marks where it looked.
+// The box beside the character that the user points at. It explains the character and shows what else
+// the model considered. The page then also marks the characters that the model looked at.
 
 import { look } from "./backend.js";
-import { bar, weightsOf } from "./inside/bars.js";
-import { SURE_CHARACTER, element, percent } from "./format.js";
+import { createBar, meanWeights } from "./inside/bars.js";
+import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
 
-const DELAY = 120; // milliseconds, in which a pointer that only passes is gone
-const GAP = 10; // pixels to the character
-const FINGER = 44; // pixels below a character that a finger covers
-const MARGIN = 8; // pixels to the edge of the window
+const DELAY = 120; // milliseconds before the model is run, so that a passing pointer does not run it
+const GAP = 10; // pixels between the character and the box
+const FINGER_GAP = 44; // pixels below a character that are covered by a finger
+const MARGIN = 8; // pixels between the box and the edge of the window
 
 /**
- * A character of an operation. at: its index in the output; isChoice: another one may be right as well.
+ * A character of an operation. at: its index in the output; words: its explanation; isChoice: whether
+ * another character may be right as well.
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
  *   words: string, isChoice: boolean}} Character
  */
 
+/** Shows the box. */
 export class Readout {
-  #box = element("div", "readout");
-  #text = element("p");
-  #bars = element("ol", "candidates");
-  /** @type {Element | null} the character that it stands beside */
+  #box = createElement("div", "readout");
+  #text = createElement("p");
+  #bars = createElement("ol", "candidates");
+  /** @type {Element | null} the character beside which the box is shown */
   #anchor = null;
   #isTouched = false;
-  #asked = 0; // counts, so that only the last answer is shown
+  #requestId = 0; // of the last request: only its result is shown
   /** @type {(weights: number[]) => void} */
-  #onLook = () => {};
+  #onWeights = () => {};
 
   constructor() {
-    this.#box.ariaHidden = "true"; // the character's own label says the same
+    this.#box.ariaHidden = "true"; // the label of the character has the same text
     this.#box.hidden = true;
     this.#box.append(this.#text, this.#bars);
     document.body.append(this.#box);
-    addEventListener("pointerdown", (event) => this.#press(event), true);
+    addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
     addEventListener("keydown", () => (this.#isTouched = false), true);
-    for (const name of ["scroll", "resize"]) addEventListener(name, () => this.#place(), true);
+    for (const name of ["scroll", "resize"]) addEventListener(name, () => this.#updatePosition(), true);
   }
 
-  /** Whether a finger was used last. */
+  /** Whether the user last used a finger. */
   get isTouched() {
     return this.#isTouched;
   }
 
+  /** Whether the box is shown. */
   get isShown() {
     return !this.#box.hidden;
   }
 
   /**
-   * Shows what is to be said of a character.
-   * @param {Element} anchor the character
+   * Shows the box for a character.
+   * @param {Element} anchor the element of the character
    * @param {Character} character
-   * @param {(weights: number[]) => void} onLook is called with the weight of each earlier character
+   * @param {(weights: number[]) => void} onWeights called with the attention weight of each earlier
+   *   character, and with an empty list when the box is hidden
    */
-  async show(anchor, character, onLook) {
+  async show(anchor, character, onWeights) {
     if (this.#anchor === anchor && this.isShown) return;
-    const asked = ++this.#asked;
+    const requestId = ++this.#requestId;
     this.#anchor = anchor;
-    this.#onLook([]);
-    this.#onLook = onLook;
-    this.#text.replaceChildren(...said(character));
+    this.#onWeights([]);
+    this.#onWeights = onWeights;
+    this.#text.replaceChildren(...contentOf(character));
     this.#bars.replaceChildren();
     this.#box.hidden = false;
-    this.#place();
+    this.#updatePosition();
     await new Promise((resolve) => setTimeout(resolve, DELAY));
-    if (asked !== this.#asked) return;
+    if (requestId !== this.#requestId) return;
     const { model, prompt, output, at } = character;
     try {
-      const seen = await look(model, prompt + output, prompt.length + at);
-      if (asked !== this.#asked) return;
-      this.#bars.replaceChildren(...seen.candidates.map(candidate));
-      onLook(weightsOf(seen));
+      const result = await look(model, prompt + output, prompt.length + at);
+      if (requestId !== this.#requestId) return;
+      this.#bars.replaceChildren(...result.candidates.map(candidateItem));
+      onWeights(meanWeights(result));
     } catch {
-      if (asked !== this.#asked) return;
+      if (requestId !== this.#requestId) return;
       this.#box.classList.add("alone"); // this browser cannot run the model
     }
-    this.#place();
+    this.#updatePosition();
   }
 
+  /** Hides the box. */
   hide() {
-    this.#asked += 1;
+    this.#requestId += 1;
     this.#anchor = null;
     this.#box.hidden = true;
-    this.#onLook([]);
-    this.#onLook = () => {};
+    this.#onWeights([]);
+    this.#onWeights = () => {};
   }
 
   /** @param {PointerEvent} event */
-  #press({ target, pointerType }) {
+  #onPointerDown({ target, pointerType }) {
     this.#isTouched = pointerType === "touch";
     if (!(target instanceof Element && target.closest("[data-at]"))) this.hide();
   }
 
-  /** Places the box below the character, where it hides only what was written later, or else above. */
-  #place() {
+  /** Moves the box below the character, where it hides only later characters, or else above it. */
+  #updatePosition() {
     if (!this.#anchor || !this.isShown) return;
     if (!this.#anchor.isConnected) return this.hide();
-    const { left, top, bottom, width: across } = this.#anchor.getBoundingClientRect();
+    const { left, top, bottom, width: anchorWidth } = this.#anchor.getBoundingClientRect();
     this.#box.style.visibility = bottom < 0 || top > innerHeight ? "hidden" : "";
     const { offsetWidth: width, offsetHeight: height } = this.#box;
     const space = document.documentElement.clientWidth - width - MARGIN;
     const above = top - GAP - height;
-    const below = bottom + (this.#isTouched ? FINGER : GAP);
+    const below = bottom + (this.#isTouched ? FINGER_GAP : GAP);
     const isAbove = below + height > innerHeight - MARGIN && above >= MARGIN;
-    this.#box.style.left = `${Math.max(MARGIN, Math.min(space, left + across / 2 - width / 2))}px`;
+    this.#box.style.left = `${Math.max(MARGIN, Math.min(space, left + anchorWidth / 2 - width / 2))}px`;
     this.#box.style.top = `${Math.max(MARGIN, isAbove ? above : below)}px`;
   }
 }
 
 /**
- * Returns what is said in words.
+ * Returns the character, its explanation and its probability, as elements.
  * @param {Character} character
  */
-function said({ output, at, probability, words, isChoice }) {
+function contentOf({ output, at, probability, words, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
-  const sure = isSure ? "sure" : percent(probability);
-  const where = element("span", "where", `Character ${at + 1} of ${output.length}, ${sure}${choice}`);
+  const probabilityText = isSure ? "sure" : formatPercent(probability);
+  const details = createElement("span", "where", `Character ${at + 1} of ${output.length}, ${probabilityText}${choice}`);
   const sentence = words && `${words[0].toUpperCase()}${words.slice(1)}.`;
-  return [element("b", "", output[at]), element("span", "", sentence), where];
+  return [createElement("b", "", output[at]), createElement("span", "", sentence), details];
 }
 
-/** @param {import("./client.js").Written} written */
-function candidate(written) {
-  const item = element("li", "candidate");
-  item.append(...bar(written));
+/** Returns the list item of a character that the model considered.
+ * @param {import("./client.js").Token} token */
+function candidateItem(token) {
+  const item = createElement("li", "candidate");
+  item.append(...createBar(token));
   return item;
 }

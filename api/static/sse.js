@@ -1,15 +1,15 @@
-// Server-sent events from any stream of bytes (WHATWG HTML, 9.2.6). EventSource cannot POST.
+// Server-sent events from any stream of bytes (WHATWG HTML, 9.2.6). EventSource cannot send a POST.
 
-/** Parses text that arrives in pieces, cut anywhere. */
+/** Parses a stream of text. The text may be cut anywhere. */
 export class Parser {
-  #rest = "";
+  #incompleteLine = "";
   #afterReturn = false;
   #name = "";
   /** @type {string[]} */
   #data = [];
 
   /**
-   * Yields the events that this piece completes.
+   * Yields the events that the next piece of text completes.
    * @param {string} text
    * @returns {Generator<{name: string, data: string}>}
    */
@@ -17,8 +17,8 @@ export class Parser {
     if (!text) return;
     if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the second half of a CRLF
     this.#afterReturn = text ? text.endsWith("\r") : false;
-    const lines = (this.#rest + text).split(/\r\n|\n|\r/);
-    this.#rest = lines.pop() ?? "";
+    const lines = (this.#incompleteLine + text).split(/\r\n|\n|\r/);
+    this.#incompleteLine = lines.pop() ?? "";
     for (const line of lines) {
       if (line) this.#field(line);
       else yield* this.#dispatch();
@@ -27,7 +27,7 @@ export class Parser {
 
   /** @param {string} line */
   #field(line) {
-    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []; // an empty field: a comment
+    const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []; // a comment has an empty field
     if (field === "event") this.#name = value;
     else if (field === "data") this.#data.push(value);
   }
@@ -41,7 +41,7 @@ export class Parser {
 }
 
 /**
- * Yields the events of a stream of UTF-8. Leaving the loop cancels the stream.
+ * Yields the events of a stream of UTF-8. If the caller leaves its loop, the stream is cancelled.
  * @param {ReadableStream<Uint8Array>} stream
  */
 export async function* events(stream) {
@@ -51,7 +51,7 @@ export async function* events(stream) {
   try {
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return; // an event without a blank line at its end is incomplete
+      if (done) return; // an event without a blank line after it is incomplete, so it is ignored
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {

@@ -1,5 +1,5 @@
-// Keeps the page and its models in the browser, so that both work without a connection. Only an
-// exported page uses it; the export fills in the version and the files (calcgpt/export/web.py).
+// The service worker. It caches the page and its models, so that they work without a connection. Only
+// an exported page uses it. The export fills in the version and the files (calcgpt/export/web.py).
 
 /** @typedef {ServiceWorkerGlobalScope & {VERSION: string, FILES: string[]}} Scope */
 
@@ -7,32 +7,32 @@ const scope = /** @type {Scope} */ (/** @type {unknown} */ (globalThis));
 const CACHE = `calcgpt-${scope.VERSION}`;
 
 scope.addEventListener("install", (event) => {
-  const kept = caches.open(CACHE).then((cache) => cache.addAll(scope.FILES));
-  event.waitUntil(kept.then(() => scope.skipWaiting()));
+  const cached = caches.open(CACHE).then((cache) => cache.addAll(scope.FILES));
+  event.waitUntil(cached.then(() => scope.skipWaiting()));
 });
 
 scope.addEventListener("activate", (event) => {
-  const dropOthers = async () => {
+  const deleteOldCaches = async () => {
     const names = await caches.keys();
     const old = names.filter((name) => name.startsWith("calcgpt-") && name !== CACHE);
     await Promise.all(old.map((name) => caches.delete(name)));
     await scope.clients.claim();
   };
-  event.waitUntil(dropOthers());
+  event.waitUntil(deleteOldCaches());
 });
 
 scope.addEventListener("fetch", (event) => {
   const { origin } = new URL(event.request.url);
   if (event.request.method !== "GET" || origin !== location.origin) return;
-  event.respondWith(answer(event.request));
+  event.respondWith(respond(event.request));
 });
 
-/** From the cache, or else from the host: what it sends is kept.
+/** Returns the cached response, or else the response of the host, which it adds to the cache.
  * @param {Request} request */
-async function answer(request) {
+async function respond(request) {
   const cache = await caches.open(CACHE);
-  const kept = await cache.match(request, { ignoreSearch: true });
-  if (kept) return kept;
+  const cached = await cache.match(request, { ignoreSearch: true });
+  if (cached) return cached;
   const response = await fetch(request);
   if (response.ok) await cache.put(request, response.clone());
   return response;

@@ -1,29 +1,30 @@
-// A tour of the page in six short steps. It is offered once.
+// A tour of the page in six short steps. The page offers it once.
 
-import { LOOKED_AT } from "./example.js";
-import { element } from "./format.js";
+import { HIGHLIGHTED_INDEX } from "./example.js";
+import { createElement } from "./format.js";
 
 const KEY = "calcgpt.tour";
-const EXAMPLE = "471×29.9";
-const WRONG = "313.46×217"; // hardly any product is right without work
+const RIGHT_EXAMPLE = "471×29.9";
+const WRONG_EXAMPLE = "313.46×217"; // models that answer at once get nearly all products wrong
 
 /**
- * The page, as the tour uses it. What takes time, returns when it is done.
+ * The part of the page that the tour uses. The promises resolve when the answer is shown.
  * @typedef {{ask: (expression: string) => Promise<void>, view: (name: string) => void,
  *   pointAt: (at: number) => void,
  *   askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page
  */
 
 /**
- * What a step says, what it points at (the first that is there), and what it does before.
+ * The steps. targets: selectors of the element to highlight, which is the first one that is visible;
+ * prepare: called before the element is highlighted.
  * @type {{title: string, text: string, targets: string[], prepare: (page: Page) => void | Promise<void>}[]}
  */
 const STEPS = [
   {
     title: "The question",
-    text: "You type an expression. The model gets it as a line of characters, and then writes on, one character at a time. Nobody told it the rules: it has learnt them from examples.",
+    text: "You type an expression. The model gets it as a line of characters, and then continues the line, one character at a time. Nobody told it the rules: it has learnt them from examples.",
     targets: [".display"],
-    prepare: (page) => page.ask(EXAMPLE),
+    prepare: (page) => page.ask(RIGHT_EXAMPLE),
   },
   {
     title: "Digits backwards",
@@ -43,7 +44,7 @@ const STEPS = [
     targets: [".sheet .pointed", ".look-inside", ".rows"],
     prepare(page) {
       page.view("paper");
-      page.pointAt(LOOKED_AT);
+      page.pointAt(HIGHLIGHTED_INDEX);
     },
   },
   {
@@ -56,15 +57,16 @@ const STEPS = [
     title: "When it is wrong",
     text: "A model that answers at once is often wrong. Exact arithmetic checks every answer and marks the mistakes. It never replaces an answer.",
     targets: ["#answer .disagrees", "#answer"],
-    prepare: (page) => page.askWithoutWork(WRONG),
+    prepare: (page) => page.askWithoutWork(WRONG_EXAMPLE),
   },
 ];
 
+/** Shows the steps of the tour in a box. */
 export class Tour {
   #box;
   #offer;
   #page;
-  #index = -1;
+  #index = -1; // of the step that is shown, or -1
   /** @type {Element | null} */
   #target = null;
 
@@ -78,43 +80,46 @@ export class Tour {
     this.#offer = offer;
     this.#page = page;
     box.addEventListener("click", (event) => {
-      const { go, end } = dataOf(event);
-      if (go) this.#go(this.#index + Number(go));
+      const { go, end } = datasetOf(event);
+      if (go) this.#goTo(this.#index + Number(go));
       if (end !== undefined) this.end();
     });
     offer.addEventListener("click", (event) => {
-      const { start, end } = dataOf(event);
+      const { start, end } = datasetOf(event);
       if (start !== undefined) this.start();
       else if (end !== undefined) this.end();
     });
   }
 
-  /** Offers the tour, unless it was taken or skipped before. */
+  /** Offers the tour, unless the user has taken or skipped it before. */
   offer() {
-    this.#offer.hidden = isSeen();
+    this.#offer.hidden = wasOffered();
   }
 
+  /** Whether a step is shown. */
   get isOpen() {
     return !this.#box.hidden;
   }
 
+  /** Shows the first step. */
   start() {
-    remember();
+    rememberOffer();
     this.#offer.hidden = true;
-    this.#go(0);
+    this.#goTo(0);
   }
 
+  /** Closes the tour. */
   end() {
-    remember();
+    rememberOffer();
     this.#offer.hidden = true;
     this.#box.hidden = true;
-    this.#point(null);
+    this.#highlight(null);
     if (this.#index >= 0) this.#page.restore();
     this.#index = -1;
   }
 
   /** @param {number} index */
-  async #go(index) {
+  async #goTo(index) {
     if (index < 0) return;
     if (index >= STEPS.length) {
       this.end();
@@ -126,11 +131,11 @@ export class Tour {
     this.#box.hidden = false;
     this.#box.focus();
     await prepare(this.#page);
-    if (this.#index === index) this.#point(find(targets)); // the reader may have gone on
+    if (this.#index === index) this.#highlight(findVisible(targets)); // unless another step is shown now
   }
 
   /** @param {Element | null} target */
-  #point(target) {
+  #highlight(target) {
     this.#target?.classList.remove("toured");
     this.#target = target;
     target?.classList.add("toured");
@@ -139,55 +144,57 @@ export class Tour {
 }
 
 /**
+ * Returns the elements of a step.
  * @param {string} title
  * @param {string} text
  * @param {number} index
  */
 function content(title, text, index) {
-  const heading = element("h2", "", title);
+  const heading = createElement("h2", "", title);
   heading.id = "tour-title";
-  const buttons = element("div", "buttons");
+  const buttons = createElement("div", "buttons");
   buttons.append(button("Skip the tour", "end", "", "plain"));
   if (index) buttons.append(button("Back", "go", "-1", "plain"));
   buttons.append(button(index < STEPS.length - 1 ? "Next" : "Done", "go", "1", "next"));
-  const place = element("p", "hint", `${index + 1} of ${STEPS.length}`);
-  return [heading, element("p", "", text), place, buttons];
+  const progress = createElement("p", "hint", `${index + 1} of ${STEPS.length}`);
+  return [heading, createElement("p", "", text), progress, buttons];
 }
 
 /**
+ * Returns a button with a data attribute.
  * @param {string} text
  * @param {string} name
  * @param {string} value
  * @param {string} className
  */
 function button(text, name, value, className) {
-  const made = element("button", className, text);
-  made.type = "button";
-  made.dataset[name] = value;
-  return made;
+  const created = createElement("button", className, text);
+  created.type = "button";
+  created.dataset[name] = value;
+  return created;
 }
 
-/** The first element that is shown.
+/** Returns the first element that is visible, or null.
  * @param {string[]} selectors */
-function find(selectors) {
-  const found = selectors.flatMap((selector) => [...document.querySelectorAll(selector)]);
-  return found.find((target) => target.checkVisibility()) ?? null;
+function findVisible(selectors) {
+  const elements = selectors.flatMap((selector) => [...document.querySelectorAll(selector)]);
+  return elements.find((target) => target.checkVisibility()) ?? null;
 }
 
 /** @param {Event} event */
-function dataOf({ target }) {
+function datasetOf({ target }) {
   return target instanceof HTMLElement ? target.dataset : {};
 }
 
-function isSeen() {
+function wasOffered() {
   try {
     return localStorage.getItem(KEY) !== null;
   } catch {
-    return false; // it is offered each time
+    return false; // storage is forbidden, so the tour is offered each time
   }
 }
 
-function remember() {
+function rememberOffer() {
   try {
     localStorage.setItem(KEY, "seen");
   } catch {}

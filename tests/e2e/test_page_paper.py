@@ -23,6 +23,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 OpenPage = Callable[..., "Page"]
 
 EACH = 200  # problems of an operation
+BESIDE_A_TIE = "$(0006.27251/00000096.5)="  # by the last digit, which no row brings down
 SHEETS = """async (lines) => {
     const { explain, isWrong, paper, written } = await import("/static/paper.js");
     return lines.map((line) => {
@@ -58,7 +59,7 @@ def operand(rng: random.Random) -> str:
 
 def prompts(op: str, seed: int, count: int = EACH) -> list[str]:
     rng = random.Random(seed)
-    texts = []
+    texts = [BESIDE_A_TIE] if op == "/" else []
     while len(texts) < count:
         places, a, b = rng.choice(["", "1", "5", "8"]), operand(rng), operand(rng)
         if op != "/" or float(b) != 0:

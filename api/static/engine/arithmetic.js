@@ -1,29 +1,33 @@
-// Exact decimal arithmetic and the notation of problems, in whole numbers (datagen/arithmetic.py and
+// Exact decimal arithmetic with integers, and the notation of problems (datagen/arithmetic.py and
 // datagen/notation.py).
 
-export const MAX_PLACES = 9; // of a number, and of an answer
-export const USUAL_PLACES = 2; // of an answer, where a question does not say
+export const MAX_PLACES = 9; // of a number or an answer
+export const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
 export const WIDTH = 10; // the least number of characters of an operand or an answer
 export const MAX_WIDTH = 100; // the largest number of characters of an operand
 
 const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,8}[1-9]))?$/;
 
 /**
- * The exact decimal `units / 10 ** places`. Without places it is whole and has no point; otherwise
- * it has one, and no trailing zero beyond the first place.
+ * The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it
+ * has a point, and no trailing zero after the first place.
  * @typedef {{units: bigint, places: number}} Decimal
  */
 
-/** @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
+/**
+ * An operation. places: the decimal places to which the answer is rounded.
+ * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem
+ */
 
 /**
+ * Returns a power of ten.
  * @param {number} exponent
  * @returns {bigint}
  */
 const tenTo = (exponent) => 10n ** BigInt(exponent);
 
 /**
- * Returns `units / 10 ** places`, written with a point or without one.
+ * Returns the decimal `units / 10 ** places`, with or without a point.
  * @param {bigint} units
  * @param {number} places
  * @param {boolean} point
@@ -58,9 +62,10 @@ export function answer({ a, op, b, places }) {
 }
 
 /**
+ * Returns the quotient rounded to an integer, ties to even.
  * @param {bigint} numerator
  * @param {bigint} denominator
- * @returns {bigint} the quotient rounded to an integer, ties to even
+ * @returns {bigint}
  */
 function divideHalfEven(numerator, denominator) {
   if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
@@ -82,7 +87,7 @@ export function numberText({ units, places }) {
 }
 
 /**
- * Returns an answer as people write it; null is `nan`.
+ * Returns an answer as people write it, or `nan` for null.
  * @param {Decimal | null} value
  */
 export function answerText(value) {
@@ -90,7 +95,7 @@ export function answerText(value) {
 }
 
 /**
- * Returns what the model reads: `$(A op B)=`, or `$P(A op B)=` for P places other than two.
+ * Returns the prompt for a problem: `$(A op B)=`, or `$P(A op B)=` for P places other than two.
  * @param {Problem} problem
  */
 export function renderPrompt({ a, op, b, places }) {
@@ -99,23 +104,23 @@ export function renderPrompt({ a, op, b, places }) {
 }
 
 /**
- * Reads the answer of a completed problem: what follows the last `=`, backwards, up to a closing
+ * Returns the answer of a completed problem. It is written backwards between the last `=` and a final
  * `$`.
  * @param {string} text
- * @param {number} places the most that an answer may have
- * @returns {{text: string | null, value: Decimal | null}} nulls if it is no answer; the value is
- *   also null for `nan`
+ * @param {number} places the most decimal places that an answer may have
+ * @returns {{text: string | null, value: Decimal | null}} both are null if there is no valid answer; the
+ *   value is also null for `nan`
  */
 export function readAnswer(text, places) {
-  const nothing = { text: null, value: null };
+  const noAnswer = { text: null, value: null };
   const field = text.slice(text.lastIndexOf("=") + 1);
-  if (!field.endsWith("$")) return nothing;
+  if (!field.endsWith("$")) return noAnswer;
   const padded = [...field.slice(0, -1)].reverse().join("");
   if (padded === "nan".padStart(WIDTH, "0")) return { text: "nan", value: null };
   const bare = padded.replace(/^0+/, "");
   const number = [bare, `0${bare}`].find((candidate) => NUMBER.test(candidate));
-  if (number === undefined || number.padStart(WIDTH, "0") !== padded) return nothing;
+  if (number === undefined || number.padStart(WIDTH, "0") !== padded) return noAnswer;
   const [whole, fraction = ""] = number.split(".");
-  if (fraction.length > places) return nothing;
+  if (fraction.length > places) return noAnswer;
   return { text: number, value: { units: BigInt(whole + fraction), places: fraction.length } };
 }

@@ -1,17 +1,19 @@
 // A small assembler for WebAssembly: functions on 32-bit integers, floats and vectors of four floats.
-// Code is a list of bytes. The operations are written as expressions, named as in the specification
-// (https://webassembly.github.io/spec/core/binary).
+// Code is a list of bytes. Functions named after the instructions return the code of an expression. The
+// specification is https://webassembly.github.io/spec/core/binary.
 
 /** @type {Record<string, number>} */
 const TYPES = { i32: 0x7f, v128: 0x7b };
-const NO_RESULT = 0x40; // the type of a block
-const PAGE = 2 ** 16; // bytes of memory are counted in pages
+const NO_RESULT = 0x40; // the type of a block without a result
+const PAGE = 2 ** 16; // bytes of a page of memory
 
 /** @typedef {number[]} Code */
 
-/** @type {(local: number) => Code} */
+/** Reads a local variable.
+ * @type {(local: number) => Code} */
 export const get = (local) => [0x20, local];
-/** @type {(local: number, value: Code) => Code} */
+/** Writes a local variable.
+ * @type {(local: number, value: Code) => Code} */
 export const set = (local, value) => [...value, 0x21, local];
 
 /** Repeats a block while a condition holds.
@@ -19,16 +21,17 @@ export const set = (local, value) => [...value, 0x21, local];
 export const loopWhile = (condition, ...block) =>
   [0x03, NO_RESULT, ...condition, 0x04, NO_RESULT, ...block.flat(), 0x0c, 1, 0x0b, 0x0b];
 
-/** Returns an operation on two values, by its code.
+/** Returns an operation on two values.
  * @type {(...code: Code) => (a: Code, b: Code) => Code} */
 const binary = (...code) => (a, b) => [...a, ...b, ...code];
-/** Returns an operation on one value, by its code.
+/** Returns an operation on one value.
  * @type {(...code: Code) => (value: Code) => Code} */
 const unary = (...code) => (value) => [...value, ...code];
-/** Where a value is read or written: its alignment, as a power of two, and no offset.
+/** Returns the alignment, as a power of two, and the offset 0 of an access to memory.
  * @type {(align: number) => Code} */
-const place = (align) => [align, 0];
+const memoryArgument = (align) => [align, 0];
 
+/** Instructions on 32-bit integers. */
 export const i32 = {
   const: (/** @type {number} */ value) => [0x41, ...signed(value)],
   add: binary(0x6a),
@@ -38,25 +41,28 @@ export const i32 = {
   ge: binary(0x4e),
 };
 
+/** Instructions on 32-bit floats. */
 export const f32 = {
   add: binary(0x92),
-  load: unary(0x2a, ...place(2)),
-  store: binary(0x38, ...place(2)),
+  load: unary(0x2a, ...memoryArgument(2)),
+  store: binary(0x38, ...memoryArgument(2)),
 };
 
+/** Instructions on vectors of four floats. */
 export const f32x4 = {
   zero: [0xfd, 0x0c, ...new Array(16).fill(0)],
   add: binary(0xfd, 0xe4, 0x01),
   mul: binary(0xfd, 0xe6, 0x01),
   lane: (/** @type {Code} */ value, /** @type {number} */ index) => [...value, 0xfd, 0x1f, index],
-  load: unary(0xfd, 0x00, ...place(4)),
+  load: unary(0xfd, 0x00, ...memoryArgument(4)),
 };
 
 /**
  * A function without a result. Its parameters are integers.
  * @typedef {{name: string, parameters: string[], locals: Record<string, string[]>,
  *   body: (local: Record<string, number>) => Code[]}} Func
- *   locals: names by type; body: its code, from the numbers of parameters and locals by name
+ *   locals: the names of local variables, by type; body: returns the code, given the indices of the
+ *   parameters and local variables by name
  */
 
 /**
@@ -67,32 +73,34 @@ export const f32x4 = {
 export function assemble(functions) {
   const types = functions.map(({ parameters }) => [0x60, ...vector(parameters.map(() => [TYPES.i32])), 0]);
   const numbers = functions.map((_, index) => [index]);
-  const exported = functions.map(({ name }, index) => [...text(name), 0, index]);
+  const exports = functions.map(({ name }, index) => [...nameBytes(name), 0, index]);
   return Uint8Array.from([
-    ...[0, ...text("asm").slice(1), 1, 0, 0, 0],
+    ...[0, ...nameBytes("asm").slice(1), 1, 0, 0, 0],
     ...section(1, types),
-    ...section(2, [[...text("host"), ...text("memory"), 2, 0, 1]]),
+    ...section(2, [[...nameBytes("host"), ...nameBytes("memory"), 2, 0, 1]]),
     ...section(3, numbers),
-    ...section(7, exported),
-    ...section(10, functions.map(code)),
+    ...section(7, exports),
+    ...section(10, functions.map(functionCode)),
   ]);
 }
 
-/** Returns a memory of at least so many bytes. @param {number} bytes */
-export function memoryOf(bytes) {
+/** Returns a memory of at least `bytes` bytes. @param {number} bytes */
+export function createMemory(bytes) {
   return new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE) });
 }
 
-/** @param {Func} func */
-function code({ parameters, locals, body }) {
+/** Returns the entry of a function in the code section.
+ * @param {Func} func */
+function functionCode({ parameters, locals, body }) {
   const names = [...parameters, ...Object.values(locals).flat()];
   const numbers = Object.fromEntries(names.map((name, index) => [name, index]));
-  const declared = Object.entries(locals).map(([type, of]) => [...unsigned(of.length), TYPES[type]]);
+  const declared = Object.entries(locals).map(([type, names]) => [...unsigned(names.length), TYPES[type]]);
   const bytes = [...vector(declared), ...body(numbers).flat(), 0x0b];
   return [...unsigned(bytes.length), ...bytes];
 }
 
 /**
+ * Returns a section of a module.
  * @param {number} id
  * @param {Code[]} items
  */
@@ -101,23 +109,26 @@ function section(id, items) {
   return [id, ...unsigned(bytes.length), ...bytes];
 }
 
-/** @param {Code[]} items */
+/** Returns a list with its length.
+ * @param {Code[]} items */
 function vector(items) {
   return [...unsigned(items.length), ...items.flat()];
 }
 
-/** @param {string} name */
-function text(name) {
+/** Returns a name with its length.
+ * @param {string} name */
+function nameBytes(name) {
   return vector([...name].map((character) => [character.charCodeAt(0)]));
 }
 
-/** LEB128: seven bits a byte, the lowest first.
+/** Returns an unsigned integer in LEB128: seven bits in each byte, lowest first.
  * @type {(value: number) => Code} */
 function unsigned(value) {
   return value < 128 ? [value] : [(value & 127) | 128, ...unsigned(value >>> 7)];
 }
 
-/** @type {(value: number) => Code} */
+/** Returns a signed integer in LEB128.
+ * @type {(value: number) => Code} */
 function signed(value) {
   return value >= -64 && value < 64 ? [value & 127] : [(value & 127) | 128, ...signed(value >> 7)];
 }

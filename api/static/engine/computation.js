@@ -1,5 +1,5 @@
-// From an expression to questions to a model, and from its answers to the result, with the evidence
-// (calcgpt/inference/calculator.py and results.py).
+// Turns an expression into questions to a model, and the answers into the result with its check and its
+// confidence (calcgpt/inference/calculator.py and results.py).
 
 import { MAX_PLACES, answer, answerText, decimal, numberText, readAnswer, renderPrompt } from "./arithmetic.js";
 import { ExpressionError, parse, show } from "./expression.js";
@@ -17,7 +17,7 @@ import { KIND, Layout, shapeOf } from "./layout.js";
  * @typedef {{exact: import("./arithmetic.js").Decimal, node: number | null}} Operand
  */
 
-/** An expression, its questions to the model, and the answers so far. */
+/** Asks the questions of an expression and collects the answers. */
 export class Computation {
   #text;
   #model;
@@ -28,19 +28,19 @@ export class Computation {
   #operations = [];
   #result;
   /** @type {import("./arithmetic.js").Problem | null} */
-  #asked = null;
-  /** @type {any[]} by operation, like the next one; see Node of client.js */
+  #problem = null;
+  /** @type {any[]} the answers, by operation; see Node of client.js */
   #nodes = [];
-  /** @type {(Decimal | null)[]} null if the answer is not a number */
+  /** @type {(Decimal | null)[]} the values of the answers, by operation; null if it is not a number */
   #values = [];
-  /** The operations, operands first.
+  /** The operations as parts of the expression, operands first.
    * @type {{expression: string, position: number, end: number}[]} */
   outline = [];
 
   /**
    * @param {string} text
    * @param {{model: string, limits: any, places?: number, unproven?: boolean}} options
-   * @throws {ExpressionError} if the text is no expression, or outside the model's limits
+   * @throws {ExpressionError} if the text is not an expression, or outside the model's limits
    */
   constructor(text, { model, limits, places, unproven = false }) {
     const tree = parse(text);
@@ -54,30 +54,32 @@ export class Computation {
     this.#result = this.#plan(tree);
   }
 
-  /** Throws a refusal, unless the user allows what is refused.
+  /** Throws the error of a refusal, unless there is none or the user allows it.
    * @param {import("./limits.js").Refusal | null} refusal
-   * @param {(reason: string) => [string, number, number]} place */
-  #refuse(refusal, place) {
+   * @param {(reason: string) => [string, number, number]} locate returns the message, position and end of
+   *   the error */
+  #refuse(refusal, locate) {
     if (!refusal || this.#isAllowed(refusal)) return;
-    throw new ExpressionError(refusal.kind, ...place(refusal.reason));
+    throw new ExpressionError(refusal.kind, ...locate(refusal.reason));
   }
 
-  /** @param {Refusal | null} refusal */
+  /** Returns whether the model may be asked. If it was not measured for that, the result is unproven.
+   * @param {Refusal | null} refusal */
   #isAllowed(refusal) {
     if (refusal?.kind !== "unproven" || !this.#allowsUnproven) return !refusal;
     this.#isProven = false;
     return true;
   }
 
-  /** Plans the operations of an expression. Returns its value by exact arithmetic, each operation
-   * rounded to the places of answers.
+  /** Plans the operations of an expression. Returns its exact value, with each operation rounded to the
+   * places of answers.
    * @param {Expression} expression
    * @param {boolean} isOperand
    * @returns {Operand} */
   #plan(expression, isOperand = false) {
     if ("number" in expression) {
       const refusal = isOperand ? this.#limits.refuseOperand(expression.number) : null;
-      this.#refuse(refusal, (reason) => [reason, ...this.#placeOf(expression, refusal)]);
+      this.#refuse(refusal, (reason) => [reason, ...this.#rangeOf(expression, refusal)]);
       return { exact: expression.number, node: null };
     }
     if ("op" in expression) {
@@ -113,19 +115,19 @@ export class Computation {
     }
     this.#refuse(this.#limits.refuseProblem(problem), (reason) => [`${span}: ${reason}`, start, end]);
     if (isOperand) {
-      const is = `${span} is ${shortened(value)}`;
-      this.#refuse(this.#limits.refuseOperand(value), (reason) => [`${is}: ${reason}`, start, end]);
+      const description = `${span} is ${shorten(value)}`;
+      this.#refuse(this.#limits.refuseOperand(value), (reason) => [`${description}: ${reason}`, start, end]);
     }
     this.outline.push({ expression: span, position: start, end });
     this.#operations.push(operation);
     return { exact: value, node: this.outline.length - 1 };
   }
 
-  /** Where a number is wrong: all of it, or the places that are too many.
+  /** Returns which part of a number is refused: all of it, or the excess decimal places.
    * @param {Expression} literal
    * @param {Refusal | null} refusal
    * @returns {[start: number, end: number]} */
-  #placeOf({ start, end }, refusal) {
+  #rangeOf({ start, end }, refusal) {
     if (refusal?.kind !== "too-many-places") return [start, end];
     const characters = [...this.#text];
     const first = characters.indexOf(".", start) + 1 + this.#limits.defaultPlaces;
@@ -134,8 +136,8 @@ export class Computation {
   }
 
   /**
-   * Yields each question whose operands are known, operands first. Give the answer to one before you
-   * take the next.
+   * Yields each question whose operands have values, operands first. Call `answer` before you request the
+   * next question.
    * @returns {Generator<{node: number, problem: string, prompt: string}>}
    */
   *questions() {
@@ -144,17 +146,18 @@ export class Computation {
       const [left, right] = [a, b].map(valueOf);
       const problem = left && right && { a: left, op, b: right, places: this.places };
       if (!problem || !this.#canBeAsked(problem)) {
-        this.#nodes[node] = notAsked(this.outline[node]);
+        this.#nodes[node] = notAskedNode(this.outline[node]);
         this.#values[node] = null;
         continue;
       }
-      this.#asked = problem;
+      this.#problem = problem;
       const text = `${numberText(problem.a)}${op}${numberText(problem.b)}`;
       yield { node, problem: text, prompt: renderPrompt(problem) };
     }
   }
 
-  /** @param {Problem} problem */
+  /** Returns whether the model may be asked a problem.
+   * @param {Problem} problem */
   #canBeAsked(problem) {
     const { a, b } = problem;
     if (![a, b].every((number) => this.#isAllowed(this.#limits.refuseOperand(number)))) return false;
@@ -162,15 +165,15 @@ export class Computation {
   }
 
   /**
-   * Takes what the model wrote after the prompt of a question. Returns the node.
-   * @param {{node: number, problem: string, prompt: string}} question the last one
+   * Adds the answer to a question. Returns its node.
+   * @param {{node: number, problem: string, prompt: string}} question the last one that was yielded
    * @param {string} output
-   * @param {number[]} probabilities of each character
+   * @param {number[]} probabilities the probability of each character
    */
   answer({ node, problem, prompt }, output, probabilities) {
     const { text, value } = readAnswer(prompt + output, this.places);
-    if (!this.#asked) throw new RangeError("nothing was asked");
-    const exact = answer(this.#asked);
+    if (!this.#problem) throw new RangeError("nothing was asked");
+    const exact = answer(this.#problem);
     this.#values[node] = value;
     this.#nodes[node] = {
       ...this.outline[node],
@@ -215,8 +218,8 @@ export class Computation {
 const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 
 /**
- * Returns the confidence in what was written after a prompt. Digits of a quotient are left out,
- * because several are correct there.
+ * Returns the confidence in what the model wrote after a prompt. Digits of a quotient do not count,
+ * because several digits may be correct.
  * @param {string} prompt
  * @param {string} output
  * @param {number[]} probabilities
@@ -227,12 +230,12 @@ function confidence(prompt, output, probabilities) {
   const start = output.lastIndexOf("=") + 1;
   const choices = hasWork(output) ? quotientDigits(prompt) : new Set();
   const steps = probabilities.slice(0, start).filter((_, index) => !choices.has(index));
-  const last = product(probabilities.slice(start));
-  return { answer: last, weakest_step: Math.min(1, ...steps), whole: product(steps) * last };
+  const answer = product(probabilities.slice(start));
+  return { answer, weakest_step: Math.min(1, ...steps), whole: product(steps) * answer };
 }
 
 /**
- * Whether an output begins as worked steps: with a sign.
+ * Returns whether an output has worked steps, which begin with a sign.
  * @param {string} output
  */
 function hasWork(output) {
@@ -252,8 +255,9 @@ function quotientDigits(prompt) {
   return new Set(positions.map((position) => position - promptLength));
 }
 
-/** @param {Span} span */
-function notAsked(span) {
+/** Returns the node of an operation that the model was not asked.
+ * @param {Span} span */
+function notAskedNode(span) {
   const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];
   const empty = Object.fromEntries(fields.map((name) => [name, null]));
   return { ...span, ...empty, agrees: false, rounded: false };
@@ -264,8 +268,9 @@ function product(numbers) {
   return numbers.reduce((result, number) => result * number, 1);
 }
 
-/** @param {Decimal} number */
-function shortened(number) {
+/** Returns the text of a number, cut to 40 characters.
+ * @param {Decimal} number */
+function shorten(number) {
   const text = numberText(number);
   return text.length <= 40 ? text : `${text.slice(0, 40)}...`;
 }

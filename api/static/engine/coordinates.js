@@ -1,17 +1,17 @@
-// Where a model that writes worked steps should look: the coordinates of every character, computed
-// from the text so far (datagen/coordinates.py).
+// The coordinates of characters, which tell a model that writes worked steps where to look. They are
+// computed from the text so far (datagen/coordinates.py).
 
 import { WIDTH } from "./arithmetic.js";
 import { KIND, LOWEST, Layout, shapeOf } from "./layout.js";
 
 /**
- * The kind of a character and of the next one, its row and column, and those of what the next
- * character is computed from. Where there is none, it is 0.
+ * The kind of a character and of the next one, the row and column of the character, and those of the
+ * characters from which the next one is computed. A value is 0 if there is none.
  * @typedef {[kind: number, nextKind: number, row: number, column: number,
  *   queryRow: number, queryColumn: number]} Coordinates
  */
 
-/** Finds the coordinates of the characters of a text that grows. Keeps what the question decides. */
+/** Computes the coordinates of a text that grows. It keeps those that the question determines. */
 export class CoordinateReader {
   #prompt = "";
   /** @type {Layout | null} */
@@ -20,8 +20,8 @@ export class CoordinateReader {
   #fixed = [];
 
   /**
-   * Returns the coordinates of the characters of a line from `start` on. The line may be unfinished,
-   * and any text is allowed: what is not in the notation has coordinates 0.
+   * Returns the coordinates of the characters of a line from `start` on. The line may be unfinished, and
+   * it may be any text: the coordinates of characters outside the notation are 0.
    * @param {string} line
    * @param {number} start
    * @returns {Coordinates[]}
@@ -29,33 +29,34 @@ export class CoordinateReader {
   read(line, start) {
     const prompt = line.slice(0, line.indexOf("=") + 1);
     const shape = prompt ? shapeOf(prompt) : null;
-    if (!shape) return ofQuestion(line).slice(start);
+    if (!shape) return coordinatesOfQuestion(line).slice(start);
     if (!this.#layout || prompt !== this.#prompt) {
       const layout = new Layout(shape);
       this.#prompt = prompt;
       this.#layout = layout;
-      this.#fixed = ofSlots(layout.slots);
-      for (const where of this.#fixed.slice(0, layout.promptLength - 1)) {
-        where[1] = where[4] = where[5] = 0; // nothing before the question's end is predicted
+      this.#fixed = coordinatesOfSlots(layout.slots);
+      for (const coordinates of this.#fixed.slice(0, layout.promptLength - 1)) {
+        coordinates[1] = coordinates[4] = coordinates[5] = 0; // the model predicts nothing before the end of the question
       }
     }
     const fixed = this.#fixed;
     if (line.length < fixed.length) return fixed.slice(start, line.length);
     const slots = [...this.#layout.slots.slice(-1), ...this.#layout.answerSlots(line.slice(0, fixed.length))];
-    const all = [...fixed.slice(0, -1), ...ofSlots(slots)].slice(0, line.length);
-    while (all.length < line.length) all.push(nowhere());
+    const all = [...fixed.slice(0, -1), ...coordinatesOfSlots(slots)].slice(0, line.length);
+    while (all.length < line.length) all.push(noCoordinates());
     return all.slice(start);
   }
 }
 
 /** @returns {Coordinates} */
-const nowhere = () => [0, 0, 0, 0, 0, 0];
+const noCoordinates = () => [0, 0, 0, 0, 0, 0];
 
 /**
+ * Returns the coordinates of consecutive slots.
  * @param {import("./layout.js").Slot[]} slots
  * @returns {Coordinates[]}
  */
-function ofSlots(slots) {
+function coordinatesOfSlots(slots) {
   return slots.map(([kind, row, column], index) => {
     const [nextKind, , , queryRow, queryColumn] = slots[index + 1] ?? [0, 0, 0, 0, 0];
     return [kind, nextKind, row, column, queryRow, queryColumn];
@@ -63,12 +64,12 @@ function ofSlots(slots) {
 }
 
 /**
- * Returns the coordinates of the beginning of a question, or of text that has none. An operand ends
- * at the first operator after its tenth character.
+ * Returns the coordinates of an unfinished question or of any other text. An operand ends at the first
+ * operator after its tenth character.
  * @param {string} line
  */
-function ofQuestion(line) {
-  const result = Array.from(line, nowhere);
+function coordinatesOfQuestion(line) {
+  const result = Array.from(line, noCoordinates);
   let start = line.indexOf("(") + 1;
   if (!line.startsWith("$") || start < 2 || start > 3) return result;
   let kind = KIND.A_FIELD;

@@ -1,30 +1,30 @@
-// A decoder-only transformer with its key/value cache, for one text (calcgpt/model/gpt.py). On
-// demand it also tells what a token attends to and what each layer makes of it.
+// A decoder-only transformer with its key/value cache, for one text (calcgpt/model/gpt.py). On demand,
+// it also returns the attention weights of the last token and the logits after each layer.
 //
 // Shapes: T new tokens, S block_size, C n_embd, L layers, H query heads, G key/value heads, D head
 // width, V vocabulary.
 
-import { Memory } from "./memory.js";
+import { ACTIVATIONS, Linear, Norm, softmax } from "./layers.js";
+import { LANES, Memory } from "./memory.js";
 import { Positions } from "./positions.js";
-import { ACTIVATIONS, Linear, Norm, softmax } from "./products.js";
 
 const CHUNK = 32; // tokens that go through the layers together
-const FOUR = 4; // numbers that are multiplied at a time
 
 /**
- * What happened at the last token of a forward pass.
- * @typedef {{attention: Float32Array, logits: Float32Array[]}} Seen
- *   attention (L, H, S): the weights that its heads gave to each token;
- *   logits L + 1 times (V): what the output layer makes of the embedding and of each layer's output.
- *   The last are the logits of the next token. Unless it is looked at, only these are there.
+ * The result of a forward pass for the last token.
+ * @typedef {{attention: Float32Array, logits: Float32Array[]}} ReadResult
+ *   attention (L, H, tokens): the weights that each head gave to each token; empty without details;
+ *   logits L + 1 times (V): the output layer applied to the embedding and to the output of each layer.
+ *   The last ones are the logits of the next token. Without details, there are only these.
  */
 
 /**
- * A layer. keys (G, S, D) and values (G, D, S) are where its cache begins in the memory.
+ * A layer. keys (G, S, D) and values (G, D, S) are the offsets of its cache in the memory.
  * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
  *   feedForwardNorm: Norm, up: Linear, down: Linear, keys: number, values: number}} Layer
  */
 
+/** Computes the logits of the next token. */
 export class Decoder {
   #memory;
   #layers;
@@ -32,23 +32,23 @@ export class Decoder {
   #head;
   #embedding;
   #positions;
-  /** Where they are in the memory: the inputs and outputs of layers.
+  /** The offsets in the memory of the inputs and outputs of layers.
    * @type {Record<string, number>} */
-  #at;
-  /** @type {number[]} the tokens whose keys and values are known */
+  #buffers;
+  /** @type {number[]} the tokens whose keys and values are in the cache */
   #cached = [];
 
   /**
    * @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
-   * @param {boolean} [mayAssemble] whether WebAssembly may be used
+   * @param {boolean} [useWebAssembly] whether WebAssembly may be used
    */
-  constructor({ tensors, manifest }, mayAssemble = true) {
+  constructor({ tensors, manifest }, useWebAssembly = true) {
     const config = manifest.model;
     this.config = config;
     const { n_layer: L, n_kv_head: G, head_dim: D, block_size: S } = config;
-    const sizes = sizesOf(config, tensors);
-    const all = [...Object.values(sizes), ...Object.values(tensors).map(({ data }) => data.length)];
-    const memory = new Memory(all.reduce((a, b) => a + b, 2 * L * S * G * D), mayAssemble);
+    const sizes = bufferSizes(config, tensors);
+    const allSizes = [...Object.values(sizes), ...Object.values(tensors).map(({ data }) => data.length)];
+    const memory = new Memory(allSizes.reduce((a, b) => a + b, 2 * L * S * G * D), useWebAssembly);
     this.#memory = memory;
     const norm = (/** @type {string} */ name) =>
       new Norm(memory, tensors[`${name}.weight`].data, tensors[`${name}.bias`]?.data, config.norm === "layernorm");
@@ -74,39 +74,39 @@ export class Decoder {
         values: memory.allocate(S * G * D),
       };
     });
-    this.#at = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, memory.allocate(size)]));
+    this.#buffers = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, memory.allocate(size)]));
     this.#positions = new Positions(config, tensors, manifest.vocabulary, manifest.frequencies, CHUNK);
   }
 
   /**
-   * Reads a text; what it shares with the last one is not read again.
-   * @param {number[]} tokens one or more, at most `block_size`
-   * @param {boolean} look whether to tell what happened at the last token
-   * @returns {Seen}
+   * Reads a text. Tokens that it shares with the previous text are taken from the cache.
+   * @param {number[]} tokens from one to `block_size`
+   * @param {boolean} withDetails whether to return the attention and the logits of each layer
+   * @returns {ReadResult}
    */
-  read(tokens, look = false) {
+  read(tokens, withDetails = false) {
     if (tokens.length > this.config.block_size) throw new RangeError("the text does not fit");
-    let start = 0; // the last token is always read, because its logits are wanted
+    let start = 0; // the last token is always read, because the result has its logits
     while (start < tokens.length - 1 && tokens[start] === this.#cached[start]) start += 1;
-    const isKnown = start === tokens.length - 1 && tokens[start] === this.#cached[start];
-    if (!isKnown) {
+    const isCached = start === tokens.length - 1 && tokens[start] === this.#cached[start];
+    if (!isCached) {
       this.#cached.length = start;
       for (let position = start; position < tokens.length; position += 1) this.#cached.push(tokens[position]);
     }
     for (; start + CHUNK < tokens.length; start += CHUNK) this.#forward(start, start + CHUNK, false);
-    return this.#forward(start, tokens.length, look);
+    return this.#forward(start, tokens.length, withDetails);
   }
 
   /**
-   * Reads tokens[start : stop], which follow those in the cache.
+   * Reads tokens[start : stop], which follow those whose keys and values are in the cache.
    * @param {number} start
    * @param {number} stop
-   * @param {boolean} look
-   * @returns {Seen}
+   * @param {boolean} withDetails
+   * @returns {ReadResult}
    */
-  #forward(start, stop, look) {
+  #forward(start, stop, withDetails) {
     const { n_embd: C, n_head: H } = this.config;
-    const { x } = this.#at;
+    const { x } = this.#buffers;
     const { numbers } = this.#memory;
     const T = stop - start;
     const tokens = this.#cached;
@@ -116,29 +116,29 @@ export class Decoder {
       for (let i = 0; i < C; i += 1) numbers[x + t * C + i] = this.#embedding[row + i];
       this.#positions.embed(tokens, start + t, numbers, x + t * C);
     }
-    const attention = new Float32Array(look ? this.#layers.length * H * stop : 0);
-    const logits = look ? [this.#logits(T)] : [];
+    const attention = new Float32Array(withDetails ? this.#layers.length * H * stop : 0);
+    const logits = withDetails ? [this.#logits(T)] : [];
     for (const [index, layer] of this.#layers.entries()) {
-      const kept = look ? attention.subarray(index * H * stop, (index + 1) * H * stop) : null;
-      this.#attend(layer, start, T, kept);
+      const lastAttention = withDetails ? attention.subarray(index * H * stop, (index + 1) * H * stop) : null;
+      this.#attend(layer, start, T, lastAttention);
       this.#feedForward(layer, T);
-      if (look) logits.push(this.#logits(T));
+      if (withDetails) logits.push(this.#logits(T));
     }
-    if (!look) logits.push(this.#logits(T));
+    if (!withDetails) logits.push(this.#logits(T));
     return { attention, logits };
   }
 
   /**
-   * Adds attention to x (T, C). Keeps the weights of the last token, (H, S), if asked to.
+   * Adds the attention of a layer to x (T, C).
    * @param {Layer} layer
    * @param {number} start
    * @param {number} T
-   * @param {Float32Array | null} kept
+   * @param {Float32Array | null} lastAttention is filled with the weights of the last token, (H, tokens)
    */
-  #attend(layer, start, T, kept) {
+  #attend(layer, start, T, lastAttention) {
     const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S } = this.config;
     const scale = 1 / Math.sqrt(D);
-    const { x, normed, qkv, heads, scores } = this.#at;
+    const { x, normed, qkv, heads, scores } = this.#buffers;
     const memory = this.#memory;
     const { numbers } = memory;
     layer.attentionNorm.write(x, normed, T);
@@ -162,46 +162,46 @@ export class Decoder {
       for (let head = 0; head < H; head += 1) {
         const group = (((head * G) / H) | 0) * S * D;
         const query = qkv + (t * (H + 2 * G) + head) * D;
-        numbers.fill(0, scores, scores + n + FOUR);
+        numbers.fill(0, scores, scores + n + LANES);
         memory.addProducts(layer.keys + group, D, n, query, D, scores);
-        this.#positions.hide(start + t, numbers, scores);
+        this.#positions.mask(start + t, numbers, scores);
         softmax(numbers, scores, n);
-        const width = Math.min(S, Math.ceil(n / FOUR) * FOUR); // beyond n, weights are 0
+        const width = Math.min(S, Math.ceil(n / LANES) * LANES); // beyond n, weights are 0
         memory.addProducts(layer.values + group, S, D, scores, width, heads + t * C + head * D);
-        if (kept && t === T - 1) kept.set(numbers.subarray(scores, scores + n), head * n);
+        if (lastAttention && t === T - 1) lastAttention.set(numbers.subarray(scores, scores + n), head * n);
       }
     }
     layer.out.add(heads, x, T);
   }
 
   /**
-   * Adds the feed-forward network to x (T, C).
+   * Adds the feed-forward network of a layer to x (T, C).
    * @param {Layer} layer
    * @param {number} T
    */
   #feedForward(layer, T) {
     const { feedforward, gated } = this.config;
-    const { x, normed, up, hidden } = this.#at;
+    const { x, normed, up, hidden } = this.#buffers;
     const { numbers } = this.#memory;
     const activate = ACTIVATIONS[feedforward];
     layer.feedForwardNorm.write(x, normed, T);
     layer.up.write(normed, up, T);
     const width = gated ? layer.up.nOut / 2 : layer.up.nOut;
     for (let t = 0; t < T; t += 1) {
-      const [from, to] = [up + t * layer.up.nOut, hidden + t * width];
+      const [source, target] = [up + t * layer.up.nOut, hidden + t * width];
       for (let i = 0; i < width; i += 1) {
-        numbers[to + i] = activate(numbers[from + i]) * (gated ? numbers[from + width + i] : 1);
+        numbers[target + i] = activate(numbers[source + i]) * (gated ? numbers[source + width + i] : 1);
       }
     }
     layer.down.add(hidden, x, T);
   }
 
   /**
-   * Returns what the output layer makes of the last row of x, (V).
+   * Returns the output layer applied to the last row of x, (V).
    * @param {number} T
    */
   #logits(T) {
-    const { x, normed, logits } = this.#at;
+    const { x, normed, logits } = this.#buffers;
     this.#norm.write(x + (T - 1) * this.config.n_embd, normed, 1);
     this.#head.write(normed, logits, 1);
     return this.#memory.numbers.slice(logits, logits + this.#head.nOut);
@@ -209,19 +209,19 @@ export class Decoder {
 }
 
 /**
- * Returns how many numbers the inputs and outputs of the layers are.
+ * Returns the sizes of the inputs and outputs of layers, by name.
  * @param {Record<string, any>} config
  * @param {import("./weights.js").Tensors} tensors
  * @returns {Record<string, number>}
  */
-function sizesOf({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S, gated }, tensors) {
+function bufferSizes({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S, gated }, tensors) {
   const up = CHUNK * tensors[`blocks.0.ff.${gated ? "gate_up" : "up"}.weight`].shape[0];
   return {
     x: CHUNK * C,
     normed: CHUNK * C,
     qkv: CHUNK * (H + 2 * G) * D,
     heads: CHUNK * C,
-    scores: S + FOUR,
+    scores: S + LANES,
     up,
     hidden: up,
     logits: tensors["token_embedding.weight"].shape[0],

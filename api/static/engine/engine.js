@@ -1,16 +1,16 @@
-// The page's side of the worker that runs the models.
+// The engine: runs models in a worker. This is the page's side of the worker.
 
 import { ServiceError } from "../client.js";
 
 /** @typedef {import("./worker.js").Message} Message */
 
-/** Runs models in a worker, which starts with the first task or before. */
+/** Runs models in a worker. The first task starts the worker, if `start` has not. */
 export class Engine {
   /** @type {Worker | null} */
   #worker = null;
-  /** @type {Map<number, (message: Message) => void>} what to do with the messages of a task */
+  /** @type {Map<number, (message: Message) => void>} the handlers of messages, by the id of the task */
   #tasks = new Map();
-  #next = 0;
+  #nextId = 0;
   /** @type {Map<string, Promise<void>>} by the model's name */
   #loaded = new Map();
   #fetchWeights;
@@ -38,39 +38,40 @@ export class Engine {
    * @returns {Promise<void>}
    */
   load(model) {
-    const known = this.#loaded.get(model);
-    if (known) return known;
+    const existing = this.#loaded.get(model);
+    if (existing) return existing;
     const loading = this.#load(model);
     this.#loaded.set(model, loading);
     loading.catch(() => this.#loaded.delete(model)); // the next task tries again
     return loading;
   }
 
-  /** Starts the worker, if it does not run. */
+  /** Starts the worker, if it is not running, and returns it. */
   start() {
-    return (this.#worker ??= this.#newWorker());
+    return (this.#worker ??= this.#createWorker());
   }
 
   /** @param {string} model */
   async #load(model) {
-    this.start(); // while the weights come
+    this.start(); // while the weights are loading
     const buffer = await this.#fetchWeights(model);
     for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
   }
 
   /**
+   * Sends a task to the worker and yields its events.
    * @param {string} task
    * @param {Record<string, any>} payload
    * @param {AbortSignal} [signal]
    * @param {Transferable[]} transfer
-   * @returns {AsyncGenerator<any>} each task has its own events
+   * @returns {AsyncGenerator<any>} the types of events differ from task to task
    */
   async *#run(task, payload, signal, transfer = []) {
     signal?.throwIfAborted();
     const worker = this.start();
-    const id = this.#next++;
+    const id = this.#nextId++;
     /** @type {Message[]} */
-    const waiting = [];
+    const received = [];
     /** @type {(value?: unknown) => void} */
     let wake = () => {};
     const cancel = () => {
@@ -78,7 +79,7 @@ export class Engine {
       wake();
     };
     this.#tasks.set(id, (message) => {
-      waiting.push(message);
+      received.push(message);
       wake();
     });
     signal?.addEventListener("abort", cancel);
@@ -86,9 +87,9 @@ export class Engine {
     try {
       for (;;) {
         signal?.throwIfAborted();
-        if (!waiting.length) await new Promise((resolve) => (wake = resolve));
+        if (!received.length) await new Promise((resolve) => (wake = resolve));
         signal?.throwIfAborted();
-        for (const { events, done, error } of waiting.splice(0)) {
+        for (const { events, done, error } of received.splice(0)) {
           yield* events;
           if (error) throw new ServiceError(error.message, error);
           if (done) return;
@@ -101,7 +102,7 @@ export class Engine {
     }
   }
 
-  #newWorker() {
+  #createWorker() {
     const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
     worker.onerror = () => {

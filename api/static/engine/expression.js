@@ -1,20 +1,21 @@
-// Expressions: text that people type to a tree of operations on numbers, and back
-// (calcgpt/inference/expression.py). It also says where a text is wrong, and in which words.
+// Expressions: parses text that people type to a tree of operations on numbers, and turns trees into
+// text (calcgpt/inference/expression.py). Errors say what is wrong, and where.
 
 import { MAX_PLACES, decimal, numberText } from "./arithmetic.js";
 
 const MAX_LENGTH = 400; // characters of an expression
 const MAX_DEPTH = 40; // of nested operations
-const MAX_OPERATIONS = 200; // of an expression, the products of its powers included
+const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
 
 /** @type {Record<string, string>} */
-const TYPED = { "×": "*", "✕": "*", "∗": "*", "·": "*", "⋅": "*", "÷": "/", "∕": "/", "−": "-", "–": "-" };
+const OPERATOR_ALIASES = { "×": "*", "✕": "*", "∗": "*", "·": "*", "⋅": "*", "÷": "/", "∕": "/", "−": "-", "–": "-" };
 const SEPARATORS = ",_'’\u00a0\u202f\u2009"; // between thousands; the last three are spaces
 const THOUSANDS = `[1-9][0-9]{0,2}(?<mark>[${SEPARATORS}])[0-9]{3}(?:\\k<mark>[0-9]{3})*(?![0-9])`;
 const NUMBER = new RegExp(`(?:${THOUSANDS}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
 const WORD = /[A-Za-z]{2,}/y;
-/** @type {Record<string, string>} */
+/** Hints for characters that are not operations.
+ * @type {Record<string, string>} */
 const HINTS = {
   x: "; to multiply, write * or ×",
   X: "; to multiply, write * or ×",
@@ -29,8 +30,9 @@ const HINTS = {
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 
 /**
- * A number, an operation on two expressions, or a power, at `text[start:end]` in code points.
- * Parentheses around an operand belong to the operation that uses it. `depth` is 0 for a number.
+ * A number, an operation on two expressions, or a power. start, end: its code points in the text. The
+ * parentheses around an operand belong to the operation that uses it. depth: of nested operations, 0 for
+ * a number; count: of operations.
  * @typedef {{start: number, end: number, depth: number, count: number}} Extent
  * @typedef {Extent & {number: Decimal}} Literal
  * @typedef {Extent & {op: string, left: Expression, right: Expression}} Operation
@@ -39,12 +41,12 @@ const HINTS = {
  */
 
 /**
- * An expression within its parentheses, if it has any.
+ * An expression with its extent, including any parentheses around it.
  * @template {Expression} [T=Expression]
  * @typedef {{node: T, start: number, end: number}} Parsed
  */
 
-/** What is wrong with an expression, in one line, and where, in code points. */
+/** An error in an expression: a message of one line, and the position in code points. */
 export class ExpressionError extends Error {
   /**
    * @param {string} kind
@@ -61,7 +63,7 @@ export class ExpressionError extends Error {
 }
 
 /**
- * Returns the tree of an expression. It may end with `=`.
+ * Returns the tree of an expression. The text may end with `=`.
  * @param {string} text
  * @returns {Expression}
  * @throws {ExpressionError}
@@ -72,7 +74,7 @@ export function parse(text) {
     const reason = `longer than ${MAX_LENGTH} characters`;
     throw new ExpressionError("too-long", reason, MAX_LENGTH, characters.length);
   }
-  return new Parser(characters.map((character) => TYPED[character] ?? character)).parse();
+  return new Parser(characters.map((character) => OPERATOR_ALIASES[character] ?? character)).parse();
 }
 
 /**
@@ -94,36 +96,38 @@ export function show(expression) {
   return `${left}${expression.op}${right}`;
 }
 
-/** @param {Expression} expression */
+/** Returns the precedence of an expression's operation.
+ * @param {Expression} expression */
 function rankOf(expression) {
   if (!("op" in expression)) return 2;
   return "*/".includes(expression.op) ? 1 : 0;
 }
 
-/** Recursive descent. */
+/** Parses by recursive descent. */
 class Parser {
   #characters;
   #text;
-  #units; // code point -> UTF-16 unit
-  #at = 0;
+  #units; // the index of the UTF-16 unit of each code point
+  #position = 0;
 
   /** @param {string[]} characters */
   constructor(characters) {
     this.#characters = characters;
     this.#text = characters.join("");
     this.#units = [0];
-    for (const [at, character] of characters.entries()) this.#units.push(this.#units[at] + character.length);
+    for (const [index, character] of characters.entries()) this.#units.push(this.#units[index] + character.length);
   }
 
-  /** @returns {Expression} */
+  /** Returns the tree of the whole text.
+   * @returns {Expression} */
   parse() {
     const whole = this.#sum();
     if (this.#peek() === "=") {
-      this.#at += 1;
+      this.#position += 1;
       const next = this.#peek();
-      if (next === ",") throw this.#comma();
-      if (next) throw this.#error("nothing may follow the =");
-    } else if (this.#peek()) throw this.#unexpected();
+      if (next === ",") throw this.#commaError();
+      if (next) throw this.#syntaxError("nothing may follow the =");
+    } else if (this.#peek()) throw this.#unexpectedError();
     if (whole.node.count > MAX_OPERATIONS) {
       throw new ExpressionError("too-long", `more than ${MAX_OPERATIONS} operations`, whole.start, whole.end);
     }
@@ -149,17 +153,17 @@ class Parser {
    * @param {() => Parsed} readRight
    */
   #binary(left, readRight) {
-    const op = this.#characters[this.#at];
-    this.#at += 1;
+    const op = this.#characters[this.#position];
+    this.#position += 1;
     return operation(left, op, readRight());
   }
 
   /** @returns {Parsed} */
   #operand() {
     const sign = this.#peek();
-    const start = this.#at;
+    const start = this.#position;
     if (!["-", "+"].includes(sign)) return this.#power();
-    this.#at += 1;
+    this.#position += 1;
     const operand = this.#operand();
     return sign === "-" ? negative(start, operand) : { ...operand, start };
   }
@@ -168,26 +172,26 @@ class Parser {
   #power() {
     const base = this.#percentage();
     if (this.#peek() !== "^") return base;
-    this.#at += 1;
+    this.#position += 1;
     const exponent = this.#operand();
     const { units, places } = numberOf(exponent.node) ?? { units: -1n, places: 0 };
     if (places || units < 0n || units > MAX_EXPONENT) {
       const reason = `an exponent must be a whole number from 0 to ${MAX_EXPONENT}`;
       throw new ExpressionError("out-of-range", reason, exponent.start, exponent.end);
     }
-    const n = Math.max(0, Number(units) - 1); // products, each but the first on the one before it
+    const n = Math.max(0, Number(units) - 1); // the number of products, which are nested
     const { depth, count } = base.node;
     const size = { depth: depth + n, count: count + n };
-    return checked({ base: base.node, exponent: Number(units), ...size }, base.start, exponent.end);
+    return withExtent({ base: base.node, exponent: Number(units), ...size }, base.start, exponent.end);
   }
 
   /** @returns {Parsed} */
   #percentage() {
     let operand = this.#atom();
     while (this.#peek() === "%") {
-      const start = this.#at;
-      this.#at += 1;
-      operand = operation(operand, "/", literal({ units: 100n, places: 0 }, start, this.#at));
+      const start = this.#position;
+      this.#position += 1;
+      operand = operation(operand, "/", literal({ units: 100n, places: 0 }, start, this.#position));
     }
     return operand;
   }
@@ -195,89 +199,91 @@ class Parser {
   /** @returns {Parsed} */
   #atom() {
     const character = this.#peek();
-    const start = this.#at;
+    const start = this.#position;
     if (character === "(") {
-      this.#at += 1;
+      this.#position += 1;
       const inner = this.#sum();
-      if (this.#peek() !== ")") throw this.#unexpected();
-      this.#at += 1;
-      return { node: inner.node, start, end: this.#at };
+      if (this.#peek() !== ")") throw this.#unexpectedError();
+      this.#position += 1;
+      return { node: inner.node, start, end: this.#position };
     }
     const typed = this.#number();
     if (typed === null) {
-      if (character === ",") throw this.#comma();
-      const found = character ? quoted(character) : "the end";
-      const isDoubled = character === "*" && this.#characters[this.#at - 1] === "*";
+      if (character === ",") throw this.#commaError();
+      const actual = character ? quoted(character) : "the end";
+      const isDoubled = character === "*" && this.#characters[this.#position - 1] === "*";
       const hint = isDoubled ? "; for a power, write ^" : "";
-      throw this.#error(`a number is expected, not ${found}${hint}`);
+      throw this.#syntaxError(`a number is expected, not ${actual}${hint}`);
     }
-    this.#at += [...typed].length;
-    return literal(read(typed, this.#at), start, this.#at);
+    this.#position += [...typed].length;
+    return literal(readNumber(typed, this.#position), start, this.#position);
   }
 
-  /** Returns the number typed here, or null. */
+  /** Returns the text of the number at the current position, or null. */
   #number() {
-    NUMBER.lastIndex = this.#units[this.#at];
+    NUMBER.lastIndex = this.#units[this.#position];
     return NUMBER.exec(this.#text)?.[0] ?? null;
   }
 
-  /** Skips spaces and returns the next character, "" at the end. */
+  /** Skips spaces and returns the next character, or "" at the end. */
   #peek() {
-    while (/^\s$/u.test(this.#characters[this.#at] ?? "")) this.#at += 1;
-    return this.#characters[this.#at] ?? "";
+    while (/^\s$/u.test(this.#characters[this.#position] ?? "")) this.#position += 1;
+    return this.#characters[this.#position] ?? "";
   }
 
-  /** An operation could follow here, or the end. */
-  #unexpected() {
+  /** Returns the error for text after an operand that is neither an operation nor the end. */
+  #unexpectedError() {
     const character = this.#peek();
-    if (character === ",") return this.#comma();
+    if (character === ",") return this.#commaError();
     const typed = this.#number();
-    if (typed !== null || character === "(") return this.#missingOperation([...(typed ?? "(")].length);
-    if (character === ")") return this.#error("a ) without its (");
+    if (typed !== null || character === "(") return this.#missingOperationError([...(typed ?? "(")].length);
+    if (character === ")") return this.#syntaxError("a ) without its (");
     if (!character || character === "=") {
-      const open = this.#lastOpen();
-      return this.#error(`a ) is missing: the ( at position ${open} is not closed`);
+      const open = this.#lastOpenParenthesis();
+      return this.#syntaxError(`a ) is missing: the ( at position ${open} is not closed`);
     }
     const hint = HINTS[character] ?? "";
-    return this.#error(`${quoted(character)} is not an operation; valid are + - * / ^${hint}`);
+    return this.#syntaxError(`${quoted(character)} is not an operation; valid are + - * / ^${hint}`);
   }
 
-  #comma() {
+  #commaError() {
     const reason = "a comma; write decimals with a point: a comma may only separate thousands";
-    return new ExpressionError("decimal-comma", reason, this.#at);
+    return new ExpressionError("decimal-comma", reason, this.#position);
   }
 
-  /** @param {string} reason - unless a word stands here */
-  #error(reason) {
-    WORD.lastIndex = this.#units[this.#at];
+  /** Returns a syntax error at the current position.
+   * @param {string} reason replaced by another one if there is a word at the position */
+  #syntaxError(reason) {
+    WORD.lastIndex = this.#units[this.#position];
     const word = WORD.exec(this.#text)?.[0];
     if (word) {
       const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
-      return new ExpressionError("syntax", unknown, this.#at, this.#at + word.length);
+      return new ExpressionError("syntax", unknown, this.#position, this.#position + word.length);
     }
-    const end = Math.min(this.#at + 1, this.#characters.length);
-    return new ExpressionError("syntax", reason, this.#at, end);
+    const end = Math.min(this.#position + 1, this.#characters.length);
+    return new ExpressionError("syntax", reason, this.#position, end);
   }
 
   /** @param {number} length */
-  #missingOperation(length) {
-    const before = this.#characters.slice(0, this.#at).join("").trimEnd();
+  #missingOperationError(length) {
+    const before = this.#characters.slice(0, this.#position).join("").trimEnd();
     const hint = before.endsWith("%") ? "; % divides by 100, and there is no remainder" : "";
     const reason = `an operation is missing: one of + - * / ^${hint}`;
-    return new ExpressionError("no-operation", reason, this.#at, this.#at + length);
+    return new ExpressionError("no-operation", reason, this.#position, this.#position + length);
   }
 
-  #lastOpen() {
+  #lastOpenParenthesis() {
     const positions = [];
-    for (let at = 0; at < this.#at; at += 1) {
-      if (this.#characters[at] === "(") positions.push(at);
-      else if (this.#characters[at] === ")") positions.pop();
+    for (let index = 0; index < this.#position; index += 1) {
+      if (this.#characters[index] === "(") positions.push(index);
+      else if (this.#characters[index] === ")") positions.pop();
     }
     return positions.at(-1);
   }
 }
 
-/** @param {Expression} expression */
+/** Returns the number of a literal, or null for any other expression.
+ * @param {Expression} expression */
 function numberOf(expression) {
   return "number" in expression ? expression.number : null;
 }
@@ -293,6 +299,7 @@ function literal(number, start, end) {
 }
 
 /**
+ * Returns the negative of an operand: a negative literal, or a difference from 0.
  * @param {number} start
  * @param {Parsed} operand
  */
@@ -309,16 +316,18 @@ function negative(start, operand) {
  */
 function operation({ node: left, start }, op, { node: right, end }) {
   const depth = 1 + Math.max(left.depth, right.depth);
-  return checked({ op, left, right, depth, count: left.count + 1 + right.count }, start, end);
+  return withExtent({ op, left, right, depth, count: left.count + 1 + right.count }, start, end);
 }
 
 /**
+ * Returns a node with its extent.
  * @param {Omit<Operation, "start" | "end"> | Omit<Power, "start" | "end">} node
  * @param {number} start
  * @param {number} end
  * @returns {Parsed}
+ * @throws {ExpressionError} if the operations are nested too deeply
  */
-function checked(node, start, end) {
+function withExtent(node, start, end) {
   if (node.depth > MAX_DEPTH) {
     const reason = `more than ${MAX_DEPTH} operations, each on the result of another`;
     throw new ExpressionError("too-deep", reason, start, end);
@@ -327,17 +336,18 @@ function checked(node, start, end) {
 }
 
 /**
- * Returns the number typed without a sign. It ends at `end` in the text.
+ * Returns the value of a number without a sign.
  * @param {string} typed
- * @param {number} end
+ * @param {number} end the index of its end in the text
+ * @throws {ExpressionError} if it has too many decimal places
  */
-function read(typed, end) {
+function readNumber(typed, end) {
   const bare = [...typed].filter((character) => !SEPARATORS.includes(character)).join("");
   const [whole, places = ""] = bare.split(".");
-  const superfluous = places.slice(MAX_PLACES).replace(/^0+/, "");
-  if (superfluous) {
+  const excess = places.slice(MAX_PLACES).replace(/^0+/, "");
+  if (excess) {
     const reason = `more than ${MAX_PLACES} decimal places`;
-    throw new ExpressionError("too-many-places", reason, end - superfluous.length, end);
+    throw new ExpressionError("too-many-places", reason, end - excess.length, end);
   }
   const units = BigInt(whole + places.slice(0, MAX_PLACES).padEnd(MAX_PLACES, "0"));
   return decimal(units, MAX_PLACES, bare.includes("."));

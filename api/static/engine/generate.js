@@ -1,11 +1,11 @@
-// What a decoder writes after a text, one character at a time, and what it considered.
+// Generates text with a decoder, one character at a time, and inspects how a character came about.
 
-import { softmax } from "./products.js";
+import { softmax } from "./layers.js";
 
 /**
- * How the next character is chosen, and the most characters of the whole text. At temperature 0,
- * decoding is greedy.
- * @typedef {{temperature?: number, topK?: number, seed?: number, most?: number}} Sampling
+ * The options of decoding. At temperature 0, it is greedy. maxLength: the most characters of the whole
+ * text, the given one included.
+ * @typedef {{temperature?: number, topK?: number, seed?: number, maxLength?: number}} Sampling
  */
 
 /**
@@ -23,18 +23,18 @@ export function encode(vocabulary, text) {
 }
 
 /**
- * Yields each character that a model writes after a text, and its probability at temperature 1, up
- * to and including `$`, or until the text has `most` characters or fills the context.
+ * Yields the characters that a model writes after a text, with their probabilities at temperature 1. It
+ * ends after `$`, and when the text has `maxLength` characters or fills the context.
  * @param {import("./decoder.js").Decoder} decoder
  * @param {string} vocabulary
  * @param {string} text
  * @param {Sampling} [sampling]
  * @returns {Generator<{text: string, probability: number}>}
  */
-export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, most = Infinity } = {}) {
+export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, maxLength = Infinity } = {}) {
   const tokens = encode(vocabulary, text);
   const draw = random(seed);
-  const length = Math.min(most, decoder.config.block_size + 1); // the last character is never read
+  const length = Math.min(maxLength, decoder.config.block_size + 1); // the last character is never read
   while (tokens.length < length) {
     const [logits] = decoder.read(tokens).logits;
     const token = temperature ? sample(logits, temperature, topK, draw()) : largest(logits);
@@ -47,7 +47,7 @@ export function* generate(decoder, vocabulary, text, { temperature = 0, topK, se
 }
 
 /**
- * Returns the index of the largest value, the first of equals.
+ * Returns the index of the largest value, or the first index if several are equal.
  * @param {Float32Array} values
  */
 function largest(values) {
@@ -57,27 +57,27 @@ function largest(values) {
 }
 
 /**
- * Draws a token from the `topK` most probable ones, by a number from 0 to 1.
+ * Draws a token from the `topK` most probable ones, with a random number from 0 to 1.
  * @param {Float32Array} logits
  * @param {number} temperature
  * @param {number | undefined} topK
- * @param {number} drawn
+ * @param {number} random
  */
-function sample(logits, temperature, topK, drawn) {
+function sample(logits, temperature, topK, random) {
   const weights = logits.map((logit) => logit / temperature);
-  const least = topK ? [...weights].sort((a, b) => b - a)[Math.min(topK, weights.length) - 1] : -Infinity;
-  for (let i = 0; i < weights.length; i += 1) if (weights[i] < least) weights[i] = -Infinity;
+  const threshold = topK ? [...weights].sort((a, b) => b - a)[Math.min(topK, weights.length) - 1] : -Infinity;
+  for (let i = 0; i < weights.length; i += 1) if (weights[i] < threshold) weights[i] = -Infinity;
   softmax(weights);
-  let rest = drawn;
+  let remaining = random;
   for (let i = 0; i < weights.length; i += 1) {
-    rest -= weights[i];
-    if (rest < 0) return i;
+    remaining -= weights[i];
+    if (remaining < 0) return i;
   }
   return largest(weights);
 }
 
 /**
- * Returns a source of numbers from 0 to 1 that a seed determines (mulberry32).
+ * Returns a generator of random numbers from 0 to 1 with a seed (mulberry32).
  * @param {number} seed
  */
 function random(seed) {
@@ -91,15 +91,16 @@ function random(seed) {
 }
 
 /**
- * What a model looked at and considered when it wrote a character.
+ * The attention and the predictions of a model for a character that it wrote.
  * @typedef {{layers: number, heads: number, attention: Float32Array,
  *   candidates: {text: string, probability: number}[], lens: {text: string, probability: number}[]}} Look
  *   attention (layers, heads, position): the weights of each earlier character;
- *   candidates: the most probable characters; lens: what the embedding and each layer would write
+ *   candidates: the most probable characters; lens (logit lens): the most probable character after the
+ *   embedding and after each layer
  */
 
 /**
- * Returns what the model looked at and considered when it wrote text[position].
+ * Returns the attention and the predictions of a model for text[position].
  * @param {import("./decoder.js").Decoder} decoder
  * @param {string} vocabulary
  * @param {string} text

@@ -1,14 +1,14 @@
-// The layout of worked steps: what stands where (datagen/layout.py, datagen/slots.py).
-// The question decides all of it but the answer's, which also depends on the result row.
+// The layout of worked steps: a slot for each character (datagen/layout.py, datagen/slots.py).
+// The question determines all slots but those of the answer, which also depend on the result row.
 
 import { USUAL_PLACES, WIDTH } from "./arithmetic.js";
 
-const MIN_DIVISOR = 3; // digits of a divisor; a quotient digit is chosen by that many leading digits
-export const LOWEST = 2; // column of a row's lowest digit
-const NOWHERE = -1;
+const MIN_DIVISOR = 3; // digits of a divisor; a quotient digit is chosen by so many leading digits
+export const LOWEST = 2; // the column of a row's lowest digit
+const NOWHERE = -1; // the position of a character that does not exist
 
-// The order is part of a checkpoint: it knows kinds by their numbers.
-const NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN_OF_SUM B_DIGIT B_ZERO
+// Do not change the order: the embeddings in checkpoints are indexed by the numbers of kinds.
+const KIND_NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN_OF_SUM B_DIGIT B_ZERO
   ADD_OR_SUBTRACT SUM_LOWEST SUM_DIGIT ROW_MARK MULTIPLIER FIRST_DIGIT FIRST_CARRY PRODUCT_DIGIT
   PRODUCT_CARRY REMAINDER_MARK REMAINDER_COPY REMAINDER_ZERO BROUGHT_DOWN BROUGHT_ZERO DIVIDEND_SIGN
   QUOTIENT_DIGIT REMAINDER_DIGIT REMAINDER_CARRY QUOTIENT_ROUNDING EXACT_MARK SUM_BELOW SUM_HALF
@@ -16,10 +16,10 @@ const NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN_OF_S
   ROUNDED_RESULT ROUNDED_TOP QUOTIENT_RESULT SUM_SIGN SIGN NAN EQUALS ANSWER_DIGIT
   ANSWER_ZERO ANSWER_POINT ANSWER_MINUS ANSWER_N ANSWER_A END`.split(/\s+/);
 
-/** What a place is for, by name. */
-export const KIND = Object.fromEntries(NAMES.map((name, index) => [name, index]));
+/** The numbers of the kinds of slots, by name. */
+export const KIND = Object.fromEntries(KIND_NAMES.map((name, index) => [name, index]));
 
-// Sets of kinds; `datagen/slots.py` says what they are.
+// Sets of kinds, which `datagen/slots.py` describes.
 export const FIELDS = new Set([KIND.A_FIELD, KIND.B_FIELD]);
 export const COPIES = new Set([KIND.A_DIGIT, KIND.B_DIGIT]);
 export const ROW_ENDS = new Set([KIND.EXACT_MARK, KIND.RESULT_MARK]);
@@ -37,13 +37,13 @@ export const FAR = new Map([
 ]);
 
 /**
- * What decides the layout of a question (datagen.slots.Shape).
+ * The properties of a question that determine its layout (datagen.slots.Shape).
  * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,
  *   places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape
  */
 
 /**
- * The place of a character: its kind, its row and column, and those of what its rule needs.
+ * The slot of a character: its kind, its row and column, and the row and column that its rule needs.
  * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot
  */
 
@@ -80,14 +80,14 @@ function digitsAndPlaces(field) {
   return { digits: Math.max(1, digits.length), places: places.length, isZero: !digits };
 }
 
-/** The slots of a question and its work, in order. */
+/** Lists the slots of a question and its work, in order. */
 export class Layout {
   /** @type {Slot[]} */
   slots = [];
-  /** @type {number[]} positions of the result's digits, lowest first */
+  /** @type {number[]} the positions of the result's digits, lowest first */
   result = [];
   resultPlaces = 0;
-  sign = NOWHERE; // position of the result's sign
+  sign = NOWHERE; // the position of the result's sign
   promptLength = 0;
 
   /** @param {Shape} shape */
@@ -112,7 +112,7 @@ export class Layout {
   }
 
   /**
-   * Puts the question. Returns the column of each operand's digits by power of ten.
+   * Adds the slots of the question. Returns the columns of each operand's digits, by power of ten.
    * @param {Shape} shape
    */
   #question(shape) {
@@ -126,6 +126,7 @@ export class Layout {
   }
 
   /**
+   * Adds the slots of an operand. Returns the columns of its digits, by power of ten.
    * @param {number} kind
    * @param {number} width
    * @param {number} places
@@ -133,20 +134,20 @@ export class Layout {
   #operand(kind, width, places) {
     const columns = Array.from({ length: width }, (_, index) => LOWEST + index);
     for (const column of columns) this.#put(kind, 0, column);
-    columns.reverse(); // the last one first
-    if (places) columns.splice(places, 1); // the point
+    columns.reverse(); // lowest digit first
+    if (places) columns.splice(places, 1); // removes the point
     return new Map(columns.map((column, index) => [index - places, column]));
   }
 
   /**
-   * Puts a row of copies of an operand's digits, from an exponent on. Those that the question does
-   * not write, or pads above `largest`, are zeros. Returns their number.
+   * Adds a row of copies of an operand's digits. The slots are zeros where the question writes no digit,
+   * and above its padding. Returns the number of slots.
    * @param {Map<number, number>} columns
-   * @param {number} first
-   * @param {number} n
-   * @param {number} largest
-   * @param {number} digit
-   * @param {number} zero
+   * @param {number} first the exponent of the lowest digit
+   * @param {number} n the number of digits
+   * @param {number} largest the largest exponent of a digit that is not padding
+   * @param {number} digit the kind of a digit
+   * @param {number} zero the kind of a zero
    */
   #copy(columns, first, n, largest, digit, zero) {
     for (let index = 0; index < n; index += 1) {
@@ -202,7 +203,7 @@ export class Layout {
   }
 
   /**
-   * Puts digit j of a row outside of products and quotients.
+   * Adds digit j of a row outside of products and quotients.
    * @param {number} kind
    * @param {number} j
    */
@@ -211,10 +212,10 @@ export class Layout {
   }
 
   /**
-   * Puts the rounding of an exact row of n digits and the rounded digits.
-   * @param {number} n
-   * @param {number} drop
-   * @param {number} extra
+   * Adds the rounding of an exact row and the rounded digits. Returns their positions.
+   * @param {number} n the number of digits of the exact row
+   * @param {number} drop the number of digits that are rounded off
+   * @param {number} extra the number of rounded digits above the exact row
    */
   #rounded(n, drop, extra = 0) {
     this.#put(KIND.ROUNDING, 0, 0, 0, drop - 1 + LOWEST);
@@ -323,25 +324,25 @@ export class Layout {
     this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
     for (let j = 0; j <= width; j += 1) {
       /** @type {[number, number]} */
-      const place = [k + 1, j + LOWEST];
-      if (j) this.#put(KIND.REMAINDER_CARRY, ...place, ...place);
-      this.#put(KIND.REMAINDER_DIGIT, ...place, ...place);
+      const position = [k + 1, j + LOWEST];
+      if (j) this.#put(KIND.REMAINDER_CARRY, ...position, ...position);
+      this.#put(KIND.REMAINDER_DIGIT, ...position, ...position);
     }
   }
 
   /**
-   * Returns the slots of the answer that the result row of a line stands for. The row may hold any
-   * characters, as a model wrote them.
+   * Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so
+   * it may have any characters.
    * @param {string} line
    * @returns {Slot[]}
    */
   answerSlots(line) {
     const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
     if (this.sign === NOWHERE) {
-      slots.push(plain(KIND.ANSWER_N), plain(KIND.ANSWER_A), plain(KIND.ANSWER_N));
-    } else if (line[this.sign] === "-") slots.push(plain(KIND.ANSWER_MINUS));
-    while (slots.length < WIDTH) slots.push(plain(KIND.ANSWER_ZERO));
-    return [...slots, plain(KIND.END)];
+      slots.push(...[KIND.ANSWER_N, KIND.ANSWER_A, KIND.ANSWER_N].map(slotWithoutCoordinates));
+    } else if (line[this.sign] === "-") slots.push(slotWithoutCoordinates(KIND.ANSWER_MINUS));
+    while (slots.length < WIDTH) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
+    return [...slots, slotWithoutCoordinates(KIND.END)];
   }
 
   /**
@@ -355,27 +356,28 @@ export class Layout {
     /** @type {Slot[]} */
     const slots = [];
     for (let index = lastPlace; index <= Math.max(nonzero.at(-1) ?? 0, places); index += 1) {
-      if (index >= this.result.length) slots.push(plain(KIND.ANSWER_ZERO));
+      if (index >= this.result.length) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
       else {
         const column = this.slots[this.result[index]][2];
         slots.push([KIND.ANSWER_DIGIT, 0, column, 0, column]);
       }
     }
-    if (places) slots.splice(places - lastPlace, 0, plain(KIND.ANSWER_POINT));
+    if (places) slots.splice(places - lastPlace, 0, slotWithoutCoordinates(KIND.ANSWER_POINT));
     return slots;
   }
 }
 
 /**
+ * Returns a slot whose coordinates are 0.
  * @param {number} kind
- * @returns {Slot} a slot without coordinates
+ * @returns {Slot}
  */
-function plain(kind) {
+function slotWithoutCoordinates(kind) {
   return [kind, 0, 0, 0, 0];
 }
 
 /**
- * The kind of digit j of an exact row: kept, deciding about the rounding, or below that.
+ * Returns the kind of digit j of an exact row: it is kept, or it determines the rounding, or it is below.
  * @param {number[]} kinds
  * @param {number} j
  * @param {number} drop
@@ -386,7 +388,7 @@ function kindOf([kept, half, below], j, drop) {
 }
 
 /**
- * Returns the number of quotient digits: none if the quotient is below half of the last place.
+ * Returns the number of quotient digits, 0 if the quotient is below half of the last place.
  * @param {Shape} shape
  */
 function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
@@ -395,8 +397,8 @@ function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
 }
 
 /**
- * Returns the number of slots of a layout, question included, without making it: a product of two
- * operands of 100 digits has some 20,000.
+ * Returns the number of slots of a layout, question included, without making the layout: a product of
+ * two operands of 100 digits has about 20,000 slots.
  * @param {Shape} shape
  */
 export function workLength(shape) {
@@ -422,6 +424,7 @@ export function workLength(shape) {
 }
 
 /**
+ * Returns the number of slots of a result, with its mark and its rounding.
  * @param {number} digits
  * @param {number} drop
  * @param {number} extra

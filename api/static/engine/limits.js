@@ -1,20 +1,20 @@
-// Which problems a model is asked about, and why it is not asked about others
+// The limits of a model: which problems it is asked, and the reason for which others are refused
 // (calcgpt/inference/limits.py).
 
 import { MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
 import { shapeOf, workLength } from "./layout.js";
 
-const DEFAULT_PLACES = 8; // of an answer, if the model was measured for as many
+const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
 const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 
 /**
- * Why a model is not asked. If the kind is `unproven`, it could be.
+ * The reason for which a model is not asked. If the kind is `unproven`, the user may ask it anyway.
  * @typedef {{kind: string, reason: string}} Refusal
  */
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./arithmetic.js").Problem} Problem */
-/** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured */
+/** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
 
 /**
  * Returns the limits of a model.
@@ -25,11 +25,11 @@ export function limitsOf({ has_work: hasWork, domain, model }) {
   return hasWork ? new WithWork(domain, model.block_size) : new AtOnce();
 }
 
-/** Limits of a model that answers at once: two places, operands of at most WIDTH characters. */
+/** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. */
 class AtOnce {
   defaultPlaces = USUAL_PLACES;
 
-  /** The domain as the service's list of models has it. */
+  /** The domain, as the service's list of models has it. */
   get domain() {
     return {
       decimal_places: USUAL_PLACES,
@@ -43,6 +43,7 @@ class AtOnce {
   }
 
   /**
+   * Returns the refusal of a number of decimal places, or null.
    * @param {number} places
    * @returns {Refusal | null}
    */
@@ -53,6 +54,7 @@ class AtOnce {
   }
 
   /**
+   * Returns the refusal of an operand, or null.
    * @param {Decimal} number
    * @returns {Refusal | null}
    */
@@ -67,6 +69,7 @@ class AtOnce {
   }
 
   /**
+   * Returns the refusal of a problem, or null.
    * @param {Problem} _
    * @returns {Refusal | null}
    */
@@ -75,8 +78,8 @@ class AtOnce {
   }
 }
 
-/** Limits of a model that writes worked steps: what it was measured for, and what its context can
- * hold. */
+/** The limits of a model that writes worked steps: what it was measured for, and what fits in its
+ * context. */
 class WithWork {
   #measured;
   #blockSize;
@@ -90,21 +93,22 @@ class WithWork {
     this.#blockSize = blockSize;
   }
 
-  get #most() {
+  get #bounds() {
     return this.#measured ?? NOT_MEASURED;
   }
 
+  /** The decimal places of an answer, if the user does not select any. */
   get defaultPlaces() {
-    return Math.min(DEFAULT_PLACES, this.#most.places);
+    return Math.min(DEFAULT_PLACES, this.#bounds.places);
   }
 
-  /** The domain as the service's list of models has it. */
+  /** The domain, as the service's list of models has it. */
   get domain() {
     return {
-      decimal_places: this.#most.places,
+      decimal_places: this.#bounds.places,
       default_places: this.defaultPlaces,
-      digits: this.#most.digits,
-      divisor_digits: this.#most.divisor_digits,
+      digits: this.#bounds.digits,
+      divisor_digits: this.#bounds.divisor_digits,
       max_characters: MAX_WIDTH,
       below: null,
       works_in_steps: true,
@@ -112,14 +116,16 @@ class WithWork {
   }
 
   /**
+   * Returns the refusal of a number of decimal places, or null.
    * @param {number} places
    * @returns {Refusal | null}
    */
   refusePlaces(places) {
-    return places <= this.#most.places ? null : this.#unproven(`an answer to ${places} places`);
+    return places <= this.#bounds.places ? null : this.#unproven(`an answer to ${places} places`);
   }
 
   /**
+   * Returns the refusal of an operand, or null.
    * @param {Decimal} number
    * @returns {Refusal | null}
    */
@@ -128,18 +134,19 @@ class WithWork {
       return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
     }
     const digits = String(magnitude(number)).length;
-    if (digits > this.#most.digits) return this.#unproven(`a number of ${digits} digits`);
-    if (number.places <= this.#most.places) return null;
+    if (digits > this.#bounds.digits) return this.#unproven(`a number of ${digits} digits`);
+    if (number.places <= this.#bounds.places) return null;
     return this.#unproven(`a number with ${number.places} places`);
   }
 
   /**
-   * @param {import("./arithmetic.js").Problem} problem
+   * Returns the refusal of a problem, or null.
+   * @param {Problem} problem
    * @returns {Refusal | null}
    */
   refuseProblem(problem) {
     const digits = String(magnitude(problem.b)).length;
-    if (problem.op === "/" && digits > (this.#most.divisor_digits ?? digits)) {
+    if (problem.op === "/" && digits > (this.#bounds.divisor_digits ?? digits)) {
       return this.#unproven(`a divisor of ${digits} digits`);
     }
     const field = Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
@@ -147,18 +154,19 @@ class WithWork {
     if (!shape) return this.#unproven("a problem that the notation does not have");
     const length = workLength(shape) + field;
     if (length <= this.#blockSize + 1) return null; // the last character is never read
-    const context = grouped(this.#blockSize);
-    const reason = `its work has ${grouped(length)} characters; this model's context holds ${context}`;
+    const context = formatCount(this.#blockSize);
+    const reason = `its work has ${formatCount(length)} characters; this model's context holds ${context}`;
     return { kind: "out-of-range", reason };
   }
 
-  /** @param {string} what */
+  /** Returns the refusal of what the model was not measured for.
+   * @param {string} what */
   #unproven(what) {
-    const { digits, places, divisor_digits: divisor } = this.#most;
+    const { digits, places, divisor_digits: divisor } = this.#bounds;
     const divisors = divisor ? ` (divisors ${divisor})` : "";
     const source = this.#measured ? "was measured for" : "was never measured, so it takes";
-    const most = `numbers of at most ${digits} digits${divisors}, ${places} places`;
-    return { kind: "unproven", reason: `${what}; this model ${source} ${most}` };
+    const bounds = `numbers of at most ${digits} digits${divisors}, ${places} places`;
+    return { kind: "unproven", reason: `${what}; this model ${source} ${bounds}` };
   }
 }
 
@@ -167,8 +175,8 @@ function magnitude({ units }) {
   return units < 0n ? -units : units;
 }
 
-/** 10000 -> `10,000`
+/** Returns a number with separators: 10000 -> `10,000`.
  * @param {number} number */
-function grouped(number) {
+function formatCount(number) {
   return number.toLocaleString("en");
 }

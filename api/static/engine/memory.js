@@ -1,63 +1,64 @@
-// The numbers of a decoder in one array, and the operation on them that takes most of its time: the
-// product of a matrix and a vector. It is done four numbers at a time in WebAssembly or, where that is
-// not allowed, in JavaScript.
+// The memory of a decoder: all its numbers in one array, and the operation that takes most of its time,
+// the product of a matrix and a vector. WebAssembly computes it four numbers at a time. Where that is not
+// allowed, JavaScript does.
 //
-// A place in the memory is an index, counted in numbers.
+// Offsets into the memory count numbers, not bytes.
 
-import { assemble, f32, f32x4, get, i32, loopWhile, memoryOf, set } from "./assembler.js";
+import { assemble, f32, f32x4, get, i32, loopWhile, createMemory, set } from "./assembler.js";
 
 /** @typedef {import("./assembler.js").Code} Code */
 
-const LANES = 4; // numbers of a vector
-const BYTES = 4; // of a number
+/** The numbers that a vector operation of WebAssembly handles together. */
+export const LANES = 4;
+const BYTES = 4; // bytes of a number
 
-/** Numbers of 32 bits, and products of them. */
+/** Stores 32-bit floats and computes products of them. */
 export class Memory {
   /** @type {Float32Array} */
   numbers;
-  #used = 0;
-  /** @type {((...places: number[]) => void) | null} */
+  #nAllocated = 0;
+  /** @type {((...args: number[]) => void) | null} */
   #addProducts = null;
 
   /**
-   * @param {number} size numbers, of all that is allocated
-   * @param {boolean} [mayAssemble] whether WebAssembly may be used
+   * @param {number} size the most numbers that can be allocated
+   * @param {boolean} [useWebAssembly] whether WebAssembly may be used
    */
-  constructor(size, mayAssemble = true) {
-    const module = mayAssemble ? compiled() : null;
+  constructor(size, useWebAssembly = true) {
+    const module = useWebAssembly ? compileModule() : null;
     const bytes = size * BYTES;
     if (!module) this.numbers = new Float32Array(size);
     else {
-      const memory = memoryOf(bytes);
+      const memory = createMemory(bytes);
       this.numbers = new Float32Array(memory.buffer);
       const { exports } = new WebAssembly.Instance(module, { host: { memory } });
-      this.#addProducts = /** @type {(...places: number[]) => void} */ (exports.addProducts);
+      this.#addProducts = /** @type {(...args: number[]) => void} */ (exports.addProducts);
     }
   }
 
-  /** Returns where `n` new numbers are, all 0. @param {number} n */
+  /** Allocates `n` numbers, all 0, and returns their offset. @param {number} n */
   allocate(n) {
-    const at = this.#used;
-    this.#used += n;
-    if (this.#used > this.numbers.length) throw new RangeError("the memory of the decoder is full");
-    return at;
+    const offset = this.#nAllocated;
+    this.#nAllocated += n;
+    if (this.#nAllocated > this.numbers.length) throw new RangeError("the memory of the decoder is full");
+    return offset;
   }
 
-  /** Returns where a copy of the numbers is. @param {Float32Array} numbers */
-  put(numbers) {
-    const at = this.allocate(numbers.length);
-    this.numbers.set(numbers, at);
-    return at;
+  /** Copies numbers into the memory and returns their offset. @param {Float32Array} numbers */
+  store(numbers) {
+    const offset = this.allocate(numbers.length);
+    this.numbers.set(numbers, offset);
+    return offset;
   }
 
   /**
-   * Adds the products of x (nIn) and the rows of a matrix to y (nOut).
-   * @param {number} w where the first row is
-   * @param {number} stride from one row to the next
+   * Adds the products of the rows of a matrix and a vector x (nIn) to a vector y (nOut).
+   * @param {number} w the offset of the first row
+   * @param {number} stride the distance from one row to the next
    * @param {number} nOut the number of rows
-   * @param {number} x
+   * @param {number} x the offset of x
    * @param {number} nIn
-   * @param {number} y
+   * @param {number} y the offset of y
    */
   addProducts(w, stride, nOut, x, nIn, y) {
     if (this.#addProducts && nIn % LANES === 0) {
@@ -67,8 +68,8 @@ export class Memory {
 }
 
 /**
- * The same in JavaScript. Sums are taken four at a time, because each addition waits for the one before
- * it.
+ * Does the same as `Memory.addProducts` in JavaScript. It computes four sums at a time, because each
+ * addition to a sum waits for the one before it.
  * @param {Float32Array} m
  * @param {number} w
  * @param {number} stride
@@ -107,9 +108,9 @@ function addProducts(m, w, stride, nOut, x, nIn, y) {
   }
 }
 
-/** The same in WebAssembly. Places, the stride and nIn are counted in bytes.
+/** The same in WebAssembly. Offsets, the stride and nIn count bytes.
  * @type {import("./assembler.js").Func} */
-const PRODUCTS = {
+const ADD_PRODUCTS = {
   name: "addProducts",
   parameters: ["w", "stride", "nOut", "x", "nIn", "y"],
   locals: {
@@ -117,19 +118,22 @@ const PRODUCTS = {
     v128: ["value", "sum0", "sum1", "sum2", "sum3"],
   },
   body(v) {
-    /** @type {(name: string, by: Code) => Code} */
-    const shifted = (name, by) => set(v[name], i32.add(get(v[name]), by));
-    /** @type {(sum: number) => Code} */
-    const lanes = (sum) => [0, 1, 2, 3].map((index) => f32x4.lane(get(sum), index)).reduce((a, b) => f32.add(a, b));
-    /** All rows that are left, `n` at a time.
+    /** Adds an amount to a variable.
+     * @type {(name: string, by: Code) => Code} */
+    const advance = (name, by) => set(v[name], i32.add(get(v[name]), by));
+    /** Adds the four numbers of a vector.
+     * @type {(sum: number) => Code} */
+    const sumOfLanes = (sum) => [0, 1, 2, 3].map((index) => f32x4.lane(get(sum), index)).reduce((a, b) => f32.add(a, b));
+    /** Handles `n` rows at a time, as long as so many are left.
      * @type {(n: number) => Code} */
-    const rows = (n) => {
-      /** @type {(write: (row: number, sum: number, index: number) => Code) => Code} */
-      const each = (write) =>
+    const addRows = (n) => {
+      /** Repeats code for each of the `n` rows.
+       * @type {(write: (row: number, sum: number, index: number) => Code) => Code} */
+      const forEachRow = (write) =>
         Array.from({ length: n }, (_, index) => write(v[`row${index}`], v[`sum${index}`], index)).flat();
       return loopWhile(
         i32.ge(get(v.nOut), i32.const(n)),
-        each((row, sum, index) => {
+        forEachRow((row, sum, index) => {
           const start = i32.add(get(v.w), i32.mul(get(v.stride), i32.const(index)));
           return [...set(row, i32.sub(start, get(v.x))), ...set(sum, f32x4.zero)];
         }),
@@ -137,36 +141,37 @@ const PRODUCTS = {
         loopWhile(
           i32.lt(get(v.k), get(v.end)),
           set(v.value, f32x4.load(get(v.k))),
-          each((row, sum) => {
+          forEachRow((row, sum) => {
             const weights = f32x4.load(i32.add(get(row), get(v.k)));
             return set(sum, f32x4.add(get(sum), f32x4.mul(weights, get(v.value))));
           }),
-          shifted("k", i32.const(LANES * BYTES)),
+          advance("k", i32.const(LANES * BYTES)),
         ),
-        each((_, sum, index) => {
-          const at = i32.add(get(v.y), i32.const(BYTES * index));
-          return f32.store(at, f32.add(f32.load(at), lanes(sum)));
+        forEachRow((_, sum, index) => {
+          const address = i32.add(get(v.y), i32.const(BYTES * index));
+          return f32.store(address, f32.add(f32.load(address), sumOfLanes(sum)));
         }),
-        shifted("y", i32.const(BYTES * n)),
-        shifted("w", i32.mul(get(v.stride), i32.const(n))),
-        shifted("nOut", i32.const(-n)),
+        advance("y", i32.const(BYTES * n)),
+        advance("w", i32.mul(get(v.stride), i32.const(n))),
+        advance("nOut", i32.const(-n)),
       );
     };
-    return [set(v.end, i32.add(get(v.x), get(v.nIn))), rows(4), rows(1)];
+    return [set(v.end, i32.add(get(v.x), get(v.nIn))), addRows(4), addRows(1)];
   },
 };
 
 /** @type {WebAssembly.Module | null | undefined} */
-let known;
+let cachedModule;
 
-/** Returns the module, or null where there is no WebAssembly, or no vectors, or a rule forbids it. */
-function compiled() {
-  if (known === undefined) {
+/** Returns the compiled module. Returns null if the browser has no WebAssembly or no vectors, or if a
+ * Content-Security-Policy forbids it. */
+function compileModule() {
+  if (cachedModule === undefined) {
     try {
-      known = new WebAssembly.Module(assemble([PRODUCTS]));
+      cachedModule = new WebAssembly.Module(assemble([ADD_PRODUCTS]));
     } catch {
-      known = null;
+      cachedModule = null;
     }
   }
-  return known;
+  return cachedModule;
 }

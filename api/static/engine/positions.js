@@ -1,16 +1,15 @@
-// Where the tokens are: the positional schemes that the engine covers (calcgpt/model/positions.py,
-// which has the sources).
+// The positional schemes that the engine covers (calcgpt/model/positions.py, which cites the papers).
 //
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
 import { COPIES, FAR, FIELDS, ROW_ENDS } from "./layout.js";
 
-const BASE = 10_000; // of the sinusoidal frequencies
-const ROTATED = ["rope", "learned+rope", "coupled+rope"];
+const SINUSOIDAL_BASE = 10_000; // the base of the frequencies of sinusoidal embeddings
+const ROTARY_SCHEMES = ["rope", "learned+rope", "coupled+rope"];
 
-/** A scheme adds vectors to the embeddings and rotates queries and keys, by angles that are the same
- * in all layers. */
+/** Applies a positional scheme. It adds vectors to the embeddings, and rotates queries and keys by angles
+ * that are the same in all layers. */
 export class Positions {
   #config;
   #tensors;
@@ -18,59 +17,61 @@ export class Positions {
   #vocabulary;
   #reader = new CoordinateReader();
   #line = "";
-  /** @type {import("./coordinates.js").Coordinates[]} */
-  #where = [];
-  /** @type {import("./coordinates.js").Coordinates[]} those of all tokens */
-  #keys = [];
+  /** @type {import("./coordinates.js").Coordinates[]} the coordinates of the new tokens */
+  #queryCoordinates = [];
+  /** @type {import("./coordinates.js").Coordinates[]} the coordinates of all tokens */
+  #keyCoordinates = [];
   #start = 0;
   #half;
-  /** @type {number[]} angles of a rotary scheme at position 1 */
+  /** @type {number[]} the angles of a rotary scheme at position 1 */
   #rope;
   /** The rotations of queries and of keys, cosines before sines: (T, 2, 2, D/2). */
   #rotations;
 
   /**
-   * @param {Record<string, any>} config the model's, as `config.json` has it
+   * @param {Record<string, any>} config the config of the model, as `config.json` has it
    * @param {import("./weights.js").Tensors} tensors
    * @param {string} vocabulary
-   * @param {number[]} frequencies of the coordinates, per axis; empty for other schemes
-   * @param {number} most new tokens at a time
+   * @param {number[]} frequencies the frequencies of coordinates, per axis; empty for other schemes
+   * @param {number} maxTokens the most new tokens at a time
    */
-  constructor(config, tensors, vocabulary, frequencies, most) {
+  constructor(config, tensors, vocabulary, frequencies, maxTokens) {
     this.#config = config;
     this.#tensors = tensors;
     this.#vocabulary = vocabulary;
-    this.#rowOfToken = new Map(config.row_marks.map((/** @type {number} */ token, /** @type {number} */ index) => [token, index + 1]));
+    /** @type {number[]} */
+    const rowMarks = config.row_marks;
+    this.#rowOfToken = new Map(rowMarks.map((token, index) => [token, index + 1]));
     this.#half = config.head_dim / 2;
     this.#rope = Array.from({ length: this.#half }, (_, i) => config.rope_base ** (-i / this.#half));
-    this.#rotations = new Float32Array(most * 4 * this.#half);
+    this.#rotations = new Float32Array(maxTokens * 4 * this.#half);
     this.frequencies = Float32Array.from(frequencies);
   }
 
   /**
-   * Reads what the scheme computes from the text. Call it before the others.
-   * @param {number[]} tokens all so far
-   * @param {number} start the first new one
-   * @param {number} stop after the last new one
+   * Computes the coordinates and rotations of new tokens. Call it before the other methods.
+   * @param {number[]} tokens all tokens so far
+   * @param {number} start the index of the first new token
+   * @param {number} stop the index after the last new token
    */
   locate(tokens, start, stop) {
     this.#start = start;
     const { position: scheme } = this.#config;
     if (scheme === "coordinates") {
       this.#line = this.#line.slice(0, start);
-      for (let at = this.#line.length; at < stop; at += 1) this.#line += this.#vocabulary[tokens[at]];
-      const known = Math.min(this.#keys.length, start); // fewer if a shorter text was read in between
-      this.#keys.length = known;
-      this.#keys.push(...this.#reader.read(this.#line, known));
-      this.#where = this.#keys.slice(start);
-    } else if (!ROTATED.includes(scheme)) return;
+      for (let index = this.#line.length; index < stop; index += 1) this.#line += this.#vocabulary[tokens[index]];
+      const nReused = Math.min(this.#keyCoordinates.length, start); // fewer after a shorter text
+      this.#keyCoordinates.length = nReused;
+      this.#keyCoordinates.push(...this.#reader.read(this.#line, nReused));
+      this.#queryCoordinates = this.#keyCoordinates.slice(start);
+    } else if (!ROTARY_SCHEMES.includes(scheme)) return;
     for (let t = 0; t < stop - start; t += 1) {
       for (const [side, isQuery] of [true, false].entries()) {
-        const at = (2 * t + side) * 2 * this.#half;
+        const offset = (2 * t + side) * 2 * this.#half;
         for (let i = 0; i < this.#half; i += 1) {
           const angle = this.#angle(start + t, isQuery, i);
-          this.#rotations[at + i] = Math.cos(angle);
-          this.#rotations[at + this.#half + i] = Math.sin(angle);
+          this.#rotations[offset + i] = Math.cos(angle);
+          this.#rotations[offset + this.#half + i] = Math.sin(angle);
         }
       }
     }
@@ -86,121 +87,125 @@ export class Positions {
     if (this.#config.position !== "coordinates") return position * this.#rope[i];
     const n = this.frequencies.length;
     if (i >= 2 * n) return 0;
-    const [, , row, column, queryRow, queryColumn] = this.#where[position - this.#start];
+    const [, , row, column, queryRow, queryColumn] = this.#queryCoordinates[position - this.#start];
     const axes = isQuery ? [queryRow, queryColumn] : [row, column];
     return Math.fround(axes[Math.floor(i / n)] * this.frequencies[i % n]);
   }
 
   /**
-   * Adds the vectors of a token to its embedding, x[at : at + C].
+   * Adds the vectors of a token to its embedding, x[offset : offset + C].
    * @param {number[]} tokens
    * @param {number} position
    * @param {Float32Array} x
-   * @param {number} at
+   * @param {number} offset
    */
-  embed(tokens, position, x, at) {
+  embed(tokens, position, x, offset) {
     const { position: scheme, n_place: nPlace } = this.#config;
-    if (scheme === "sinusoidal") this.#addSinusoids(position, x, at);
-    if (scheme.startsWith("learned")) this.#addRow("table", position, x, at);
+    if (scheme === "sinusoidal") this.#addSinusoids(position, x, offset);
+    if (scheme.startsWith("learned")) this.#addRow("table", position, x, offset);
     if (scheme.startsWith("coupled")) {
       let mark = position;
       while (mark > 0 && !this.#rowOfToken.has(tokens[mark])) mark -= 1;
-      this.#addRow("places", Math.min(position - mark, nPlace - 1), x, at);
-      this.#addRow("rows", this.#rowOfToken.get(tokens[mark]) ?? 0, x, at);
+      this.#addRow("places", Math.min(position - mark, nPlace - 1), x, offset);
+      this.#addRow("rows", this.#rowOfToken.get(tokens[mark]) ?? 0, x, offset);
     }
     if (scheme === "coordinates") {
-      const [kind, nextKind] = this.#where[position - this.#start];
-      this.#addRow("kinds", kind, x, at);
-      this.#addRow("next_kinds", nextKind, x, at);
+      const [kind, nextKind] = this.#queryCoordinates[position - this.#start];
+      this.#addRow("kinds", kind, x, offset);
+      this.#addRow("next_kinds", nextKind, x, offset);
     }
   }
 
   /**
-   * Takes from the scores of a query those of the rows and columns that are not within its windows,
-   * as `CoordinatePositions` in `calcgpt/model/positions.py` does.
+   * Masks the scores of the keys outside the row and column windows of a query, as `CoordinatePositions`
+   * in `calcgpt/model/positions.py` does.
    * @param {number} position
    * @param {Float32Array} scores
-   * @param {number} at where the first of position + 1 scores is
+   * @param {number} offset the offset of the first of position + 1 scores
    */
-  hide(position, scores, at) {
-    const { row_window: rows = null, column_window: columns = null } = this.#config;
-    if (rows === null && columns === null) return;
-    const query = this.#where[position - this.#start];
+  mask(position, scores, offset) {
+    const { row_window: rowWindow = null, column_window: columnWindow = null } = this.#config;
+    if (rowWindow === null && columnWindow === null) return;
+    const query = this.#queryCoordinates[position - this.#start];
     for (let index = 0; index <= position; index += 1) {
-      const key = this.#keys[index];
-      if (!seesRow(query, key, rows) || !seesColumn(query, key, columns)) scores[at + index] = -Infinity;
+      const key = this.#keyCoordinates[index];
+      const isVisible = isInRowWindow(query, key, rowWindow) && isInColumnWindow(query, key, columnWindow);
+      if (!isVisible) scores[offset + index] = -Infinity;
     }
   }
 
   /**
+   * Adds a row of a table of embeddings.
    * @param {string} table
    * @param {number} row
    * @param {Float32Array} x
-   * @param {number} at
+   * @param {number} offset
    */
-  #addRow(table, row, x, at) {
+  #addRow(table, row, x, offset) {
     const { data } = this.#tensors[`positions.${table}.weight`];
     const width = this.#config.n_embd;
-    for (let i = 0; i < width; i += 1) x[at + i] += data[row * width + i];
+    for (let i = 0; i < width; i += 1) x[offset + i] += data[row * width + i];
   }
 
   /**
    * @param {number} position
    * @param {Float32Array} x
-   * @param {number} at
+   * @param {number} offset
    */
-  #addSinusoids(position, x, at) {
+  #addSinusoids(position, x, offset) {
     const half = this.#config.n_embd / 2;
     for (let i = 0; i < half; i += 1) {
-      const angle = position * BASE ** (-i / half);
-      x[at + 2 * i] += Math.sin(angle);
-      x[at + 2 * i + 1] += Math.cos(angle);
+      const angle = position * SINUSOIDAL_BASE ** (-i / half);
+      x[offset + 2 * i] += Math.sin(angle);
+      x[offset + 2 * i + 1] += Math.cos(angle);
     }
   }
 
   /**
-   * Rotates the queries or the keys of a new token: channels i and i + D/2 of each, by the angles.
-   * @param {number} t its index among the new ones
+   * Rotates the queries or the keys of a new token: channels i and i + D/2 of each, by the angle of i.
+   * @param {number} t the index of the token among the new ones
    * @param {boolean} isQuery
    * @param {Float32Array} x
-   * @param {number} at where the first one is
-   * @param {number} heads how many there are
+   * @param {number} offset the offset of the first query or key
+   * @param {number} heads the number of queries or keys
    */
-  rotate(t, isQuery, x, at, heads) {
+  rotate(t, isQuery, x, offset, heads) {
     const { position: scheme } = this.#config;
-    if (scheme !== "coordinates" && !ROTATED.includes(scheme)) return;
+    if (scheme !== "coordinates" && !ROTARY_SCHEMES.includes(scheme)) return;
     const [half, rotations] = [this.#half, this.#rotations];
-    const cos = (2 * t + (isQuery ? 0 : 1)) * 2 * half;
-    const sin = cos + half;
-    for (let first = at; first < at + heads * 2 * half; first += 2 * half) {
+    const cosOffset = (2 * t + (isQuery ? 0 : 1)) * 2 * half;
+    const sinOffset = cosOffset + half;
+    for (let first = offset; first < offset + heads * 2 * half; first += 2 * half) {
       for (let i = 0; i < half; i += 1) {
         const [a, b] = [x[first + i], x[first + half + i]];
-        x[first + i] = a * rotations[cos + i] - b * rotations[sin + i];
-        x[first + half + i] = b * rotations[cos + i] + a * rotations[sin + i];
+        x[first + i] = a * rotations[cosOffset + i] - b * rotations[sinOffset + i];
+        x[first + half + i] = b * rotations[cosOffset + i] + a * rotations[sinOffset + i];
       }
     }
   }
 }
 
 /**
+ * Returns whether the row of a key is in the window of a query.
  * @param {import("./coordinates.js").Coordinates} query
  * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window
+ * @param {number | null} window null if there is none
  */
-function seesRow([, , ownRow, , queryRow], [, , row], window) {
+function isInRowWindow([, , ownRow, , queryRow], [, , row], window) {
   const center = queryRow || ownRow;
   return window === null || !row || (center > 0 && Math.abs(row - center) <= window);
 }
 
 /**
+ * Returns whether the column of a key is in the window of a query.
  * @param {import("./coordinates.js").Coordinates} query
  * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window
+ * @param {number | null} window null if there is none
  */
-function seesColumn([, nextKind, , own, , sought], [kind, after, , column], window) {
-  if (window === null || !column || ROW_ENDS.has(after)) return true;
-  if (FAR.get(nextKind)?.has(kind)) return true;
-  const center = sought || own;
-  const isNear = center > 0 && Math.abs(column - center) <= window;
-  return isNear && FIELDS.has(kind) === COPIES.has(nextKind);
+function isInColumnWindow([, nextKind, , ownColumn, , queryColumn], [keyKind, nextKeyKind, , keyColumn], window) {
+  if (window === null || !keyColumn || ROW_ENDS.has(nextKeyKind)) return true;
+  if (FAR.get(nextKind)?.has(keyKind)) return true;
+  const center = queryColumn || ownColumn;
+  const isNear = center > 0 && Math.abs(keyColumn - center) <= window;
+  return isNear && FIELDS.has(keyKind) === COPIES.has(nextKind);
 }

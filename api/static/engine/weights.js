@@ -1,18 +1,18 @@
-// Reads the weights of a checkpoint: a file in the format of safetensors, with numbers of 16 or 32
-// bits. What else the engine needs to know of the model is JSON in the file's metadata.
+// Reads the weights of a checkpoint from a file in the format of safetensors, with numbers of 16 or 32
+// bits. The metadata of the file have a manifest in JSON, with what else the engine needs.
 
 const MAX_HEADER = 2 ** 20; // bytes
 
 /** @type {Record<string, number>} */
-const WIDTHS = { F16: 2, F32: 4 }; // bytes
+const BYTES_PER_NUMBER = { F16: 2, F32: 4 };
 
-/** A file that cannot be read; the message is one line for the user. */
+/** A file cannot be read. The message is one line for the user. */
 export class WeightsError extends Error {}
 
 /** @typedef {Record<string, {shape: number[], data: Float32Array}>} Tensors by name */
 
 /**
- * Returns the tensors of a file, and what it says of the model.
+ * Returns the tensors and the manifest of a file.
  * @param {ArrayBuffer} buffer
  * @returns {{tensors: Tensors, manifest: Record<string, any>}}
  * @throws {WeightsError}
@@ -20,42 +20,43 @@ export class WeightsError extends Error {}
 export function readWeights(buffer) {
   const view = new DataView(buffer);
   const length = buffer.byteLength < 8 ? 0 : Number(view.getBigUint64(0, true));
-  if (length < 2 || length > Math.min(MAX_HEADER, buffer.byteLength - 8)) throw damaged();
+  if (length < 2 || length > Math.min(MAX_HEADER, buffer.byteLength - 8)) throw damagedError();
   let header;
   let manifest;
   try {
     header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(buffer, 8, length)));
     manifest = JSON.parse(header.__metadata__.manifest);
   } catch {
-    throw damaged();
+    throw damagedError();
   }
   delete header.__metadata__;
   /** @type {Tensors} */
   const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
-    tensors[name] = { shape, data: numbers(buffer, dtype, shape, offsets, 8 + length) };
+    tensors[name] = { shape, data: readNumbers(buffer, dtype, shape, offsets, 8 + length) };
   }
   return { tensors, manifest };
 }
 
 /**
+ * Returns the numbers of a tensor.
  * @param {ArrayBuffer} buffer
  * @param {string} dtype
  * @param {number[]} shape
  * @param {[begin: number, end: number]} offsets
- * @param {number} start of the data
+ * @param {number} start the offset of the data in the file
  */
-function numbers(buffer, dtype, shape, [begin, end], start) {
+function readNumbers(buffer, dtype, shape, [begin, end], start) {
   const count = shape.reduce((product, size) => product * size, 1);
-  const width = WIDTHS[dtype];
-  if (!width || end - begin !== count * width || start + end > buffer.byteLength) throw damaged();
+  const width = BYTES_PER_NUMBER[dtype];
+  if (!width || end - begin !== count * width || start + end > buffer.byteLength) throw damagedError();
   const bytes = buffer.slice(start + begin, start + end); // a copy, because offsets need not be aligned
   return dtype === "F32" ? new Float32Array(bytes) : fromHalf(new Uint16Array(bytes));
 }
 
 /**
- * Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits, which have the same fields but
- * eight bits of exponent instead of five: its bias is larger by 112.
+ * Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits. These have the same fields, but
+ * an exponent of eight bits instead of five, whose bias is larger by 112.
  * @param {Uint16Array} halves
  */
 export function fromHalf(halves) {
@@ -63,13 +64,13 @@ export function fromHalf(halves) {
   const result = new Float32Array(bits.buffer);
   for (let index = 0; index < halves.length; index += 1) {
     const half = halves[index];
-    if ((half & 0x7c00) === 0x7c00) throw damaged(); // no finite number
+    if ((half & 0x7c00) === 0x7c00) throw damagedError(); // the number is not finite
     bits[index] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13);
     result[index] *= 2 ** 112;
   }
   return result;
 }
 
-function damaged() {
+function damagedError() {
   return new WeightsError("The weights of this model are damaged.");
 }

@@ -1,5 +1,5 @@
-// The worker that runs the models, so that the page stays responsive. It takes one task at a time;
-// a task that is cancelled ends after the next few characters.
+// The worker that runs the models, so that the page stays responsive. It runs one task at a time. A
+// cancelled task ends after the next few characters.
 
 import { Computation } from "./computation.js";
 import { Decoder } from "./decoder.js";
@@ -8,10 +8,10 @@ import { generate, look } from "./generate.js";
 import { limitsOf } from "./limits.js";
 import { WeightsError, readWeights } from "./weights.js";
 
-const SLICE = 12; // milliseconds between two looks at the messages
+const MAX_SLICE = 12; // milliseconds between two checks for messages
 
 /**
- * What the page is told of a task: its new events and, once it is done, whether it failed.
+ * A message to the page about a task: its new events and, when the task is done, the error if it failed.
  * @typedef {{name: string, data: any}} TaskEvent
  * @typedef {import("../client.js").Details & {message: string}} TaskError
  * @typedef {{id: number, events: TaskEvent[], done?: boolean, error?: TaskError}} Message
@@ -21,82 +21,86 @@ const SLICE = 12; // milliseconds between two looks at the messages
 
 /** @type {Map<string, Model>} by the model's name */
 const models = new Map();
+/** @type {Set<number>} the ids of cancelled tasks */
 const cancelled = new Set();
 
 /** Returns a model that was loaded.
  * @param {string} name
  * @returns {Model} */
-function known(name) {
-  const found = models.get(name);
-  if (!found) throw new RangeError(`${name} is not loaded`);
-  return found;
+function loadedModel(name) {
+  const model = models.get(name);
+  if (!model) throw new RangeError(`${name} is not loaded`);
+  return model;
 }
 
-/** @type {Record<string, (payload: any) => Generator<TaskEvent>>} */
+/** The tasks, by name. Each yields its events.
+ * @type {Record<string, (payload: any) => Generator<TaskEvent>>} */
 const TASKS = {
+  /** Loads a model from the file with its weights. */
   *load({ model, buffer }) {
     const weights = readWeights(buffer);
     models.set(model, { decoder: new Decoder(weights), manifest: weights.manifest });
   },
 
-  /** Calculates an expression; the events are those of the service's stream. */
+  /** Calculates an expression. The events are those of the service's stream. */
   *calculate({ model, expression, places, unproven }) {
-    const { decoder, manifest } = known(model);
+    const { decoder, manifest } = loadedModel(model);
     const limits = limitsOf(manifest);
     const computation = new Computation(expression, { model, limits, places, unproven });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {
       yield { name: "node", data: question };
-      /** @type {import("../client.js").Written[]} */
-      const written = [];
+      /** @type {import("../client.js").Token[]} */
+      const tokens = [];
       for (const token of generate(decoder, manifest.vocabulary, question.prompt)) {
-        written.push(token);
+        tokens.push(token);
         yield { name: "token", data: { node: question.node, ...token } };
       }
-      const output = written.map(({ text }) => text).join("");
-      const probabilities = written.map(({ probability }) => probability);
+      const output = tokens.map(({ text }) => text).join("");
+      const probabilities = tokens.map(({ probability }) => probability);
       const node = computation.answer(question, output, probabilities);
       yield { name: "answer", data: { node: question.node, ...node } };
     }
     yield { name: "result", data: computation.calculation() };
   },
 
-  /** Goes on from a text, to its end. */
+  /** Continues a text to its end. */
   *write({ model, text, sampling }) {
-    const { decoder, manifest } = known(model);
+    const { decoder, manifest } = loadedModel(model);
     for (const data of generate(decoder, manifest.vocabulary, text, sampling)) {
       yield { name: "token", data };
     }
   },
 
-  /** Tells what the model looked at when it wrote a character. */
+  /** Inspects how the model wrote a character. */
   *look({ model, text, position }) {
-    const { decoder, manifest } = known(model);
+    const { decoder, manifest } = loadedModel(model);
     yield { name: "look", data: look(decoder, manifest.vocabulary, text, position) };
   },
 };
 
-/** @param {{id: number, task: string, payload: any}} message */
+/** Runs a task and sends its events.
+ * @param {{id: number, task: string, payload: any}} message */
 async function run({ id, task, payload }) {
-  let sent = performance.now();
+  let lastSent = performance.now();
   /** @type {TaskEvent[]} */
   let events = [];
-  const send = (/** @type {Partial<Message>} */ more) => {
-    postMessage({ id, events, ...more });
-    [events, sent] = [[], performance.now()];
+  const send = (/** @type {Partial<Message>} */ fields) => {
+    postMessage({ id, events, ...fields });
+    [events, lastSent] = [[], performance.now()];
   };
   try {
     for (const event of TASKS[task](payload)) {
       if (cancelled.has(id)) break;
       events.push(event);
-      if (performance.now() - sent < SLICE) continue;
+      if (performance.now() - lastSent < MAX_SLICE) continue;
       send({});
-      await messages();
+      await pendingMessages();
     }
     send({ done: true });
   } catch (error) {
-    send({ done: true, error: describe(error) });
+    send({ done: true, error: toTaskError(error) });
   }
   cancelled.delete(id);
 }
@@ -104,7 +108,7 @@ async function run({ id, task, payload }) {
 /** Returns an error as the page's client expects it (`ServiceError`).
  * @param {unknown} error
  * @returns {TaskError} */
-function describe(error) {
+function toTaskError(error) {
   if (error instanceof ExpressionError) {
     const { kind, position, end } = error;
     return { message: error.message, type: `urn:calcgpt:problem:${kind}`, position, end };
@@ -114,8 +118,9 @@ function describe(error) {
   return { message: isExpected ? message : `The engine failed: ${message}` };
 }
 
-/** Resolves after the messages that are waiting. A timer would wait for milliseconds. */
-function messages() {
+/** Returns a promise that resolves after the pending messages are handled. A timer would take
+ * milliseconds longer. */
+function pendingMessages() {
   const { port1, port2 } = new MessageChannel();
   return /** @type {Promise<void>} */ (
     new Promise((resolve) => {
@@ -128,9 +133,9 @@ function messages() {
   );
 }
 
-let last = Promise.resolve();
+let queue = Promise.resolve();
 
 onmessage = ({ data }) => {
   if (data.task === "cancel") cancelled.add(data.id);
-  else last = last.then(() => run(data));
+  else queue = queue.then(() => run(data));
 };

@@ -1,60 +1,65 @@
-// Arcs from a character to those that the model looked at when it wrote it.
+// Arcs from a character to the characters that the model looked at when it wrote it.
 
 const SVG = "http://www.w3.org/2000/svg";
-const MOST = 16; // arcs
+const MAX_ARCS = 16;
 
-/** @typedef {{element: Element | null | undefined, weight: number}} Source a character that was looked at */
+/**
+ * A character with its attention weight.
+ * @typedef {{element: Element | null | undefined, weight: number}} Source
+ */
 
+/** Draws arcs over the characters of a text. */
 export class Arcs {
   #svg = document.createElementNS(SVG, "svg");
   /** @type {[Element, Source[], number] | null} */
-  #last = null;
+  #lastDrawn = null;
 
   constructor() {
     this.#svg.setAttribute("class", "arcs");
     this.#svg.setAttribute("aria-hidden", "true");
-    // Lines break elsewhere at another width.
-    new ResizeObserver(() => this.#last && this.#draw(...this.#last)).observe(this.#svg);
+    // Lines break at other characters when the width changes, so the arcs are drawn again.
+    new ResizeObserver(() => this.#lastDrawn && this.#draw(...this.#lastDrawn)).observe(this.#svg);
   }
 
   /**
-   * Draws an arc from a character to each one with a weight of at least `least`.
-   * @param {Element} strip on which the arcs are drawn, and which has the characters
-   * @param {Element} from
+   * Draws an arc from a character to each source with a weight of at least `minWeight`, up to MAX_ARCS.
+   * @param {Element} container the element that has the characters
+   * @param {Element} character
    * @param {Source[]} sources
-   * @param {number} least
+   * @param {number} minWeight
    */
-  draw(strip, from, sources, least) {
-    if (this.#svg.parentNode !== strip) strip.append(this.#svg);
-    this.#last = [from, sources, least];
-    this.#draw(from, sources, least);
+  draw(container, character, sources, minWeight) {
+    if (this.#svg.parentNode !== container) container.append(this.#svg);
+    this.#lastDrawn = [character, sources, minWeight];
+    this.#draw(character, sources, minWeight);
   }
 
+  /** Removes the arcs. */
   clear() {
-    this.#last = null;
+    this.#lastDrawn = null;
     this.#svg.remove();
   }
 
-  /** @type {(from: Element, sources: Source[], least: number) => void} */
-  #draw(from, sources, least) {
+  /** @type {(character: Element, sources: Source[], minWeight: number) => void} */
+  #draw(character, sources, minWeight) {
     const { left, top, width, height } = this.#svg.getBoundingClientRect();
-    if (!width) return; // it is not shown
+    if (!width) return; // the container is hidden
     this.#svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    const middle = (/** @type {Element} */ character) => {
-      const box = character.getBoundingClientRect();
+    const topCenter = (/** @type {Element} */ element) => {
+      const box = element.getBoundingClientRect();
       return { x: box.left + box.width / 2 - left, y: box.top - top + 2 };
     };
-    const start = middle(from);
+    const start = topCenter(character);
     const strongest = sources
-      .filter(({ element, weight }) => element && element !== from && weight >= least)
+      .filter(({ element, weight }) => element && element !== character && weight >= minWeight)
       .sort((a, b) => b.weight - a.weight)
-      .slice(0, MOST);
+      .slice(0, MAX_ARCS);
     const arcs = strongest.map(({ weight, element }) => {
-      const to = middle(/** @type {Element} */ (element));
-      const rise = 8 + Math.min(22, Math.abs(start.x - to.x) / 8);
-      const [x, y] = [(start.x + to.x) / 2, Math.min(start.y, to.y) - rise];
+      const end = topCenter(/** @type {Element} */ (element));
+      const rise = 8 + Math.min(22, Math.abs(start.x - end.x) / 8);
+      const [x, y] = [(start.x + end.x) / 2, Math.min(start.y, end.y) - rise];
       const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", `M ${start.x} ${start.y} Q ${x} ${y} ${to.x} ${to.y}`);
+      path.setAttribute("d", `M ${start.x} ${start.y} Q ${x} ${y} ${end.x} ${end.y}`);
       const share = weight / strongest[0].weight;
       path.style.strokeWidth = String(1 + 2 * share);
       path.style.strokeOpacity = String(0.2 + 0.7 * share);

@@ -1,30 +1,30 @@
-// What the model considered at a place, and where it looked, from what the engine tells.
+// The predictions of a model as bars, and its mean attention weights.
 
-import { element, figure } from "../format.js";
+import { createElement, formatProbability } from "../format.js";
 
 /** @typedef {import("../engine/generate.js").Look} Look */
 
-/** Weights of attention below it are not shown. */
-export const LEAST = 0.02;
+/** Attention weights below this are not shown. */
+export const MIN_WEIGHT = 0.02;
 
 /**
- * Returns a character with its probability as a bar.
+ * Returns the elements for a character with its probability as a bar.
  * @param {{text: string, probability: number}} candidate
  */
-export function bar({ text, probability }) {
-  const shown = element("span", "probability");
-  shown.style.setProperty("--share", probability.toFixed(4));
-  return [element("code", "", text), shown, element("span", "figure", figure(probability))];
+export function createBar({ text, probability }) {
+  const bar = createElement("span", "probability");
+  bar.style.setProperty("--share", probability.toFixed(4));
+  return [createElement("code", "", text), bar, createElement("span", "figure", formatProbability(probability))];
 }
 
 /**
- * Returns the weight of each earlier character, the mean over the heads that are chosen.
+ * Returns the attention weight of each earlier character, as the mean over the selected heads.
  * @param {Look} look
- * @param {number} layer counted from 1; 0 for all
- * @param {number} head the same
+ * @param {number} layer counted from 1, or 0 for all
+ * @param {number} head counted from 1, or 0 for all
  * @returns {number[]}
  */
-export function weightsOf({ layers, heads, attention }, layer = 0, head = 0) {
+export function meanWeights({ layers, heads, attention }, layer = 0, head = 0) {
   const weights = new Float32Array(attention.length / (layers * heads));
   let n = 0;
   for (let l = 0; l < layers; l += 1) {

@@ -1,6 +1,8 @@
 // Products on paper: a row for each digit of the second number.
 
-import { answer, copies, decimal, derived, equals, isComplete, rounded, value, whole } from "./sheet.js";
+import {
+  derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
+} from "./sheet.js";
 
 /** @typedef {import("./sheet.js").Cell} Cell */
 /** @typedef {import("./sheet.js").Reader} Reader */
@@ -8,33 +10,39 @@ import { answer, copies, decimal, derived, equals, isComplete, rounded, value, w
 /** @typedef {import("./sheet.js").Question} Question */
 
 /**
- * Reads the work of a product. Returns its rows as it reads them.
+ * Reads the work of a product. Yields its rows as it reads them.
  * @param {Reader} reader
  * @param {Question} question
  * @returns {Generator<Row>}
  */
-export function* product(reader, { a, b, places }) {
+export function* readProduct(reader, { a, b, places }) {
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
-  const first = copies(reader, a, a.digits.length, 0, "first number");
+  const first = readCopies(reader, a, a.digits.length, 0, "first number");
   yield { names: ["a"], label: "first number", sign: aSign, cells: first, unit: a.places };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
-  const second = copies(reader, b, b.digits.length, 0, "second number");
+  const second = readCopies(reader, b, b.digits.length, 0, "second number");
   yield { names: ["b"], label: "second number", operator: "×", sign: bSign, cells: second, unit: b.places };
 
   /** @type {Cell[]} */
-  let old = [];
+  let previous = [];
   const lowest = [];
   for (let k = 1; k <= second.length; k++) {
-    const row = readRow(reader, first, second[k - 1], old, k);
+    const row = readRow(reader, first, second[k - 1], previous, k);
     if (!row.multiplier.text) return;
-    const added = whole(first) * BigInt(value(row.multiplier));
-    if (k > 1 && added) {
-      const label = `${whole(first)} × ${row.multiplier.text} = ${added}, the row to add`;
-      yield { names: [`partial ${k}`], label, operator: "+", cells: derived(added, k - 1), isDerived: true, unit: -Infinity };
+    const partialProduct = integerOf(first) * BigInt(digitValue(row.multiplier));
+    if (k > 1 && partialProduct) {
+      yield {
+        names: [`partial ${k}`],
+        label: `${integerOf(first)} × ${row.multiplier.text} = ${partialProduct}, the row to add`,
+        operator: "+",
+        cells: derivedCells(partialProduct, k - 1),
+        isDerived: true,
+        unit: -Infinity,
+      };
     }
     yield {
       names: [`row ${k}`],
-      label: labelOfRow(row, first, old),
+      label: labelOfRow(row, first, previous),
       cells: row.digits,
       carries: row.carries,
       side: [row.multiplier],
@@ -42,88 +50,111 @@ export function* product(reader, { a, b, places }) {
       hasLine: true,
     };
     lowest.push(row.digits[0]);
-    old = row.digits;
+    previous = row.digits;
   }
-  yield* result(reader, { first, second, aSign, bSign, a, b, places, digits: [...lowest, ...old.slice(1)] });
+  const sources = [...lowest, ...previous.slice(1)];
+  yield* readResult(reader, { first, second, aSign, bSign, a, b, places, sources });
 }
 
 /**
- * Reads a row. Its last carry is its top digit.
+ * Reads a row. The last carry is the highest digit.
  * @param {Reader} reader
  * @param {Cell[]} first
  * @param {Cell} source the digit of the second number
- * @param {Cell[]} old the row before
+ * @param {Cell[]} previous the row before
  * @param {number} k the number of the row, from 1
  */
-function readRow(reader, first, source, old, k) {
-  reader.mark(";", `row ${k} begins`);
+function readRow(reader, first, source, previous, k) {
+  reader.expect(";", `row ${k} begins`);
   const multiplier = reader.take(source.text, `${source.text}, the digit of the second number for row ${k}`);
   /** @type {Cell[]} */
   const digits = [];
   /** @type {Cell[]} */
   const carries = [];
   for (const [j, cell] of first.entries()) {
-    const above = old[j + 1];
+    const above = previous[j + 1];
     const carry = carries.at(-1);
-    const total = value(above) + value(multiplier) * value(cell) + value(carry);
+    const total = digitValue(above) + digitValue(multiplier) * digitValue(cell) + digitValue(carry);
     const [digit, next] = [total % 10, Math.floor(total / 10)];
     const terms = [`${cell.text} × ${multiplier.text}`];
-    if (value(above)) terms.push(`${above.text} above`);
-    if (carry && value(carry)) terms.push(`carry ${carry.text}`);
-    const words = `${terms.join(" + ")} = ${total}: writes ${digit}${next ? `, carries ${next}` : ""}`;
-    digits.push(reader.take(String(digit), words, k - 1 + j));
-    carries.push(reader.take(String(next), words, k + j));
+    if (digitValue(above)) terms.push(`${above.text} above`);
+    if (carry && digitValue(carry)) terms.push(`carry ${carry.text}`);
+    const why = `${terms.join(" + ")} = ${total}: writes ${digit}${next ? `, carries ${next}` : ""}`;
+    digits.push(reader.take(String(digit), why, k - 1 + j));
+    carries.push(reader.take(String(next), why, k + j));
   }
   digits.push(...carries.splice(-1));
   return { multiplier, digits, carries };
 }
 
 /**
+ * Returns the label of a row.
  * @param {{multiplier: Cell, digits: Cell[]}} row
  * @param {Cell[]} first
- * @param {Cell[]} old the row before
+ * @param {Cell[]} previous the row before
  */
-function labelOfRow({ multiplier, digits }, first, old) {
-  const left = whole(old.slice(1));
-  const before = old.length ? `${left} left from the row before + ` : "";
-  const text = `${before}${whole(first)} × ${multiplier.text}`;
+function labelOfRow({ multiplier, digits }, first, previous) {
+  const rest = integerOf(previous.slice(1));
+  const addend = previous.length ? `${rest} left from the row before + ` : "";
+  const text = `${addend}${integerOf(first)} × ${multiplier.text}`;
   if (!isComplete(digits)) return text;
-  return `${text} ${equals(left + whole(first) * BigInt(value(multiplier)), whole(digits))}`;
+  return `${text} ${equation(rest + integerOf(first) * BigInt(digitValue(multiplier)), integerOf(digits))}`;
 }
 
 /**
+ * Reads the result and the answer. Yields their rows.
  * @param {Reader} reader
  * @param {Omit<Question, "operation"> & {first: Cell[], second: Cell[], aSign: Cell, bSign: Cell,
- *   digits: Cell[]}} product
+ *   sources: Cell[]}} product sources: the cells of which the product's digits are copies, lowest first
  * @returns {Generator<Row>}
  */
-function* result(reader, { first, second, aSign, bSign, a, b, places, digits: sources }) {
-  const all = a.places + b.places;
-  const drop = Math.max(0, all - places);
-  const differ = aSign.text !== bSign.text;
+function* readResult(reader, { first, second, aSign, bSign, a, b, places, sources }) {
+  const productPlaces = a.places + b.places;
+  const drop = Math.max(0, productPlaces - places);
+  const signsDiffer = aSign.text !== bSign.text;
   /** @type {Cell[]} */
   let digits = [];
   /** @type {Row} */
-  let last = { names: ["result"], label: "", cells: [], unit: all };
-  if (drop > sources.length) reader.mark(":", "the result, less than half of the last place");
+  let resultRow = { names: ["result"], label: "", cells: [], unit: productPlaces };
+  if (drop > sources.length) reader.expect(":", "the result, less than half of the last place");
   else {
-    reader.mark(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");
+    reader.expect(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");
     digits = sources.map((source, m) => reader.take(source.text, `${source.text}, from the rows above`, m));
-    const product = `${decimal(whole(first), a.places)} × ${decimal(whole(second), b.places)}`;
+    const product = `${formatDecimal(integerOf(first), a.places)} × ${formatDecimal(integerOf(second), b.places)}`;
     const label = isComplete(digits)
-      ? `${product} ${equals(whole(first) * whole(second), whole(digits), all)}`
+      ? `${product} ${equation(integerOf(first) * integerOf(second), integerOf(digits), productPlaces)}`
       : "the last digit of each row, and the rest of the last one";
-    last = { names: [drop ? "exact" : "result"], label, cells: digits, unit: all, hasLine: true, foldable: true };
+    resultRow = {
+      names: [drop ? "exact" : "result"],
+      label,
+      cells: digits,
+      unit: productPlaces,
+      hasLine: true,
+      acceptsMerge: true,
+    };
     if (drop) {
-      yield last;
-      const { rounding, digits: kept } = rounded(reader, digits, drop, 1);
+      yield resultRow;
+      const { rounding, digits: kept } = readRounding(reader, digits, drop, 1);
       digits = kept;
-      last = { names: ["result"], label: `rounded to ${places} ${places === 1 ? "place" : "places"}`, cells: kept, side: [rounding], unit: all, foldable: true };
+      resultRow = {
+        names: ["result"],
+        label: `rounded to ${places} ${places === 1 ? "place" : "places"}`,
+        cells: kept,
+        side: [rounding],
+        unit: productPlaces,
+        acceptsMerge: true,
+      };
     }
   }
-  const negative = differ && digits.some((cell) => value(cell));
-  const sign = reader.take(negative ? "-" : "+", differ ? "the signs differ: the product is negative unless it is 0" : "the signs are the same: the product is not negative");
-  yield { ...last, sign };
-  const found = answer(reader, { digits, places: Math.min(all, places), sign, unit: all });
-  yield { ...found, label: drop > sources.length ? "the answer: less than half of its last place is rounded to 0" : "the answer", folds: true };
+  const isNegative = signsDiffer && digits.some((cell) => digitValue(cell));
+  const why = signsDiffer
+    ? "the signs differ: the product is negative unless it is 0"
+    : "the signs are the same: the product is not negative";
+  const sign = reader.take(isNegative ? "-" : "+", why);
+  yield { ...resultRow, sign };
+  const answerRow = readAnswerRow(reader, { digits, places: Math.min(productPlaces, places), sign, unit: productPlaces });
+  const label = drop > sources.length
+    ? "the answer: less than half of its last place is rounded to 0"
+    : "the answer";
+  yield { ...answerRow, label, mergesIntoPrevious: true };
 }

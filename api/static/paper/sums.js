@@ -1,6 +1,9 @@
 // Sums and differences on paper.
 
-import { answer, copies, decimal, derived, equals, isComplete, rounded, signed, value, whole } from "./sheet.js";
+import {
+  derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
+  signedIntegerOf,
+} from "./sheet.js";
 
 /** @typedef {import("./sheet.js").Cell} Cell */
 /** @typedef {import("./sheet.js").Reader} Reader */
@@ -8,34 +11,39 @@ import { answer, copies, decimal, derived, equals, isComplete, rounded, signed, 
 /** @typedef {import("./sheet.js").Question} Question */
 
 /**
- * Reads the work of a sum. Returns its rows as it reads them.
+ * Reads the work of a sum or a difference. Yields its rows as it reads them.
  * @param {Reader} reader
  * @param {Question} question
  * @returns {Generator<Row>}
  */
-export function* sum(reader, { operation, a, b, places }) {
-  const d = Math.max(a.places, b.places);
-  const drop = Math.max(0, d - places);
-  const length = (/** @type {import("./sheet.js").Operand} */ { digits, places: own }) => digits.length + d - own;
-  const count = Math.max(length(a), length(b), drop) + 1; // with a zero on top
-  const subtrahend = operation === "-";
+export function* readSum(reader, { operation, a, b, places }) {
+  const decimals = Math.max(a.places, b.places);
+  const drop = Math.max(0, decimals - places);
+  const length = (/** @type {import("./sheet.js").Operand} */ operand) => operand.digits.length + decimals - operand.places;
+  const count = Math.max(length(a), length(b), drop) + 1; // the highest digit is a zero
+  const isDifference = operation === "-";
 
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
-  const first = copies(reader, a, count, d - a.places, "first number");
+  const first = readCopies(reader, a, count, decimals - a.places, "first number");
   /** @type {Cell[]} */
   const carries = [];
-  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: d };
+  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: decimals };
   yield top;
 
-  const isAdded = b.isNegative === subtrahend;
-  const reason = subtrahend ? "the sign of the second number, turned, because it is subtracted" : "the sign of the second number";
+  const isAdded = b.isNegative === isDifference;
+  const reason = isDifference
+    ? "the sign of the second number, reversed because it is subtracted"
+    : "the sign of the second number";
   const bSign = reader.take(isAdded ? "+" : "-", reason);
-  const second = copies(reader, b, count, d - b.places, "second number");
-  yield { names: ["b"], label: "second number", sign: bSign, showsPlus: true, cells: second, unit: d };
+  const second = readCopies(reader, b, count, decimals - b.places, "second number");
+  yield { names: ["b"], label: "second number", sign: bSign, showsPlus: true, cells: second, unit: decimals };
 
+  const hasSameSigns = aSign.text === bSign.text;
   const operator = reader.take(
-    aSign.text === bSign.text ? "+" : "-",
-    aSign.text === bSign.text ? "the signs are the same: the digits are added" : "the signs differ: the second number's digits are subtracted",
+    hasSameSigns ? "+" : "-",
+    hasSameSigns
+      ? "the signs are the same: the digits are added"
+      : "the signs differ: the second number's digits are subtracted",
   );
   if (operator.text === bSign.text) bSign.copies.push(operator.at);
   const direction = operator.text === "-" ? -1 : 1;
@@ -43,88 +51,96 @@ export function* sum(reader, { operation, a, b, places }) {
   const total = [];
   for (let j = 0; j < count; j++) {
     /** @type {number} */
-    const carry = j ? carried(direction, first[j - 1], second[j - 1], total[j - 1]) : 0;
-    const sum = value(first[j]) + direction * value(second[j]) + carry;
-    if (carry && total.at(-1)?.text) carries.push(...derived(carry < 0 ? 1 : carry, j));
-    const why = inColumn(value(first[j]), value(second[j]), carry, sum, direction);
+    const carry = j ? carryFrom(direction, first[j - 1], second[j - 1], total[j - 1]) : 0;
+    const sum = digitValue(first[j]) + direction * digitValue(second[j]) + carry;
+    if (carry && total.at(-1)?.text) carries.push(...derivedCells(carry < 0 ? 1 : carry, j));
+    const why = explainColumn(digitValue(first[j]), digitValue(second[j]), carry, sum, direction);
     total.push(reader.take(String((sum + 10) % 10), why, j));
   }
   const isNegative = total.at(-1)?.text === "9";
   yield {
     names: ["sum"],
-    label: labelOfSum(first, second, total, operator, d),
+    label: labelOfSum(first, second, total, operator, decimals),
     cells: total,
     side: operator.text && operator.text !== bSign.text ? [operator] : [],
-    unit: d,
+    unit: decimals,
     hasLine: true,
-    foldable: true,
+    acceptsMerge: true,
   };
-  yield* result(reader, { total, isNegative, aSign, d, drop, places });
+  yield* readResult(reader, { total, isNegative, aSign, decimals, drop, places });
 }
 
 /**
+ * Reads the result and the answer. Yields their rows.
  * @param {Reader} reader
- * @param {{total: Cell[], isNegative: boolean, aSign: Cell, d: number, drop: number, places: number}} sum
+ * @param {{total: Cell[], isNegative: boolean, aSign: Cell, decimals: number, drop: number,
+ *   places: number}} sum
  * @returns {Generator<Row>}
  */
-function* result(reader, { total, isNegative, aSign, d, drop, places }) {
-  reader.mark(drop ? "|" : ":", drop ? "the exact result begins" : "the result begins");
+function* readResult(reader, { total, isNegative, aSign, decimals, drop, places }) {
+  reader.expect(drop ? "|" : ":", drop ? "the exact result begins" : "the result begins");
   /** @type {Cell[]} */
-  const size = [];
+  const magnitude = [];
   for (const [j, cell] of total.entries()) {
     /** @type {boolean} */
-    const isFirst = !j || (total[j - 1].text === "0" && size[j - 1].text === "0");
-    const digit = value(cell);
-    const should = isNegative ? (9 + Number(isFirst) - digit) % 10 : digit;
-    const from = isFirst ? 10 : 9;
-    const why = isNegative ? `the sum is negative, so the digit is ${from} − ${digit} = ${from - digit}` : `${digit}, a copy of the sum's digit`;
-    size.push(reader.take(String(should), why, j));
+    const isFirst = !j || (total[j - 1].text === "0" && magnitude[j - 1].text === "0");
+    const digit = digitValue(cell);
+    const expected = isNegative ? (9 + Number(isFirst) - digit) % 10 : digit;
+    const minuend = isFirst ? 10 : 9;
+    const why = isNegative
+      ? `the sum is negative, so the digit is ${minuend} − ${digit} = ${minuend - digit}`
+      : `${digit}, a copy of the sum's digit`;
+    magnitude.push(reader.take(String(expected), why, j));
   }
   /** @type {Row} */
   const exact = {
     names: [drop ? "exact" : "result"],
-    label: isNegative && isComplete(size) ? `the size of the sum: ${decimal(whole(size), d)}` : "the size of the sum",
-    cells: size,
-    unit: d,
-    folds: true,
-    foldable: true,
+    label: isNegative && isComplete(magnitude)
+      ? `the size of the sum: ${formatDecimal(integerOf(magnitude), decimals)}`
+      : "the size of the sum",
+    cells: magnitude,
+    unit: decimals,
+    mergesIntoPrevious: true,
+    acceptsMerge: true,
   };
-  let digits = size;
-  let last = exact;
+  let digits = magnitude;
+  let resultRow = exact;
   if (drop) {
     yield exact;
-    const { rounding, digits: kept } = rounded(reader, size, drop, 0);
+    const { rounding, digits: kept } = readRounding(reader, magnitude, drop, 0);
     digits = kept;
-    last = { names: ["result"], label: `rounded to ${places} ${places === 1 ? "place" : "places"}`, cells: kept, side: [rounding], unit: d, foldable: true };
+    const label = `rounded to ${places} ${places === 1 ? "place" : "places"}`;
+    resultRow = { names: ["result"], label, cells: kept, side: [rounding], unit: decimals, acceptsMerge: true };
   }
-  const negative = (aSign.text === "-") !== isNegative && digits.some((cell) => value(cell));
+  const negative = (aSign.text === "-") !== isNegative && digits.some((cell) => digitValue(cell));
   const sign = reader.take(negative ? "-" : "+", "the sign of the result");
-  yield { ...last, sign };
-  const found = answer(reader, { digits, places: Math.min(d, places), sign, unit: d });
-  yield { ...found, label: "the answer", folds: true };
+  yield { ...resultRow, sign };
+  const answerRow = readAnswerRow(reader, { digits, places: Math.min(decimals, places), sign, unit: decimals });
+  yield { ...answerRow, label: "the answer", mergesIntoPrevious: true };
 }
 
 /**
- * What the column before carries into this one: 1, 0 or −1. It follows from the digit there.
- * @param {number} direction
+ * Returns the carry out of a column: 1, 0 or −1. It follows from the digit that the model wrote there.
+ * @param {number} direction 1 to add, −1 to subtract
  * @param {Cell} a
  * @param {Cell} b
  * @param {Cell} total
  */
-function carried(direction, a, b, total) {
-  const before = value(a) + direction * value(b);
-  const into = (((direction * (value(total) - before)) % 10) + 10) % 10;
-  return Math.floor((before + direction * into) / 10);
+function carryFrom(direction, a, b, total) {
+  const sum = digitValue(a) + direction * digitValue(b);
+  const carryIn = (((direction * (digitValue(total) - sum)) % 10) + 10) % 10;
+  return Math.floor((sum + direction * carryIn) / 10);
 }
 
 /**
+ * Returns the explanation of a digit of the sum.
  * @param {number} a
  * @param {number} b
  * @param {number} carry
  * @param {number} sum
  * @param {number} direction
  */
-function inColumn(a, b, carry, sum, direction) {
+function explainColumn(a, b, carry, sum, direction) {
   const digit = (sum + 10) % 10;
   if (direction > 0) {
     const next = sum > 9 ? ", carries 1" : "";
@@ -135,18 +151,19 @@ function inColumn(a, b, carry, sum, direction) {
 }
 
 /**
+ * Returns the label of the row of the sum.
  * @param {Cell[]} first
  * @param {Cell[]} second
  * @param {Cell[]} total
  * @param {Cell} operator
- * @param {number} d
+ * @param {number} decimals
  */
-function labelOfSum(first, second, total, operator, d) {
+function labelOfSum(first, second, total, operator, decimals) {
   if (!isComplete(total)) return "column by column, from the right";
-  const [a, b] = [first, second].map(whole);
+  const [a, b] = [first, second].map(integerOf);
   const subtracts = operator.text === "-";
-  const truth = equals(subtracts ? a - b : a + b, signed(total), d);
-  const text = `${decimal(a, d)} ${subtracts ? "−" : "+"} ${decimal(b, d)} ${truth}`;
+  const result = equation(subtracts ? a - b : a + b, signedIntegerOf(total), decimals);
+  const text = `${formatDecimal(a, decimals)} ${subtracts ? "−" : "+"} ${formatDecimal(b, decimals)} ${result}`;
   if (total.at(-1)?.text !== "9") return text;
   return `${text}, written as its ten's complement: the 9 in front says that it is negative`;
 }

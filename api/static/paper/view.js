@@ -1,6 +1,6 @@
-// Draws a sheet: a grid of cells that can be pointed at, with the pointer or with the arrow keys.
+// Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
-import { doubt, element, percent } from "../format.js";
+import { doubt, createElement, formatPercent } from "../format.js";
 import { explain, isWrong } from "../paper.js";
 
 /** @typedef {import("./sheet.js").Cell} Cell */
@@ -8,25 +8,26 @@ import { explain, isWrong } from "../paper.js";
 
 /** @type {Record<string, string>} */
 const SIGNS = { "-": "−" };
-const LONG = 30; // columns beside which there is no room for notes
+const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
 
+/** Shows the sheet of an operation. */
 export class SheetView {
   /** @type {import("../paper.js").Sheet | null} */
   #sheet = null;
   /** @type {number[]} */
   #probabilities = [];
-  /** @type {{key: string, element: Element}[]} the rows that are shown; a key says all that a row shows */
+  /** @type {{key: string, element: Element}[]} the rows that are shown; the key is the row as JSON */
   #rows = [];
   #columns = 0;
-  element = element("div", "paper");
-  #grid = element("div", "sheet");
-  #broken = element("p", "broken", "From here on, the text does not fit this form. The raw text shows it.");
+  element = createElement("div", "paper");
+  #grid = createElement("div", "sheet");
+  #broken = createElement("p", "broken", "From here on, the text does not fit this form. The raw text shows it.");
 
   constructor() {
     this.#grid.role = "grid";
     this.#broken.hidden = true;
     this.element.append(this.#grid, this.#broken);
-    this.element.addEventListener("keydown", (event) => this.#move(event));
+    this.element.addEventListener("keydown", (event) => this.#onKeyDown(event));
   }
 
   /**
@@ -42,112 +43,112 @@ export class SheetView {
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
     this.#grid.ariaLabel = `The work of ${name}, as on paper`;
     const n = high - low + 1;
-    this.#grid.classList.toggle("long", n > LONG);
+    this.#grid.classList.toggle("long", n > MAX_COLUMNS_WITH_NOTES);
     this.#grid.style.setProperty("--columns", String(n));
     this.#grid.style.setProperty("--high", String(high));
     sheet.rows.forEach((row, index) => {
       const key = JSON.stringify(row);
-      const before = this.#rows[index];
-      if (before?.key === key) return;
-      const drawn = this.#row(row);
-      if (before) before.element.replaceWith(drawn);
-      else this.#grid.append(drawn);
-      this.#rows[index] = { key, element: drawn };
+      const previous = this.#rows[index];
+      if (previous?.key === key) return;
+      const rowElement = this.#drawRow(row);
+      if (previous) previous.element.replaceWith(rowElement);
+      else this.#grid.append(rowElement);
+      this.#rows[index] = { key, element: rowElement };
     });
-    for (const gone of this.#rows.splice(sheet.rows.length)) gone.element.remove();
+    for (const { element: removed } of this.#rows.splice(sheet.rows.length)) removed.remove();
     const first = this.#grid.querySelector("[data-at]");
     if (first instanceof HTMLElement && !this.#grid.querySelector("[tabindex='0']")) first.tabIndex = 0;
     this.#broken.hidden = sheet.broken < 0;
-    if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // the lowest digits are written first
+    if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
     this.#columns = n;
   }
 
   /** @param {ShownRow} row */
-  #row(row) {
-    const drawn = element("div", "row");
-    drawn.role = "rowgroup";
-    drawn.classList.toggle("derived", Boolean(row.isDerived));
-    drawn.classList.toggle("ruled", Boolean(row.hasLine));
-    const tells = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once/.test(row.label));
-    drawn.classList.toggle("plain-to-see", !tells);
-    if (row.carries.length) drawn.append(this.#carries(row));
-    const digits = element("div", "digits");
+  #drawRow(row) {
+    const rowElement = createElement("div", "row");
+    rowElement.role = "rowgroup";
+    rowElement.classList.toggle("derived", Boolean(row.isDerived));
+    rowElement.classList.toggle("ruled", Boolean(row.hasLine));
+    const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once/.test(row.label));
+    rowElement.classList.toggle("plain-to-see", !isInformative);
+    if (row.carries.length) rowElement.append(this.#drawCarries(row));
+    const digits = createElement("div", "digits");
     digits.role = "row";
-    if (row.operator) digits.append(text(row.operator));
+    if (row.operator) digits.append(createTextCell(row.operator));
     if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
       const top = Math.max(...row.cells.map(({ column }) => column));
-      const sign = this.#cell(row.sign, top + 1);
+      const sign = this.#drawCell(row.sign, top + 1);
       sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
       digits.append(sign);
     }
     for (const cell of row.cells) {
-      const made = this.#cell(cell);
-      made.classList.toggle("point", cell.column === row.point);
-      digits.append(made);
+      const cellElement = this.#drawCell(cell);
+      cellElement.classList.toggle("point", cell.column === row.point);
+      digits.append(cellElement);
     }
-    const note = element("span", "note");
-    for (const cell of row.side) note.append(this.#cell(cell), " ");
-    const label = element("span", "label", row.label);
+    const note = createElement("span", "note");
+    for (const cell of row.side) note.append(this.#drawCell(cell), " ");
+    const label = createElement("span", "label", row.label);
     label.role = "rowheader";
     note.append(label);
     digits.append(note);
-    drawn.append(digits);
-    return drawn;
+    rowElement.append(digits);
+    return rowElement;
   }
 
   /** @param {ShownRow} row */
-  #carries({ carries }) {
-    const drawn = element("div", "carries");
-    drawn.role = "row";
+  #drawCarries({ carries }) {
+    const carriesElement = createElement("div", "carries");
+    carriesElement.role = "row";
     for (const cell of [...carries].sort((a, b) => b.column - a.column)) {
-      const made = this.#cell(cell);
-      if (cell.text === "0") made.classList.add("padding");
-      drawn.append(made);
+      const cellElement = this.#drawCell(cell);
+      if (cell.text === "0") cellElement.classList.add("padding");
+      carriesElement.append(cellElement);
     }
-    return drawn;
+    return carriesElement;
   }
 
   /**
    * @param {Cell} cell
    * @param {number} column
    */
-  #cell(cell, column = cell.column) {
-    const made = text(SIGNS[cell.text] ?? cell.text);
-    made.className = "cell";
-    made.style.setProperty("--column", String(column));
-    made.classList.toggle("padding", Boolean(cell.isPadding));
-    made.classList.toggle("negative", Boolean(cell.isNegative));
-    made.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
-    if (cell.at < 0) return made;
-    made.dataset.at = String(cell.at);
-    made.tabIndex = -1;
-    const read = this.#sheet?.cells[cell.at] ?? cell;
-    made.ariaLabel = `${made.textContent}: ${explain(read)}`;
-    made.classList.toggle("off", isWrong(read));
+  #drawCell(cell, column = cell.column) {
+    const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
+    cellElement.className = "cell";
+    cellElement.style.setProperty("--column", String(column));
+    cellElement.classList.toggle("padding", Boolean(cell.isPadding));
+    cellElement.classList.toggle("negative", Boolean(cell.isNegative));
+    cellElement.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
+    if (cell.at < 0) return cellElement;
+    cellElement.dataset.at = String(cell.at);
+    cellElement.tabIndex = -1;
+    const source = this.#sheet?.cells[cell.at] ?? cell;
+    cellElement.ariaLabel = `${cellElement.textContent}: ${explain(source)}`;
+    cellElement.classList.toggle("off", isWrong(source));
     const probability = this.#probabilities[cell.at];
-    if (probability !== undefined && !read.isChoice) {
-      made.style.setProperty("--doubt", doubt(probability).toFixed(3));
+    if (probability !== undefined && !source.isChoice) {
+      cellElement.style.setProperty("--doubt", doubt(probability).toFixed(3));
     }
-    return made;
+    return cellElement;
   }
 
-  /** The arrow keys go from cell to cell.
+  /** Moves the focus from cell to cell with the arrow keys, Home and End.
    * @param {KeyboardEvent} event */
-  #move(event) {
+  #onKeyDown(event) {
     const { key, target } = event;
     if (!(target instanceof HTMLElement && target.matches("[data-at]"))) return;
     const rows = [...this.element.querySelectorAll("[role=row]")]
       .map((row) => /** @type {HTMLElement[]} */ ([...row.querySelectorAll("[data-at]")]))
       .filter((cells) => cells.length);
-    const at = rows.findIndex((cells) => cells.includes(target));
-    const cells = rows[at];
+    const rowIndex = rows.findIndex((cells) => cells.includes(target));
+    const cells = rows[rowIndex];
     const index = cells.indexOf(target);
     /** @type {Record<string, () => HTMLElement | undefined>} */
     const moves = {
       ArrowLeft: () => cells[index - 1],
       ArrowRight: () => cells[index + 1],
-      ArrowUp: () => nearest(rows[at - 1], target),
-      ArrowDown: () => nearest(rows[at + 1], target),
+      ArrowUp: () => nearest(rows[rowIndex - 1], target),
+      ArrowDown: () => nearest(rows[rowIndex + 1], target),
       Home: () => cells[0],
       End: () => cells.at(-1),
     };
@@ -161,45 +162,47 @@ export class SheetView {
     next.focus();
   }
 
-  /** The grid, once there is one. */
+  /** The grid, or null if no sheet is shown yet. */
   get grid() {
     return this.#rows.length ? this.#grid : null;
   }
 
-  /** The cell that shows a character, or a copy of it; null if none does.
+  /** Returns the element that shows a character or a copy of it, or null if there is none.
    * @param {number} at */
   cellOf(at) {
-    for (const index of [at, ...this.alike(at)]) {
-      const found = index < 0 ? null : this.element.querySelector(`[data-at="${index}"]`);
-      if (found) return found;
+    for (const index of [at, ...this.copiesOf(at)]) {
+      const element = index < 0 ? null : this.element.querySelector(`[data-at="${index}"]`);
+      if (element) return element;
     }
     return null;
   }
 
-  /** What a character is, in words.
+  /** Returns the explanation of a character, or null if it is not on the sheet.
    * @param {number} at */
   describe(at) {
     const cell = this.#sheet?.cells[at];
     return cell ? { words: explain(cell), isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
   }
 
-  /** The indices of the characters that say the same as one, itself included.
+  /** Returns the indices of a character and of its copies.
    * @param {number} at */
-  alike(at) {
+  copiesOf(at) {
     const cells = this.#sheet?.rows.flatMap((row) => [...row.cells, ...row.side, ...(row.sign ? [row.sign] : [])]) ?? [];
-    const same = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
-    return [at, ...same.flatMap((cell) => [cell.at, ...cell.copies])];
+    const matching = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
+    return [at, ...matching.flatMap((cell) => [cell.at, ...cell.copies])];
   }
 }
 
-/** @param {string} shown */
-function text(shown) {
-  const made = element("span", "cell operator", shown);
-  made.role = "gridcell";
-  return made;
+/** Returns a cell without an index, as operators have it.
+ * @param {string} text */
+function createTextCell(text) {
+  const cell = createElement("span", "cell operator", text);
+  cell.role = "gridcell";
+  return cell;
 }
 
 /**
+ * Returns the cell that is nearest to a column.
  * @param {HTMLElement[] | undefined} cells
  * @param {HTMLElement} target
  */

@@ -1,13 +1,15 @@
-// The layers of a decoder: products with matrices, norms, activations. What they read and write is in
-// its memory, and named by where it begins.
+// The layers of a decoder: linear layers, norms, activations and the softmax. They read and write numbers
+// in the decoder's memory, which their parameters x and y give as offsets.
 //
 // Matrices are (out, in), as torch stores them.
 
-const ROWS = 32; // of a matrix, which all tokens use before the next ones are fetched
-const LEAST = -25; // exponents below it count as none: slow numbers, which no sum would show
+const BLOCK_ROWS = 32; // rows of a matrix that are used for all tokens before the next rows are read
+// Softmax treats exp() of less as 0. Such small terms would not change the sum, and subnormal numbers are
+// slow.
+const MIN_EXPONENT = -25;
 
 /**
- * A matrix with its bias, if it has one: y = x W^T + b.
+ * A linear layer: y = x W^T + b. It may have no bias.
  */
 export class Linear {
   #memory;
@@ -23,14 +25,14 @@ export class Linear {
    */
   constructor(memory, weight, bias, nIn) {
     this.#memory = memory;
-    this.#weight = memory.put(weight);
+    this.#weight = memory.store(weight);
     this.#bias = bias;
     this.#nIn = nIn;
     this.nOut = weight.length / nIn;
   }
 
   /**
-   * Writes the product of n rows x into y.
+   * Writes the output for n rows x into y.
    * @param {number} x
    * @param {number} y
    * @param {number} n
@@ -41,7 +43,7 @@ export class Linear {
   }
 
   /**
-   * Adds the product of n rows x to y.
+   * Adds the output for n rows x to y.
    * @param {number} x
    * @param {number} y
    * @param {number} n
@@ -52,9 +54,9 @@ export class Linear {
     if (bias) {
       for (let i = 0; i < n * nOut; i += 1) numbers[y + i] += bias[i % nOut];
     }
-    for (let out = 0; out < nOut; out += ROWS) {
+    for (let out = 0; out < nOut; out += BLOCK_ROWS) {
       const weight = this.#weight + out * nIn;
-      const rows = Math.min(ROWS, nOut - out);
+      const rows = Math.min(BLOCK_ROWS, nOut - out);
       for (let row = 0; row < n; row += 1) {
         this.#memory.addProducts(weight, nIn, rows, x + row * nIn, nIn, y + row * nOut + out);
       }
@@ -85,7 +87,7 @@ export class Norm {
   }
 
   /**
-   * Writes n rows x, normalised, into y. They may be the same.
+   * Writes n rows x, normalised, into y. Both offsets may be the same.
    * @param {number} x
    * @param {number} y
    * @param {number} n
@@ -125,7 +127,8 @@ const relu = (x) => Math.max(0, x);
 /** @type {Activation} */
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
-/** The activations of feed-forward networks, by the name of the network. Gated ones multiply.
+/** The activations of feed-forward networks, by the name of the network. A gated network multiplies the
+ * result by its second half.
  * @type {Record<string, Activation>} */
 export const ACTIVATIONS = {
   relu,
@@ -139,18 +142,19 @@ export const ACTIVATIONS = {
 /**
  * Replaces n values by their softmax.
  * @param {Float32Array} values
- * @param {number} [from] where they begin
+ * @param {number} [start] the index of the first value
+ * @param {number} [n]
  */
-export function softmax(values, from = 0, n = values.length) {
-  const stop = from + n;
-  let largest = values[from];
-  for (let i = from + 1; i < stop; i += 1) if (values[i] > largest) largest = values[i];
+export function softmax(values, start = 0, n = values.length) {
+  const stop = start + n;
+  let largest = values[start];
+  for (let i = start + 1; i < stop; i += 1) if (values[i] > largest) largest = values[i];
   let total = 0;
-  for (let i = from; i < stop; i += 1) {
+  for (let i = start; i < stop; i += 1) {
     const exponent = values[i] - largest;
-    values[i] = exponent < LEAST ? 0 : Math.exp(exponent);
+    values[i] = exponent < MIN_EXPONENT ? 0 : Math.exp(exponent);
     total += values[i];
   }
   const scale = 1 / total;
-  for (let i = from; i < stop; i += 1) values[i] *= scale;
+  for (let i = start; i < stop; i += 1) values[i] *= scale;
 }

@@ -1,0 +1,282 @@
+// The panel "Compare models": what each model writes for an operation, and several samples of one model.
+
+import { calculate, write } from "./backend.js";
+import { ServiceError, isAborted, messageOf } from "./client.js";
+import { readAnswer } from "./engine/arithmetic.js";
+import { createElement, describeConfidence, formatCount, formatNumbers } from "./format.js";
+import { addPanelButton, labelControl, reportState } from "./panel.js";
+
+const N_SAMPLES = 6;
+const DEFAULT_TEMPERATURE = 1;
+const MAX_TEMPERATURE = 2;
+const TOP_K_CHOICES = [2, 3, 5];
+const CONTEXT = 10; // characters that are shown before the first one that differs
+
+/** @typedef {{id: string, name: string, parameters: number}} NamedModel a checkpoint */
+/** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
+/** @typedef {import("./panel.js").State} State */
+
+/** Adds the panel to each operation that a model has answered. */
+export class Comparison {
+  #models;
+  #model = "";
+  #places = 2;
+
+  /** @param {() => NamedModel[]} models returns the models that can be asked */
+  constructor(models) {
+    this.#models = models;
+  }
+
+  /** Sets the model and the decimal places of the calculation that begins.
+   * @param {import("./client.js").Start} start */
+  begin({ model, places }) {
+    this.#model = model;
+    this.#places = places;
+  }
+
+  /**
+   * Adds the button that opens the panel to an operation.
+   * @param {HTMLElement} step
+   * @param {import("./client.js").Node} node
+   */
+  addButton(step, { problem, prompt, output, exact }) {
+    if (!prompt || !output) return;
+    const [model, places] = [this.#model, this.#places];
+    addPanelButton(step, "beside", "Compare models", () => {
+      const samples = new Samples({ model, places, prompt, output, exact });
+      const checkpoints = new Checkpoints({ problem, places }, this.#models());
+      const panel = createElement("div", "inside beside");
+      panel.append(checkpoints.element, samples.element);
+      const restore = (/** @type {State} */ state) => {
+        samples.restore(state);
+        if (state.all) checkpoints.ask();
+      };
+      return { element: panel, restore };
+    });
+  }
+}
+
+/** Shows what the model writes if its characters are drawn by their probabilities. */
+class Samples {
+  #operation;
+  #firstSeed = 1; // the seed of the first sample
+  /** @type {AbortController | null} */
+  #controller = null;
+  #temperature = labelControl("Temperature", createElement("input"));
+  #temperatureText = createElement("output");
+  #topK = labelControl("Drawn from", createElement("select"));
+  #summary = createElement("p");
+  #cards = createElement("ol", "cards");
+
+  /** @param {Operation} operation */
+  constructor(operation) {
+    this.#operation = operation;
+    this.element = createElement("section", "part");
+    const hint =
+      "The work above was written greedily: always the most probable character. Here each character is drawn by its " +
+      "probability. The higher the temperature, the more often an improbable one is drawn.";
+    const redraw = createElement("button", "plain", "Draw others");
+    redraw.type = "button";
+    redraw.addEventListener("click", () => {
+      this.#firstSeed += N_SAMPLES;
+      this.#onChange();
+    });
+    const controls = createElement("div", "controls");
+    this.#setUpControls();
+    controls.append(this.#temperature.label, this.#topK.label, redraw);
+    this.#summary.role = "status";
+    const heading = createElement("h4", "", "Samples of this model");
+    this.element.append(heading, createElement("p", "hint", hint), controls, this.#summary, this.#cards);
+  }
+
+  #setUpControls() {
+    const slider = this.#temperature.control;
+    Object.assign(slider, { type: "range", min: 0, max: MAX_TEMPERATURE, step: 0.1, value: DEFAULT_TEMPERATURE });
+    this.#temperature.label.append(this.#temperatureText);
+    const choices = TOP_K_CHOICES.map((k) => new Option(`the ${k} most probable`, String(k)));
+    this.#topK.control.append(new Option("all characters", ""), ...choices);
+    slider.addEventListener("input", () => this.#showTemperature());
+    for (const { control } of [this.#temperature, this.#topK]) {
+      control.addEventListener("change", () => this.#onChange());
+    }
+  }
+
+  #showTemperature() {
+    this.#temperatureText.textContent = Number(this.#temperature.control.value).toFixed(1);
+  }
+
+  /** Draws the samples that an address describes.
+   * @param {State} state */
+  restore({ temperature, k, seed }) {
+    if (temperature) this.#temperature.control.value = temperature; // the slider limits it to its range
+    if (k && TOP_K_CHOICES.includes(k)) this.#topK.control.value = String(k);
+    if (seed) this.#firstSeed = seed;
+    this.#showTemperature();
+    this.#draw();
+  }
+
+  /** Reports what is selected for the address, and draws new samples. */
+  #onChange() {
+    const temperature = this.#temperature.control.value;
+    const isDefault = Number(temperature) === DEFAULT_TEMPERATURE;
+    reportState(this.element, {
+      panel: "beside",
+      temperature: isDefault ? "" : temperature,
+      k: Number(this.#topK.control.value),
+      seed: this.#firstSeed === 1 ? 0 : this.#firstSeed,
+    });
+    this.#draw();
+  }
+
+  /** Draws samples with the selected temperature, top k and seed. */
+  async #draw() {
+    this.#controller?.abort();
+    const { signal } = (this.#controller = new AbortController());
+    const { model, prompt, output, exact, places } = this.#operation;
+    const temperature = Number(this.#temperature.control.value);
+    const topK = Number(this.#topK.control.value) || undefined;
+    this.#summary.textContent = "The model writes …";
+    this.#cards.replaceChildren();
+    let nRight = 0;
+    try {
+      for (let index = 0; index < N_SAMPLES; index += 1) {
+        let text = "";
+        const maxLength = 2 * (prompt.length + output.length); // a longer text would never end
+        const sampling = { temperature, topK, seed: this.#firstSeed + index, maxLength };
+        for await (const written of write(model, prompt, sampling, signal)) text += written.text;
+        const { text: result } = readAnswer(prompt + text, places);
+        nRight += Number(result === exact);
+        const title = `Sample ${this.#firstSeed + index}`;
+        this.#cards.append(card(title, result, result === exact, difference(output, text)));
+      }
+    } catch (error) {
+      if (!isAborted(error)) this.#summary.textContent = messageOf(error);
+      return;
+    }
+    this.#summary.textContent = `${nRight} of ${N_SAMPLES} samples end in the exact answer.`;
+  }
+}
+
+/** Shows what each checkpoint writes for the same problem. */
+class Checkpoints {
+  #operation;
+  #models;
+  #cards = createElement("ol", "cards of-models");
+
+  /**
+   * @param {{problem: string, places: number}} operation
+   * @param {NamedModel[]} models
+   */
+  constructor(operation, models) {
+    this.#operation = operation;
+    this.#models = models;
+    this.element = createElement("section", "part");
+    const hint = "The same operation for every model. Some can give only two places.";
+    const button = createElement("button", "plain", "Ask all models");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      reportState(this.element, { panel: "beside", all: 1 });
+      this.ask();
+    });
+    this.#cards.ariaLive = "polite";
+    this.element.append(createElement("h4", "", "Models"), createElement("p", "hint", hint), button, this.#cards);
+  }
+
+  /** Asks all checkpoints, one after the other. */
+  async ask() {
+    const { problem, places } = this.#operation;
+    const cards = this.#models.map(({ name }) => createElement("li", "sample", `${name} …`));
+    this.#cards.replaceChildren(...cards);
+    for (const [index, { id, name, parameters }] of this.#models.entries()) {
+      const [result, isRight, content] = await this.#answer(id, problem, places);
+      const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
+      cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
+    }
+  }
+
+  /**
+   * Returns the answer of a model, with its default places if it cannot give as many as the operation has.
+   * @param {string} model
+   * @param {string} problem
+   * @param {number} places
+   * @returns {Promise<CardContent>}
+   */
+  async #answer(model, problem, places) {
+    try {
+      return await ask(model, problem, places);
+    } catch (error) {
+      const isTooMany = error instanceof ServiceError && /too-many-places/.test(error.type ?? "");
+      if (!isTooMany) return [undefined, false, [messageOf(error)]];
+    }
+    try {
+      return await ask(model, problem);
+    } catch (error) {
+      return [undefined, false, [messageOf(error)]];
+    }
+  }
+}
+
+/**
+ * The content of a card: the result, whether it is right, and what is shown below it.
+ * @typedef {[result: string | null | undefined, isRight: boolean, content: (Node | string)[]]} CardContent
+ */
+
+/**
+ * Asks a model for the result of an operation.
+ * @param {string} model
+ * @param {string} problem
+ * @param {number} [places]
+ * @returns {Promise<CardContent>}
+ */
+async function ask(model, problem, places) {
+  /** @type {import("./client.js").Calculation | undefined} */
+  let calculation;
+  for await (const { name, data } of calculate(problem, { model, places })) {
+    if (name === "result") calculation = data;
+  }
+  const [node] = calculation?.nodes ?? [];
+  if (!calculation || !node) throw new ServiceError("There was no answer.");
+  const line = createElement("p", "written", node.output);
+  const length = `${formatCount(node.output.length)} characters`;
+  const confidence = describeConfidence(node.confidence.whole);
+  const facts = `${length}, rounded to ${calculation.places} places; ${confidence}`;
+  return [node.result, node.agrees, [line, createElement("p", "hint", facts)]];
+}
+
+/**
+ * Returns a card. `result` is null if it is not a number, and undefined if there is none.
+ * @param {string} title
+ * @param {string | null | undefined} result
+ * @param {boolean} isRight
+ * @param {(Node | string)[]} content
+ */
+function card(title, result, isRight, content) {
+  const item = createElement("li", "sample");
+  item.append(createElement("p", "title", title));
+  if (result !== undefined) {
+    const verdict = createElement("p", isRight ? "right" : "wrong");
+    const value = result === null ? "no number" : formatNumbers(result);
+    verdict.append(`${isRight ? "✓" : "✗"} `, createElement("strong", "", value));
+    verdict.append(createElement("span", "unseen", isRight ? " right" : " wrong"));
+    item.append(verdict);
+  }
+  item.append(...content);
+  return item;
+}
+
+/**
+ * Returns elements that show where a text begins to differ from the greedy one.
+ * @param {string} greedy
+ * @param {string} text
+ */
+function difference(greedy, text) {
+  let index = 0;
+  while (index < text.length && text[index] === greedy[index]) index += 1;
+  if (index === text.length && index === greedy.length) return [createElement("p", "hint", "The same text as above")];
+  const line = createElement("p", "written");
+  line.append(index > CONTEXT ? "…" : "", text.slice(Math.max(0, index - CONTEXT), index));
+  line.append(createElement("mark", "", text[index] ?? ""), text.slice(index + 1));
+  const [actual, expected] = [text[index] ?? "nothing", greedy[index] ?? "nothing"];
+  const description = `Differs from character ${index + 1} on: ${actual} instead of ${expected}`;
+  return [line, createElement("p", "hint", description)];
+}

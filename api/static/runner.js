@@ -1,0 +1,225 @@
+// Runs one calculation at a time and shows its events: the steps, and then the answer or the error.
+
+import { cachePage } from "./backend.js";
+import { ServiceError } from "./client.js";
+import { byId } from "./format.js";
+import { renderAnswer, renderError } from "./outcome.js";
+import { Playback } from "./playback.js";
+import { Step } from "./steps.js";
+
+/** @typedef {import("./address.js").State} State */
+/** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
+
+/**
+ * A running calculation. isExample: whether the page plays it unasked; isKept: whether the history lists
+ * it; isComplete: whether all events have arrived, so that only showing them remains.
+ * @typedef {{controller: AbortController, playback: Playback<CalculationEvent>, steps: Step[],
+ *   isExample: boolean, isKept: boolean, isComplete: boolean}} Run
+ */
+
+/**
+ * Adds a panel to each operation. begin: called when a calculation begins; addButton: called with the element
+ * and the result of an operation.
+ * @typedef {{begin: (start: import("./client.js").Start) => void,
+ *   addButton: (step: HTMLElement, node: import("./client.js").Node) => void}} PanelFactory
+ */
+
+/**
+ * The parts of the page that a calculation changes.
+ * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
+ *   link: import("./link.js").Link, readout: import("./readout.js").Readout, panels: PanelFactory[]}} Parts
+ */
+
+/**
+ * The callbacks of the page. askUnproven: called when the user asks beyond what the model was measured
+ * for; onUnauthorized: called when the service requires a key.
+ * @typedef {{askUnproven: () => void, onUnauthorized: () => void}} Callbacks
+ */
+
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
+
+/** Runs calculations. A new one stops the one before it. */
+export class Runner {
+  #field;
+  #history;
+  #link;
+  #readout;
+  #panels;
+  #callbacks;
+  #slow = byId("slow", HTMLInputElement);
+  #nodes = byId("nodes");
+  /** @type {Run | null} */
+  #run = null;
+  /** @type {Step[]} */
+  #steps = [];
+
+  /**
+   * @param {Parts} parts
+   * @param {Callbacks} callbacks
+   */
+  constructor({ field, history, link, readout, panels }, callbacks) {
+    this.#field = field;
+    this.#history = history;
+    this.#link = link;
+    this.#readout = readout;
+    this.#panels = panels;
+    this.#callbacks = callbacks;
+    byId("stop").addEventListener("click", () => (this.#run?.isComplete ? this.#run.playback.flush() : this.stop()));
+    document.addEventListener("visibilitychange", () => {
+      if (document.hidden) this.#run?.playback.flush(); // animation frames stop in a hidden page
+    });
+  }
+
+  /** Whether a calculation is running. */
+  get isRunning() {
+    return this.#run !== null;
+  }
+
+  /** Whether the example is running. */
+  get isExample() {
+    return Boolean(this.#run?.isExample);
+  }
+
+  /** The steps of the calculation that is shown. */
+  get steps() {
+    return this.#steps;
+  }
+
+  /**
+   * Shows the events of a calculation as they arrive.
+   * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
+   * @param {Partial<State> & {question: string}} state
+   * @param {{isExample?: boolean, isKept?: boolean}} kind
+   */
+  async play(source, state, { isExample = false, isKept = false }) {
+    this.stop();
+    const typed = state.question;
+    const controller = new AbortController();
+    /** @type {Step[]} */
+    const steps = [];
+    const isSlow = () => this.#slow.checked || (isExample && !reducedMotion.matches);
+    const show = (/** @type {CalculationEvent} */ event) => this.#show(event, steps, typed);
+    const playback = new Playback(show, isSlow);
+    /** @type {Run} */
+    const run = { controller, playback, steps, isExample, isKept, isComplete: false };
+    this.#run = run;
+    this.#steps = steps;
+    this.#begin(state, isExample);
+    try {
+      for await (const event of source(controller.signal)) playback.push(event);
+      byId("stop").textContent = "Show all";
+      run.isComplete = true;
+      await playback.finished();
+      if (this.#run === run) this.#finish();
+    } catch (error) {
+      if (this.#run !== run) return; // the calculation was stopped, or another one has begun
+      playback.flush();
+      if (isExample) this.clear();
+      else this.#fail(error instanceof ServiceError ? error : new ServiceError(String(error)), typed);
+    }
+  }
+
+  /** Stops the calculation. What it has shown remains. */
+  stop() {
+    if (!this.#run) return;
+    const { controller, playback, steps } = this.#run;
+    this.#finish();
+    controller.abort();
+    playback.discard();
+    for (const step of steps) step.stop();
+  }
+
+  /** Stops the calculation and removes the expression and all that was shown. */
+  clear() {
+    this.stop();
+    this.#link.clear();
+    this.#readout.hide();
+    byId("example").hidden = true;
+    this.#field.text = "";
+    for (const id of ["answer", "error", "nodes"]) byId(id).replaceChildren();
+    this.#showWork(false);
+    this.#history.resetRecall();
+  }
+
+  /**
+   * Prepares the page for the events of a calculation.
+   * @param {Partial<State>} state
+   * @param {boolean} isExample
+   */
+  #begin(state, isExample) {
+    this.#history.resetRecall();
+    this.#link.begin(state, isExample);
+    byId("example").hidden = !isExample;
+    byId("answer").ariaLive = isExample ? "off" : "polite";
+    if (isExample) this.#field.setAnswer(""); // the next key starts a new expression
+    this.#field.clearError();
+    this.#readout.hide();
+    byId("answer").replaceChildren();
+    if (!isExample) byId("error").replaceChildren(); // the example keeps the message that a key is needed
+    this.#nodes.replaceChildren();
+    this.#showWork(true, isExample);
+    byId("stop").textContent = "Stop";
+    byId("running").hidden = false;
+    byId("work").ariaBusy = "true";
+  }
+
+  /**
+   * Shows an event. Unknown events are ignored.
+   * @param {CalculationEvent} event
+   * @param {Step[]} steps
+   * @param {string} typed
+   */
+  #show({ name, data }, steps, typed) {
+    if (name === "start") {
+      for (const panel of this.#panels) panel.begin(data);
+      const characters = [...typed];
+      data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
+      this.#nodes.append(...steps.map((step) => step.element));
+      const hasWork = data.nodes.length > 0; // a number alone has none
+      this.#showWork(hasWork, this.isExample || !hasWork);
+      byId("fold").hidden = data.nodes.length < 2;
+    } else if (name === "node") steps[data.node].begin(data);
+    else if (name === "token") steps[data.node].addToken(data);
+    else if (name === "answer") {
+      steps[data.node].end(data);
+      for (const panel of this.#panels) panel.addButton(steps[data.node].element, data);
+    } else if (name === "result") {
+      // An operation that the model was not asked has no event of its own.
+      data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
+      byId("answer").replaceChildren(renderAnswer(data));
+      if (this.#run?.isKept) this.#history.add(data);
+      if (this.#field.text === typed) this.#field.setAnswer(data.result);
+    }
+  }
+
+  #finish() {
+    this.#run = null;
+    byId("running").hidden = true;
+    byId("work").ariaBusy = "false";
+    cachePage();
+  }
+
+  /**
+   * Ends the calculation with an error.
+   * @param {ServiceError} error
+   * @param {string} typed
+   */
+  #fail(error, typed) {
+    for (const step of this.#steps) step.stop();
+    this.#showWork(this.#steps.length > 0);
+    this.#finish();
+    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askUnproven));
+    if (error.status === 401) this.#callbacks.onUnauthorized();
+    else if (error.position !== undefined && this.#field.text === typed) {
+      this.#field.markError(error.position, error.end);
+    }
+  }
+
+  /** Shows what the model wrote, or else the examples.
+   * @param {boolean} hasWork
+   * @param {boolean} hasExamples */
+  #showWork(hasWork, hasExamples = !hasWork) {
+    byId("written").hidden = !hasWork;
+    byId("examples").hidden = !hasExamples;
+  }
+}
