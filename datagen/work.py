@@ -1,6 +1,6 @@
 """Lines with worked steps, made from layouts and rules: one line or a million.
 
-    $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-321511100:20+=20.0000000$
+    $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-3021511110:20+=20.0000000$
 
 The layout (`datagen.layout`) decides which rule writes each character, and the rules
 (`datagen.rules`) compute the characters. docs/SCRATCHPAD.md explains a line for each operation.

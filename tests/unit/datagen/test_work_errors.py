@@ -26,7 +26,7 @@ from datagen.work_errors import (
 )
 
 QUOTIENT = "$(0000000006/0000000344)="
-QUOTIENT_WORK = "+6+4430;60000+000600000+221119190-321511100:20+"
+QUOTIENT_WORK = "+6+4430;60000+000600000+221119190-3021511110:20+"
 
 
 def completion(prompt: str, choices: int | None = None) -> str:
