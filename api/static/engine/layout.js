@@ -14,24 +14,20 @@ const KIND_NAMES = `QUESTION A_FIELD B_FIELD A_SIGN A_DIGIT A_ZERO B_SIGN B_SIGN
   QUOTIENT_DIGIT REMAINDER_DIGIT REMAINDER_CARRY QUOTIENT_ROUNDING EXACT_MARK SUM_BELOW SUM_HALF
   SUM_KEPT PRODUCT_BELOW PRODUCT_HALF PRODUCT_KEPT ROUNDING RESULT_MARK SUM_RESULT PRODUCT_RESULT
   ROUNDED_RESULT ROUNDED_TOP QUOTIENT_RESULT SUM_SIGN SIGN NAN EQUALS ANSWER_DIGIT
-  ANSWER_ZERO ANSWER_POINT ANSWER_MINUS ANSWER_N ANSWER_A END`.split(/\s+/);
+  ANSWER_ZERO ANSWER_POINT ANSWER_MINUS ANSWER_N ANSWER_A END LAST_DIGIT A_BELOW`.split(/\s+/);
 
 /** The numbers of the kinds of slots, by name. */
 export const KIND = Object.fromEntries(KIND_NAMES.map((name, index) => [name, index]));
 
 // Sets of kinds, which `datagen/slots.py` describes.
 export const FIELDS = new Set([KIND.A_FIELD, KIND.B_FIELD]);
-export const COPIES = new Set([KIND.A_DIGIT, KIND.B_DIGIT]);
+export const COPIES = new Set([KIND.A_DIGIT, KIND.A_BELOW, KIND.B_DIGIT]);
 export const ROW_ENDS = new Set([KIND.EXACT_MARK, KIND.RESULT_MARK]);
-const EXACT_SUM = [KIND.SUM_BELOW, KIND.SUM_HALF, KIND.SUM_KEPT];
-const EXACT_PRODUCT = [KIND.PRODUCT_BELOW, KIND.PRODUCT_HALF, KIND.PRODUCT_KEPT];
 const ROUNDED = [KIND.ROUNDED_RESULT, KIND.ROUNDED_TOP];
 export const FAR = new Map([
   [KIND.A_SIGN, new Set([KIND.A_FIELD])],
   [KIND.B_SIGN, new Set([KIND.B_FIELD])],
   [KIND.B_SIGN_OF_SUM, new Set([KIND.B_FIELD])],
-  [KIND.ROUNDING, new Set([...EXACT_SUM, ...EXACT_PRODUCT])],
-  [KIND.QUOTIENT_ROUNDING, new Set([KIND.REMAINDER_DIGIT])],
   [KIND.SUM_SIGN, new Set([KIND.SUM_RESULT, ...ROUNDED])],
   [KIND.SIGN, new Set([KIND.PRODUCT_RESULT, KIND.QUOTIENT_RESULT, ...ROUNDED])],
 ]);
@@ -141,22 +137,21 @@ export class Layout {
 
   /**
    * Adds a row of copies of an operand's digits. The slots are zeros where the question writes no digit,
-   * and above its padding. Returns the number of slots.
+   * and above its padding.
    * @param {Map<number, number>} columns
    * @param {number} first the exponent of the lowest digit
    * @param {number} n the number of digits
    * @param {number} largest the largest exponent of a digit that is not padding
-   * @param {number} digit the kind of a digit
+   * @param {(index: number) => number} kindOfDigit
    * @param {number} zero the kind of a zero
    */
-  #copy(columns, first, n, largest, digit, zero) {
+  #copy(columns, first, n, largest, kindOfDigit, zero) {
     for (let index = 0; index < n; index += 1) {
       const exponent = first + index;
       const from = exponent <= largest ? columns.get(exponent) : undefined;
       if (from === undefined) this.#put(zero, 0, LOWEST + index);
-      else this.#put(digit, 0, LOWEST + index, 0, from);
+      else this.#put(kindOfDigit(index), 0, LOWEST + index, 0, from);
     }
-    return n;
   }
 
   /**
@@ -164,9 +159,11 @@ export class Layout {
    * @param {number} first
    * @param {number} n
    * @param {number} largest
+   * @param {number} nBelow the number of lowest digits that no row brings down
    */
-  #copyA(columns, first, n, largest) {
-    return this.#copy(columns, first, n, largest, KIND.A_DIGIT, KIND.A_ZERO);
+  #copyA(columns, first, n, largest, nBelow = 0) {
+    const kind = (/** @type {number} */ index) => (index < nBelow ? KIND.A_BELOW : KIND.A_DIGIT);
+    this.#copy(columns, first, n, largest, kind, KIND.A_ZERO);
   }
 
   /**
@@ -176,7 +173,7 @@ export class Layout {
    * @param {number} largest
    */
   #copyB(columns, first, n, largest) {
-    return this.#copy(columns, first, n, largest, KIND.B_DIGIT, KIND.B_ZERO);
+    this.#copy(columns, first, n, largest, () => KIND.B_DIGIT, KIND.B_ZERO);
   }
 
   /** @param {Shape} shape */
@@ -268,10 +265,12 @@ export class Layout {
   #quotient(shape) {
     const { aDigits: nA, bDigits: nB } = shape;
     const width = Math.max(nB, MIN_DIVISOR);
+    const nRow = quotientRows(shape);
+    const nBelow = nRow ? nA - (width - 2) - nRow : 0;
     const { a, b } = this.#question(shape);
     this.resultPlaces = shape.places;
     this.#put(KIND.A_SIGN);
-    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1);
+    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, nBelow);
     this.#put(KIND.B_SIGN);
     const lowest = -shape.bPlaces - (width - nB);
     this.#copyB(b, lowest, width + 1, nB - shape.bPlaces - 1);
@@ -280,7 +279,6 @@ export class Layout {
       this.#put(KIND.NAN);
       return;
     }
-    const nRow = quotientRows(shape);
     if (!nRow) {
       this.#put(KIND.RESULT_MARK);
       this.sign = this.#put(KIND.SIGN);
@@ -288,10 +286,11 @@ export class Layout {
     }
     this.#firstRemainder(nA, width);
     for (let k = 1; k <= nRow; k += 1) {
-      const next = nA - (width - 2) - k;
-      if (next >= 0) this.#put(KIND.BROUGHT_DOWN, k, LOWEST - 1, 0, next + LOWEST);
-      else this.#put(KIND.BROUGHT_ZERO, k, LOWEST - 1);
-      this.#divisionRow(k, width);
+      this.#bringDown(nBelow + nRow - k, k);
+      this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, k, width + LOWEST);
+      this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
+      if (k === nRow) this.#bringDown(nBelow - 1, k + 1); // copied, but not divided
+      this.#remainder(k + 1, width, k < nRow ? KIND.REMAINDER_DIGIT : KIND.LAST_DIGIT);
     }
     this.#put(KIND.QUOTIENT_ROUNDING, 0, 0, nRow + 1, width + LOWEST);
     this.#put(KIND.RESULT_MARK);
@@ -316,17 +315,27 @@ export class Layout {
   }
 
   /**
-   * @param {number} k
-   * @param {number} width
+   * Adds a digit of A below the remainder of a row.
+   * @param {number} index the index of the digit, negative if A has no more digits
+   * @param {number} row
    */
-  #divisionRow(k, width) {
-    this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, k, width + LOWEST);
-    this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
+  #bringDown(index, row) {
+    if (index >= 0) this.#put(KIND.BROUGHT_DOWN, row, LOWEST - 1, 0, index + LOWEST);
+    else this.#put(KIND.BROUGHT_ZERO, row, LOWEST - 1);
+  }
+
+  /**
+   * Adds the digits of a remainder and the carries between them.
+   * @param {number} row
+   * @param {number} width
+   * @param {number} kind the kind of a digit
+   */
+  #remainder(row, width, kind) {
     for (let j = 0; j <= width; j += 1) {
       /** @type {[number, number]} */
-      const position = [k + 1, j + LOWEST];
+      const position = [row, j + LOWEST];
       if (j) this.#put(KIND.REMAINDER_CARRY, ...position, ...position);
-      this.#put(KIND.REMAINDER_DIGIT, ...position, ...position);
+      this.#put(kind, ...position, ...position);
     }
   }
 
@@ -415,7 +424,7 @@ export function workLength(shape) {
     const operands = 3 + nA + width;
     if (shape.byZero) return question + operands + 3;
     if (!nRow) return question + operands + 3;
-    return question + operands + 3 + width + nRow * (2 * width + 5) + 2;
+    return question + operands + 3 + width + nRow * (2 * width + 5) + 3;
   }
   const d = Math.max(aPlaces, bPlaces);
   const drop = Math.max(0, d - places);
