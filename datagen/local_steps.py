@@ -257,6 +257,7 @@ _COPIES = LocalStep(
     _reader(_digit("digit")),
 )
 _REST = Axis("the others", NOT_ALL_ZERO)
+_BELOW = Axis("below", NOT_ALL_ZERO)  # a marked digit, which stands for all digits below, too
 _COLUMN = (_digit_or_none("A before"), _digit_or_none("B before"), _digit_or_none("sum before"))
 
 _RULED = [
@@ -281,7 +282,7 @@ _RULED = [
             "marked magnitude of a sum": Kind.SUM_BELOW,
         }.items()
     ),
-    _step("marked digit", Kind.A_BELOW, _digit("digit"), _REST, rest=True),
+    _step("marked digit", Kind.A_BELOW, _digit("digit"), _BELOW, rest=True),
     _step(
         "sign of a sum",
         Kind.SUM_SIGN,
@@ -316,16 +317,15 @@ _RULED = [
         "digit of the last remainder",
         Kind.LAST_DIGIT,
         *(Axis("sign", SIGNS), _digit("quotient digit"), _digit("B")),
-        *(_digit("old"), _digit_or_none("carry"), _REST),
+        *(_digit("old"), _digit_or_none("carry"), _BELOW),
         rest=True,
         allowed=lambda *indices: _remainder_carries(*indices[:-1]),
     ),
     _step(
         "rounding",
         Kind.ROUNDING,
-        *(_digit("half"), _digit_or_none("kept"), _REST),
+        *(_digit("half"), _digit_or_none("kept"), _BELOW),
         rest=True,
-        allowed=lambda half, kept, rest: (kept < 10) | (rest < 2),
     ),
     _step(
         "rounded digit",

@@ -134,7 +134,9 @@ def _marked(characters: Characters, before: Characters | None = None) -> Charact
     highest says whether all of them are 0."""
     if before is None:
         return characters
-    return np.where((characters == ZERO) & (value(before) > 0), ZERO + 1, characters).astype(np.uint8)
+    return np.where((characters == ZERO) & (value(before) > 0), ZERO + 1, characters).astype(
+        np.uint8
+    )
 
 
 def _last_digit(*sources: Characters) -> Characters:

@@ -51,6 +51,7 @@ RULES = [step.name for step in LOCAL_STEPS]
 DIGIT_RULES = (
     *("copied digit", "digit of a sum", "magnitude of a sum", "digit of a product"),
     *("carry of a product", "digit of a remainder", "carry of a remainder", "digit of a quotient"),
+    *("marked digit", "marked magnitude of a sum", "digit of the last remainder"),
 )
 N_ATTENTION_LINES = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])

@@ -119,7 +119,10 @@ function* readResult(reader, { first, second, aSign, bSign, a, b, places, source
   if (drop > sources.length) reader.expect(":", "the result, less than half of the last place");
   else {
     reader.expect(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");
-    digits = sources.map((source, m) => reader.take(source.text, `${source.text}, from the rows above`, m));
+    for (const [m, { text }] of sources.entries()) {
+      const previous = m < drop - 1 ? digits[m - 1] : undefined;
+      digits.push(reader.takeMarked(text, `${text}, from the rows above`, m, previous));
+    }
     const product = `${formatDecimal(integerOf(first), a.places)} × ${formatDecimal(integerOf(second), b.places)}`;
     const label = isComplete(digits)
       ? `${product} ${equation(integerOf(first) * integerOf(second), integerOf(digits), productPlaces)}`

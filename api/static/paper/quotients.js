@@ -31,11 +31,13 @@ export function* readQuotient(reader, { a, b, places }) {
   const zeros = width - b.digits.length; // below the divisor
   const leadColumn = a.digits.length - width + 1; // the column of the first digit brought down
   const unit = a.places - b.places - zeros; // the column of the quotient's units
+  const n = a.digits.length - a.places - (b.digits.length - b.places) + places + 3; // digits of the quotient
+  const nBelow = n > 1 ? a.digits.length - (width - 2) - n : 0; // lowest digits of A, which no row brings down
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
-  const first = readCopies(reader, a, a.digits.length, 0, "first number");
+  const first = readCopies(reader, a, a.digits.length, 0, "first number", { nMarked: nBelow });
   yield { names: ["a"], label: "first number, which is divided", sign: aSign, cells: first, unit: a.places };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
-  const divisor = readCopies(reader, b, width + 1, zeros, "second number", leadColumn);
+  const divisor = readCopies(reader, b, width + 1, zeros, "second number", { lowest: leadColumn });
   yield {
     names: ["b"],
     label: "second number, the divisor",
@@ -53,7 +55,6 @@ export function* readQuotient(reader, { a, b, places }) {
     yield { ...readAnyAnswer(reader, "nan0000000$", unit), label: "no number: nothing can be divided by 0" };
     return;
   }
-  const n = a.digits.length - a.places - (b.digits.length - b.places) + places + 3;
   if (n <= 1) {
     reader.expect(":", "the result, less than half of the last place");
     yield* readEnd(reader, { ...ending, digits: [], row: { names: ["result"], label: "", cells: [], unit } });
@@ -65,8 +66,7 @@ export function* readQuotient(reader, { a, b, places }) {
   const remainder = yield* readRemainders(reader, division, digits);
   if (digits.length < n || !isComplete(remainder)) return;
   yield* quotientRow(digits, places, unit);
-  const notBroughtDown = first.slice(0, Math.max(0, first.length - (width - 2) - n));
-  yield* readQuotientRounding(reader, digits, [...notBroughtDown, ...remainder], ending);
+  yield* readQuotientRounding(reader, digits, remainder[width], ending);
 }
 
 /**
@@ -88,19 +88,17 @@ function* readRemainders(reader, { divisor, first, width, leadColumn, n }, digit
   let label = "the leading digits";
   /** @type {Cell[]} */
   let carries = [];
+  /** @type {Cell[]} */
+  let below = [];
   for (let k = 1; k <= n + 1; k++) {
     const column = leadColumn + 1 - k;
-    const row = { names: [`remainder ${k - 1}`], label, cells: remainder, carries, unit: -Infinity, hasLine: k > 1 };
+    const cells = [...below, ...remainder];
+    const row = { names: [`remainder ${k - 1}`], label, cells, carries, unit: -Infinity, hasLine: k > 1 };
     if (k > n || !isComplete(remainder)) {
       yield row;
       return remainder;
     }
-    const source = first[first.length - (width - 2) - k];
-    const whyBroughtDown = source
-      ? `${source.text}, the next digit of the first number, brought down`
-      : "0, brought down: the first number has no more digits";
-    const broughtDown = reader.take(source?.text ?? "0", whyBroughtDown, column);
-    broughtDown.isBroughtDown = true;
+    const broughtDown = bringDown(reader, first[shift - k], column);
     const dividend = [broughtDown, ...remainder];
     const dividendValue = signedIntegerOf(dividend);
     const step = broughtDown.text ? `; bring down ${broughtDown.text}: ${formatDecimal(dividendValue, 0)}` : "";
@@ -126,12 +124,47 @@ function* readRemainders(reader, { divisor, first, width, leadColumn, n }, digit
       unit: -Infinity,
       isDerived: true,
     };
-    ({ remainder, carries } = readSubtraction(reader, divisor, dividend, sign, digit, column));
+    if (k === n) below = [readDigitBelow(reader, first[shift - n - 1], column - 1)];
+    ({ remainder, carries } = readSubtraction(reader, divisor, dividend, { sign, digit, column }, below[0]));
     const rest = equation(dividendValue - multiple, signedIntegerOf(remainder)).slice(2); // without "= "
     const complement = remainder.at(-1)?.text === "9" ? ` (${inNaturalOrder(remainder)})` : "";
     label = isComplete(remainder) ? `left: ${rest}${complement}` : "what is left";
+    if (k === n && shift > n) label += `; not brought down: ${inNaturalOrder(first.slice(0, shift - n))}`;
   }
   return remainder;
+}
+
+/**
+ * Reads the next digit of the first number, which is brought down below a remainder.
+ * @param {Reader} reader
+ * @param {Cell | undefined} source undefined if the first number has no more digits
+ * @param {number} column
+ */
+function bringDown(reader, source, column) {
+  const why = source
+    ? `${source.text}, the next digit of the first number, brought down`
+    : "0, brought down: the first number has no more digits";
+  const cell = reader.take(source?.text ?? "0", why, column);
+  cell.isBroughtDown = true;
+  return cell;
+}
+
+/**
+ * Reads the digit of the first number that follows the last one brought down. The marks of the last
+ * remainder begin with it.
+ * @param {Reader} reader
+ * @param {Cell | undefined} source undefined if the first number has no more digits
+ * @param {number} column
+ */
+function readDigitBelow(reader, source, column) {
+  const digit = source?.isMark ? "1, which stands for 0" : source?.text;
+  const why = source
+    ? `${digit}, the next digit of the first number. It is not brought down, but counts for the rounding`
+    : "0: the first number has no more digits that count for the rounding";
+  const cell = reader.take(source?.text ?? "0", why, column);
+  cell.isBelow = true;
+  cell.isMark = source?.isMark && cell.text === "1";
+  return cell;
 }
 
 /**
@@ -161,11 +194,11 @@ function readQuotientDigit(reader, dividend, divisor, sign) {
  * @param {Reader} reader
  * @param {Cell[]} divisor
  * @param {Cell[]} dividend
- * @param {Cell} sign
- * @param {Cell} digit
- * @param {number} column
+ * @param {Digit} quotientDigit
+ * @param {Cell | undefined} below the digit below the last remainder, whose digits are marked; undefined
+ *   for the others
  */
-function readSubtraction(reader, divisor, dividend, sign, digit, column) {
+function readSubtraction(reader, divisor, dividend, { sign, digit, column }, below) {
   /** @type {Cell[]} */
   const remainder = [];
   /** @type {Cell[]} */
@@ -182,8 +215,8 @@ function readSubtraction(reader, divisor, dividend, sign, digit, column) {
     if (carry && digitValue(carry)) terms.push(operator, carry.text, direction > 0 ? "carried" : "borrowed");
     const [written, next] = [((total % 10) + 10) % 10, Math.abs(Math.floor(total / 10))];
     const nextCarry = next ? `, ${direction > 0 ? "carries" : "borrows"} ${next}` : "";
-    why = `${terms.join(" ")} = ${formatDecimal(BigInt(total), 0)}: writes ${written}${nextCarry}`;
-    remainder.push(reader.take(String(written), why, column + j));
+    why = `${terms.join(" ")} = ${formatDecimal(BigInt(total), 0)}: gives ${written}${nextCarry}`;
+    remainder.push(reader.takeMarked(String(written), why, column + j, below && (remainder.at(-1) ?? below)));
   }
   return { remainder, carries };
 }
@@ -232,17 +265,17 @@ function quotientValue(digits) {
  * Reads the rounding of the quotient, the result and the answer. Yields their rows.
  * @param {Reader} reader
  * @param {Digit[]} digits two or more, highest first
- * @param {Cell[]} remainder the last one, above the digits of A that no row brings down
+ * @param {Cell} top the top digit of the last remainder. It is marked, so it is 0 only if nothing is left
  * @param {Ending} ending
  * @returns {Generator<Row>}
  */
-function* readQuotientRounding(reader, digits, remainder, ending) {
+function* readQuotientRounding(reader, digits, top, ending) {
   const [last, beforeLast] = [...digits].reverse();
   const { sign, digit } = last;
   const isPositive = sign.text === "+";
-  const isExact = remainder.every((cell) => !digitValue(cell));
+  const isExact = top.text === "0";
   // If the remainder has the sign of the last digit, the exact quotient is further from 0 than the digits.
-  const isBeyond = !isExact && (remainder.at(-1)?.text !== "9") === isPositive;
+  const isBeyond = !isExact && (top.text !== "9") === isPositive;
   const isOdd = digitValue(beforeLast.digit) % 2 === 1;
   const roundsAway = digitValue(digit) > 5 || (digitValue(digit) === 5 && (isBeyond || (isExact && isOdd)));
   const effect = roundsAway ? (isPositive ? "adds 1" : "takes 1 away") : "adds nothing";

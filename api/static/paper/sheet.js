@@ -4,10 +4,11 @@
  * A character of a sheet. at: its index in the model's text, -1 if the model did not write it; text: the
  * character, "" if it is not yet written; column: its column, counted from the right; expected: the
  * correct character, null if several are correct; why: the step in words; copies: the indices of
- * characters that are copies of it.
+ * characters that are copies of it; isMark: whether it is a 1 that stands for 0; isBelow: whether it is a
+ * digit below a remainder that is not brought down.
  * @typedef {{at: number, text: string, column: number, expected: string | null, why: string,
  *   copies: number[], isWrong?: boolean, isChoice?: boolean, isNegative?: boolean,
- *   isBroughtDown?: boolean, isPadding?: boolean}} Cell
+ *   isBroughtDown?: boolean, isBelow?: boolean, isMark?: boolean, isPadding?: boolean}} Cell
  */
 
 /**
@@ -95,6 +96,22 @@ export class Reader {
   }
 
   /**
+   * Reads a digit of a row that is marked: a 0 that follows a digit other than 0 is written as 1, so that
+   * the highest digit tells whether all are 0.
+   * @param {string} digit
+   * @param {string} why
+   * @param {number} column
+   * @param {Cell | undefined} previous the digit before, undefined if this one is never marked
+   */
+  takeMarked(digit, why, column, previous) {
+    const isMark = digit === "0" && digitValue(previous) > 0;
+    const marked = `${why}; the 0 is written as 1 because a lower digit is not 0`;
+    const cell = this.take(isMark ? "1" : digit, isMark ? marked : why, column);
+    cell.isMark = isMark && cell.text === "1";
+    return cell;
+  }
+
+  /**
    * Reads a character that the layout requires.
    * @param {string} character
    * @param {string} why
@@ -115,18 +132,23 @@ export class Reader {
  * @param {number} count
  * @param {number} zeros
  * @param {string} name
- * @param {number} lowest the column of the lowest digit
+ * @param {{lowest?: number, nMarked?: number}} [options] the column of the lowest digit, and the number of
+ *   lowest digits that are marked
  */
-export function readCopies(reader, { digits }, count, zeros, name, lowest = 0) {
-  return Array.from({ length: count }, (_, j) => {
+export function readCopies(reader, { digits }, count, zeros, name, { lowest = 0, nMarked = 0 } = {}) {
+  /** @type {Cell[]} */
+  const cells = [];
+  for (let j = 0; j < count; j++) {
     const digit = digits[j - zeros];
     const why = digit === undefined ? "a zero that fills the row" : `${digit}, a digit of the ${name}`;
-    return reader.take(digit ?? "0", why, lowest + j);
-  });
+    cells.push(reader.takeMarked(digit ?? "0", why, lowest + j, j < nMarked ? cells.at(-1) : undefined));
+  }
+  return cells;
 }
 
 /**
- * Reads the rounding of an exact row, which drops its `drop` lowest digits, and the rounded digits.
+ * Reads the rounding of an exact row, which drops its `drop` lowest digits, and the rounded digits. The
+ * digits below the highest dropped one are marked, so the rounding reads only the highest of them.
  * @param {Reader} reader
  * @param {Cell[]} exact
  * @param {number} drop
@@ -134,9 +156,8 @@ export function readCopies(reader, { digits }, count, zeros, name, lowest = 0) {
  */
 export function readRounding(reader, exact, drop, extra) {
   const [half, lowestKept] = [digitValue(exact[drop - 1]), digitValue(exact[drop])];
-  const below = exact.slice(0, drop - 1).some((cell) => digitValue(cell) > 0);
-  const roundsUp = half > 5 || (half === 5 && (below || lowestKept % 2 === 1));
-  const isTie = half === 5 && !below;
+  const isTie = half === 5 && !digitValue(exact[drop - 2]);
+  const roundsUp = half > 5 || (half === 5 && (!isTie || lowestKept % 2 === 1));
   const dropped = inNaturalOrder(exact.slice(0, drop));
   const tie = isTie ? ", a tie, which goes to the even digit" : "";
   const rounding = reader.take(
@@ -292,16 +313,16 @@ export function digitValue(cell) {
   return cell && /^\d$/.test(cell.text) ? Number(cell.text) : 0;
 }
 
-/** Returns the text of digits, given lowest first, as people write it.
+/** Returns the text of digits, given lowest first, as people write it. A mark counts as 0.
  * @param {Cell[]} cells */
 export function inNaturalOrder(cells) {
-  return cells.map((cell) => cell.text).reverse().join("");
+  return cells.map(({ text, isMark }) => (isMark ? "0" : text)).reverse().join("");
 }
 
-/** Returns the integer that digits stand for, given lowest first.
+/** Returns the integer that digits stand for, given lowest first. A mark counts as 0.
  * @param {Cell[]} cells */
 export function integerOf(cells) {
-  return cells.reduceRight((sum, cell) => 10n * sum + BigInt(digitValue(cell)), 0n);
+  return cells.reduceRight((sum, cell) => 10n * sum + BigInt(cell.isMark ? 0 : digitValue(cell)), 0n);
 }
 
 /** Returns the integer that digits in ten's complement stand for, given lowest first.

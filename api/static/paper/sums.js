@@ -90,12 +90,12 @@ function* readResult(reader, { total, isNegative, aSign, decimals, drop, places 
     const why = isNegative
       ? `the sum is negative, so the digit is ${minuend} − ${digit} = ${minuend - digit}`
       : `${digit}, a copy of the sum's digit`;
-    magnitude.push(reader.take(String(expected), why, j));
+    magnitude.push(reader.takeMarked(String(expected), why, j, j < drop - 1 ? magnitude[j - 1] : undefined));
   }
   /** @type {Row} */
   const exact = {
     names: [drop ? "exact" : "result"],
-    label: isNegative && isComplete(magnitude)
+    label: isComplete(magnitude)
       ? `the size of the sum: ${formatDecimal(integerOf(magnitude), decimals)}`
       : "the size of the sum",
     cells: magnitude,

@@ -102,7 +102,7 @@ export class SheetView {
     carriesElement.role = "row";
     for (const cell of [...carries].sort((a, b) => b.column - a.column)) {
       const cellElement = this.#drawCell(cell);
-      if (cell.text === "0") cellElement.classList.add("padding");
+      if (cell.text === "0") cellElement.classList.add("pale");
       carriesElement.append(cellElement);
     }
     return carriesElement;
@@ -116,7 +116,7 @@ export class SheetView {
     const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
     cellElement.className = "cell";
     cellElement.style.setProperty("--column", String(column));
-    cellElement.classList.toggle("padding", Boolean(cell.isPadding));
+    cellElement.classList.toggle("pale", Boolean(cell.isPadding || cell.isMark || cell.isBelow));
     cellElement.classList.toggle("negative", Boolean(cell.isNegative));
     cellElement.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
     if (cell.at < 0) return cellElement;
