@@ -67,8 +67,8 @@ function* readDirectAnswer(reader, { operation, a, b }) {
 }
 
 /**
- * Returns a row that is ready to be drawn: with the zeros before the point, and with leading zeros
- * marked as padding.
+ * Returns a row that is ready to be drawn: with the zeros before the point, with leading zeros marked as
+ * padding, and with a label that explains marked digits.
  * @param {Row} row
  * @returns {ShownRow}
  */
@@ -86,7 +86,8 @@ function toShownRow(row) {
   }
   const hasPoint = lowest < unit;
   const carries = (row.carries ?? []).filter((cell) => cell.text);
-  return { side: [], ...row, cells, carries, point: hasPoint ? unit : null };
+  const label = cells.some((cell) => cell.isMark) ? `${row.label}; a pale 1 stands for 0` : row.label;
+  return { side: [], ...row, label, cells, carries, point: hasPoint ? unit : null };
 }
 
 /** Returns whether a cell has a wrong character.

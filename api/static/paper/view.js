@@ -69,7 +69,7 @@ export class SheetView {
     rowElement.role = "rowgroup";
     rowElement.classList.toggle("derived", Boolean(row.isDerived));
     rowElement.classList.toggle("ruled", Boolean(row.hasLine));
-    const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once/.test(row.label));
+    const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once|pale/.test(row.label));
     rowElement.classList.toggle("plain-to-see", !isInformative);
     if (row.carries.length) rowElement.append(this.#drawCarries(row));
     const digits = createElement("div", "digits");
@@ -116,7 +116,8 @@ export class SheetView {
     const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
     cellElement.className = "cell";
     cellElement.style.setProperty("--column", String(column));
-    cellElement.classList.toggle("pale", Boolean(cell.isPadding || cell.isMark || cell.isBelow));
+    cellElement.classList.toggle("pale", Boolean(cell.isPadding || cell.isMark));
+    cellElement.classList.toggle("below", Boolean(cell.isBelow));
     cellElement.classList.toggle("negative", Boolean(cell.isNegative));
     cellElement.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
     if (cell.at < 0) return cellElement;
