@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from browser import chromium
@@ -12,8 +14,9 @@ from ray_cluster import RayCluster, running_cluster
 from serving import server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Route
 
+STATIC = Path(__file__).parents[2] / "api" / "static"
 OpenPage = Callable[..., "Page"]
 Visit = Callable[["Page", str], "Page"]
 
@@ -30,6 +33,24 @@ def ray_cluster() -> Iterator[RayCluster]:
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
         yield browser
+
+
+@pytest.fixture(scope="module")
+def plain_page(browser: Browser) -> Iterator[Page]:
+    """An empty page that can import the modules of the calculator's page, without a service."""
+
+    def fulfill(route: Route) -> None:
+        name = urlsplit(route.request.url).path.removeprefix("/static/").removeprefix("/")
+        if name:
+            route.fulfill(path=STATIC / name)
+        else:
+            route.fulfill(content_type="text/html", body="")
+
+    with browser.new_context() as context:
+        context.route("http://plain.test/**", fulfill)
+        page = context.new_page()
+        page.goto("http://plain.test/")
+        yield page
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from browser import answered, calculate
-from forks import PATIENCE
 
 from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
@@ -43,6 +42,8 @@ SHEETS = """async (lines) => {
             text: sheet.cells.map((cell) => cell.text).join(""),
             wrong: sheet.cells.find(isWrong)?.at ?? null,
             silent: sheet.cells.filter((cell) => !explain(cell)).length,
+            marks: sheet.cells.filter((cell) => cell.isMark)
+                .map((cell) => [cell.at, explain(cell)]),
         };
     });
 }"""
@@ -104,8 +105,28 @@ def complement(row: dict[str, Any]) -> int:
     return int(digits) - (10 ** len(digits) if digits[0] == "9" else 0)
 
 
+def marked(digits: str) -> str:
+    """Digits in which a 0 is written as 1 if a lower digit is not 0."""
+    zeros = len(digits) - len(digits.rstrip("0"))
+    return digits.rstrip("0").replace("0", "1") + "0" * zeros
+
+
+def exact_row(number: int, dropped: int) -> int:
+    """The digits of an exact row, which are marked below the highest dropped one."""
+    n_marked = max(0, dropped - 1)
+    high, low = divmod(number, 10**n_marked)
+    return high * 10**n_marked + int(marked(str(low).zfill(n_marked)))
+
+
+def labelled(row: dict[str, Any]) -> Decimal:
+    """The number that a label of a row gives."""
+    number = re.search(r"[=:] (−?[\d.]+)", row["label"])
+    assert number, row["label"]
+    return Decimal(number[1].replace("−", "-"))
+
+
 def check_sum(line: str, rows: dict[str, Any]) -> None:
-    a, b, _ = question_of(line)
+    a, b, result_places = question_of(line)
     places = max(n_places(a), n_places(b))
     subtracts = ((a < 0) != (b < 0)) != is_minus(line)
     size_a, size_b = units(a, places), units(b, places)
@@ -114,7 +135,10 @@ def check_sum(line: str, rows: dict[str, Any]) -> None:
     total = size_a - size_b if subtracts else size_a + size_b
     assert complement(rows["sum"]) == total
     kept = rows.get("exact", rows["result"])
-    assert abs(integer(kept)) == abs(total)
+    assert abs(integer(kept)) == exact_row(abs(total), places - result_places)
+    assert labelled(rows["sum"]) == Decimal(total).scaleb(-places)
+    if "exact" in rows and rows["exact"] != rows["sum"]:
+        assert labelled(rows["exact"]) == Decimal(abs(total)).scaleb(-places)
     for column, carry in rows["a"]["carries"]:
         low_a, low_b = size_a % 10**column, size_b % 10**column
         assert carry == (low_a < low_b if subtracts else (low_a + low_b) // 10**column)
@@ -127,7 +151,7 @@ def is_minus(line: str) -> bool:
 
 
 def check_product(line: str, rows: dict[str, Any]) -> None:
-    a, b, _ = question_of(line)
+    a, b, places = question_of(line)
     first, second = units(a), units(b)
     assert abs(integer(rows["a"])) == first
     total = 0
@@ -142,7 +166,9 @@ def check_product(line: str, rows: dict[str, Any]) -> None:
         if k > 1 and digit and first:
             assert integer(rows[f"partial {k}"]) == first * digit
     if "exact" in rows:
-        assert abs(integer(rows["exact"])) == first * second
+        dropped = n_places(a) + n_places(b) - places
+        assert abs(integer(rows["exact"])) == exact_row(first * second, dropped)
+        assert labelled(rows["exact"]) == abs(a * b)
 
 
 def check_quotient(line: str, rows: dict[str, Any]) -> None:
@@ -164,7 +190,13 @@ def check_quotient(line: str, rows: dict[str, Any]) -> None:
         assert integer(rows[f"multiple {k}"]) == abs(q) * divisor
         left = dividend - q * divisor
         total = 10 * total + q
-    assert complement(rows[f"remainder {n}"]) == left
+    rest = first[width - 2 + n :]  # not brought down
+    assert abs(integer(rows["a"])) == int(first[: len(first) - len(rest)] + marked(rest))
+    last = rows[f"remainder {n}"]
+    digits_left = str(left % 10 ** (width + 1)).zfill(width + 1)
+    assert last["text"] == marked(digits_left + (rest or "0"))[: width + 2]
+    assert labelled(last) == left
+    assert f"not brought down: {rest};" in f"{last['label']};" or not rest
     digits_shown = rows["quotient"]["text"].replace(".", "")[-n:]
     signed = zip(rows["quotient"]["bars"][-n:], digits_shown, strict=True)
     assert sum(int(s + d) * 10 ** (n - 1 - i) for i, (s, d) in enumerate(signed)) == total
@@ -175,13 +207,6 @@ def check_quotient(line: str, rows: dict[str, Any]) -> None:
 CHECKS = {"+": check_sum, "-": check_sum, "*": check_product, "/": check_quotient}
 
 
-@pytest.fixture(scope="module")
-def plain_page(browser: Any, address: str) -> Page:
-    page: Page = browser.new_page(reduced_motion="reduce")
-    page.goto(address, timeout=1000 * PATIENCE)
-    return page
-
-
 @pytest.mark.parametrize("op", CHECKS)
 def test_the_rows_are_those_of_arithmetic(plain_page: Page, op: str) -> None:
     drawn = lines(op, seed=7)
@@ -190,6 +215,9 @@ def test_the_rows_are_those_of_arithmetic(plain_page: Page, op: str) -> None:
         assert sheet["text"] == output
         assert sheet["wrong"] is None, line
         assert sheet["silent"] == 0, line
+        for at, words in sheet["marks"]:
+            assert output[at] == "1", line
+            assert "the 0 is written as 1" in words or "stands for 0" in words, line
         CHECKS[op](line, sheet["rows"])
         answer = parse_answer(output[output.rindex("=") + 1 : -1], 9)
         shown = Decimal(sheet["rows"]["answer"]["text"])

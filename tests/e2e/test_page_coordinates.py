@@ -1,0 +1,83 @@
+"""The page's coordinates of characters against Python's, in a real browser."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from datagen.coordinates import coordinates
+from datagen.layout import shape_of, work_length
+from datagen.notation import WORK_ALPHABET
+from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
+from datagen.work import render
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+
+COORDINATES = """async (lines) => {
+    const { CoordinateReader } = await import("/static/engine/coordinates.js");
+    const reader = new CoordinateReader();
+    return JSON.stringify(lines.map((line) => reader.read(line, 0)));
+}"""
+LENGTHS = """async (prompts) => {
+    const { shapeOf, workLength } = await import("/static/engine/layout.js");
+    return prompts.map((prompt) => workLength(shapeOf(prompt)));
+}"""
+KINDS = """async () => {
+    const { COPIES, FAR, FIELDS, KIND, ROW_ENDS } = await import("/static/engine/layout.js");
+    const far = [...FAR].map(([kind, kinds]) => [kind, [...kinds]]);
+    return { kinds: KIND, far, sets: [COPIES, FIELDS, ROW_ENDS].map((set) => [...set]) };
+}"""
+
+
+def operand(rng: random.Random) -> str:
+    """A field with up to 14 digits, many of which are 0."""
+    count = rng.randint(1, 14)
+    digits = "".join(rng.choice(["0", rng.choice("0123456789")]) for _ in range(count))
+    point = rng.randint(0, count)
+    number = f"{digits[:point] or '0'}.{digits[point:]}" if point < count else digits
+    sign = rng.choice(["", "", "-"])
+    return sign + number.rjust(10 - len(sign), "0")
+
+
+def drawn_prompts(n: int) -> list[str]:
+    """Prompts of all operations and places. A few divide by 0."""
+    rng = random.Random(5)
+    return [
+        f"${rng.choice(['', *'13456789'])}({operand(rng)}{'+-*/'[index % 4]}{operand(rng)})="
+        for index in range(n)
+    ]
+
+
+def damaged(line: str, rng: random.Random) -> str:
+    """The line with a few other characters in its work, cut or too long."""
+    characters = list(line)
+    for _ in range(3):
+        at = rng.randrange(line.index("=") + 1, len(line))
+        characters[at] = rng.choice(WORK_ALPHABET)
+    return "".join(characters)[: rng.randint(1, 2 * len(line))] + rng.choice(["", "0$1"])
+
+
+def test_kinds_are_those_of_python(plain_page: Page) -> None:
+    found = plain_page.evaluate(KINDS)
+    assert found["kinds"] == {kind.name: kind for kind in Kind}
+    assert {kind: set(kinds) for kind, kinds in found["far"]} == FAR
+    assert [set(kinds) for kinds in found["sets"]] == [COPIES, FIELDS, ROW_ENDS]
+
+
+def test_coordinates_are_those_of_python(plain_page: Page) -> None:
+    rng, prompts = random.Random(3), drawn_prompts(400)
+    words = np.random.default_rng(2).integers(2**63, size=len(prompts), dtype=np.uint64)
+    lines = [line.decode() for line in render([p.encode() for p in prompts], words)]
+    lines += [damaged(line, rng) for line in lines]
+    all_found = json.loads(plain_page.evaluate(COORDINATES, lines))
+    for line, found in zip(lines, all_found, strict=True):
+        assert found == coordinates(line.encode()).tolist(), line
+    lengths = [work_length(shape) for shape in map(shape_of, prompts) if shape]
+    assert plain_page.evaluate(LENGTHS, prompts) == lengths
