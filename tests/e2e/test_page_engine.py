@@ -219,10 +219,10 @@ def test_a_look_inside(exported: Page) -> None:
     words, slider = exported.locator(".looked-at"), exported.get_by_role("slider", name="Character")
     expect(words).to_have_text(re.compile(r"^It wrote \+ as character 1\. It looked most at \S "))
     slider.press("End")
-    expect(words).to_contain_text("It wrote $ as character 149.")
+    expect(words).to_contain_text("It wrote $ as character 150.")
     slider.press("ArrowLeft")
-    expect(words).to_contain_text("It wrote 1 as character 148.")
-    expect(slider).to_have_attribute("aria-valuetext", re.compile("^It wrote 1 as character 148"))
+    expect(words).to_contain_text("It wrote 1 as character 149.")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("^It wrote 1 as character 149"))
     expect(exported.locator(".candidate")).to_have_count(5)
     expect(exported.locator(".lens li")).to_have_count(5)
 
