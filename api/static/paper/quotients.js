@@ -146,9 +146,12 @@ function readQuotientDigit(reader, dividend, divisor, sign) {
   const q = BigInt(digitValue(digit)) * (sign.text === "-" ? -1n : 1n);
   const rest = dividend - q * divisor;
   const fits = /^\d$/.test(digit.text) && rest < divisor && -rest < divisor;
-  const estimate = (Number((1000n * dividend) / divisor) / 1000).toFixed(2).replace("-", "−");
+  // A divisor of 0 is wrong, but a model may write it.
+  const estimate = divisor
+    ? `about ${(Number((1000n * dividend) / divisor) / 1000).toFixed(2).replace("-", "−")}`
+    : "no number";
   const choice = `chooses ${formatDecimal(q, 0)}, which leaves ${formatDecimal(rest, 0)}`;
-  digit.why = `${formatDecimal(dividend, 0)} ÷ ${divisor} is about ${estimate}: ${choice}`;
+  digit.why = `${formatDecimal(dividend, 0)} ÷ ${divisor} is ${estimate}: ${choice}`;
   if (digit.text && !fits) digit.why += ". That is not less than the divisor, so the digit is wrong";
   digit.isWrong = Boolean(digit.text) && !fits;
   digit.isChoice = true;
