@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import (
+    ALSO,
     Checkpoint,
     check_replaceable,
     load_metrics,
@@ -333,6 +334,18 @@ def test_the_model_card_of_a_shipped_checkpoint_shows_its_metrics(name: str) -> 
     folder = resolve(name)
     card = model_card(name, Checkpoint.load(folder).recipe, load_metrics(folder))
     assert (folder / CARD).read_text("utf-8") == card
+
+
+def test_a_model_card_shows_the_scores_on_further_files() -> None:
+    metrics = load_metrics(resolve("direct"))
+    [row] = [
+        line for line in model_card("new", Recipe(), metrics).splitlines() if "| test " in line
+    ]
+    further = model_card("new", Recipe(), {**metrics, ALSO: {"hard.txt": metrics["test"]}})
+    [added] = [line for line in further.splitlines() if "| hard.txt, greedy " in line]
+    assert [cell.strip() for cell in added.split("|")[2:]] == [
+        cell.strip() for cell in row.split("|")[2:]
+    ]
 
 
 def test_a_model_card_without_metrics_says_so() -> None:
