@@ -338,14 +338,9 @@ def test_the_model_card_of_a_shipped_checkpoint_shows_its_metrics(name: str) -> 
 
 def test_a_model_card_shows_the_scores_on_further_files() -> None:
     metrics = load_metrics(resolve("direct"))
-    [row] = [
-        line for line in model_card("new", Recipe(), metrics).splitlines() if "| test " in line
-    ]
-    further = model_card("new", Recipe(), {**metrics, ALSO: {"hard.txt": metrics["test"]}})
-    [added] = [line for line in further.splitlines() if "| hard.txt, greedy " in line]
-    assert [cell.strip() for cell in added.split("|")[2:]] == [
-        cell.strip() for cell in row.split("|")[2:]
-    ]
+    card = model_card("new", Recipe(), {**metrics, ALSO: {"hard.txt": metrics["test"]}})
+    [row] = [line for line in card.splitlines() if line.startswith("| test, greedy |")]
+    assert row.replace("| test,", "| hard.txt,") in card.splitlines()
 
 
 def test_a_model_card_without_metrics_says_so() -> None:
