@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.checkpoint import (
+    ALSO,
     Checkpoint,
     check_replaceable,
     load_metrics,
@@ -333,6 +334,13 @@ def test_the_model_card_of_a_shipped_checkpoint_shows_its_metrics(name: str) -> 
     folder = resolve(name)
     card = model_card(name, Checkpoint.load(folder).recipe, load_metrics(folder))
     assert (folder / CARD).read_text("utf-8") == card
+
+
+def test_a_model_card_shows_the_scores_on_further_files() -> None:
+    metrics = load_metrics(resolve("direct"))
+    card = model_card("new", Recipe(), {**metrics, ALSO: {"hard.txt": metrics["test"]}})
+    [row] = [line for line in card.splitlines() if line.startswith("| test, greedy |")]
+    assert row.replace("| test,", "| hard.txt,") in card.splitlines()
 
 
 def test_a_model_card_without_metrics_says_so() -> None:
