@@ -93,7 +93,9 @@ class Kind(IntEnum):
 
 # A rule reads characters that are at most NEAR columns from its query or, if it has no query, from
 # the character before. The kinds in FAR also read all digits of a row, or of an operand in the
-# question: the characters of the kinds that FAR lists for them.
+# question: the characters of the kinds that FAR lists for them. One case is missing:
+# QUOTIENT_ROUNDING also reads the digits of A that no row brings down. They rarely matter, and the
+# shipped models with windows were trained without seeing them.
 NEAR = MIN_DIVISOR
 _EXACT_SUM = {Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT}
 _EXACT_PRODUCT = {Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF, Kind.PRODUCT_KEPT}
