@@ -208,7 +208,7 @@ def confidence(
     default=3,
     show_default=True,
     type=click.IntRange(1, 1000),
-    help="In so many places a case must be right.",
+    help="A case must occur at this many positions, all predicted right.",
 )
 @click.option(
     "--n",

@@ -323,7 +323,7 @@ def process_group() -> Iterator[SingleProcess]:
         raise
     except RuntimeError as error:
         if _PEER_GONE.search(str(error)):
-            raise TrainingError("another process of this run has ended before it") from None
+            raise TrainingError("another process of this run ended too early") from None
         raise
     if not is_joined:
         dist.destroy_process_group()

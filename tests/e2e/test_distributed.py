@@ -338,7 +338,7 @@ def test_if_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Pa
     second.kill()
     code, output = finish(launcher)
     assert code != 0
-    assert own_lines(output) in ([], ["error: another process of this run has ended before it"])
+    assert own_lines(output) in ([], ["error: another process of this run ended too early"])
     assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
 
 

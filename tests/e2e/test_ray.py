@@ -30,6 +30,7 @@ from datagen.ray_cluster import connected
 pytest.importorskip("ray.serve", reason="Ray is not installed: the extra `ray` brings it")
 import psutil
 from ray import serve
+from ray.serve._private import api as private_api
 from ray.serve.schema import ServeDeploySchema
 
 from api.ray_app import Replica, app, replica_app
@@ -43,6 +44,9 @@ ENVIRONMENT = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as there: Ray listens for this machine alone
     "RAY_AUTH_MODE": "token",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),  # or it writes one to the home folder
+    # Ray ends a proxy that takes 15 seconds to start, and on a busy machine it does.
+    "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": str(PATIENCE),
+    "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": str(PATIENCE),
     "CALCGPT_OTHERS": "no",
     "CALCGPT_ENGINE": "native",  # without torch, which each replica would import
     "CALCGPT_LOG_FORMAT": "json",
@@ -55,6 +59,7 @@ def run_cluster(checkpoint: str, port: str, folder: str) -> None:
     """Runs a cluster that serves until stdin ends. As a program, this file does this."""
     local = {"object_store_memory": 80 * 2**20, "_temp_dir": folder}
     environment = {"worker_process_setup_hook": stay_on_this_machine}
+    private_api.HTTP_PROXY_TIMEOUT = PATIENCE
     with connected(None, N_REPLICAS, local=local, runtime_env=environment):
         serve.start(http_options={"host": "127.0.0.1", "port": int(port)})
         serve.run(app({"checkpoint": checkpoint, "workers": N_REPLICAS}))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from work_strategies import prompts
 
@@ -71,6 +71,7 @@ def test_a_query_of_a_copy_is_the_column_of_its_source(prompt: str) -> None:
 
 
 @given(prompts())
+@example("$5(0.001000001/0000009999)=")  # digits that no row brings down
 def test_a_rule_reads_what_a_window_over_columns_shows(prompt: str) -> None:
     slots = layout(shape_of(prompt)).slots
     for before, slot in itertools.pairwise(slots):
@@ -81,6 +82,8 @@ def test_a_rule_reads_what_a_window_over_columns_shows(prompt: str) -> None:
                 continue
             is_near = center > 0 and abs(source.column - center) <= NEAR
             is_near &= (source.kind in FIELDS) == (slot.kind in COPIES)
+            if (slot.kind, source.kind) == (Kind.QUOTIENT_ROUNDING, Kind.A_DIGIT):
+                continue  # the exception that `datagen.slots` names
             assert is_near or source.kind in FAR[slot.kind]
 
 
