@@ -114,7 +114,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),
         (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
-        (["calc", "1+1", "--checkpoint", "scratchpat"], "did you mean 'scratchpad'?"),
+        (["calc", "1+1", "--checkpoint", "direkt"], "did you mean 'direct'?"),
         (["calc", "1+1", "--engine", "nativ"], "did you mean 'native'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
         (["eval", "{tiny}"], "give either --data or --task"),

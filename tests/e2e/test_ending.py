@@ -71,7 +71,7 @@ def ready(running: Server) -> list[int]:
 @workers
 def test_accepted_requests_are_answered_under_load(workers: int) -> None:
     outcomes: list[Any] = []
-    with server("scratchpad", "--workers", workers) as running:
+    with server("scratchpad-small", "--workers", workers) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
         clients = [Thread(target=hammer, args=(running, outcomes)) for _ in range(32)]
         for client in clients:
@@ -94,7 +94,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
-        server("scratchpad", "--workers", workers, *PATIENT) as running,
+        server("scratchpad-small", "--workers", workers, *PATIENT) as running,
         connect(running) as begun,
         connect(running) as accepted,
     ):
@@ -114,7 +114,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
 
 @workers
 def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
-    with server("scratchpad", "--workers", workers, "--drain", 1) as running:
+    with server("scratchpad-small", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
             connection.sendall(request("/v1/completions", {**LONG, "n": 100}))
             wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
@@ -182,7 +182,7 @@ def test_while_no_worker_can_start_clients_are_refused(tiny_copy: Path) -> None:
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
-    with server("scratchpad", "--workers", 2, "--engine", "auto", forked=False) as running:
+    with server("scratchpad-small", "--workers", 2, "--engine", "auto", forked=False) as running:
         wait_for(lambda: len(ready(running)) == 2)
         for _ in range(20):
             assert ask(running)["verified"]

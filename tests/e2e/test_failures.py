@@ -38,14 +38,14 @@ SLOW_BODIES: dict[str, Any] = {
 def strict() -> Iterator[Server]:
     """A server that admits few operations, and has time for them on a busy machine, too."""
     limits = ("--max-pending", N_OPERATIONS, "--max-items", N_OPERATIONS, "--deadline", 250)
-    with server("scratchpad", *limits) as running:
+    with server("scratchpad-small", *limits) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Server]:
     """A server whose deadline is too short for a slow expression."""
-    with server("scratchpad", "--deadline", 0.05) as running:
+    with server("scratchpad-small", "--deadline", 0.05) as running:
         yield running
 
 

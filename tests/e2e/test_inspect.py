@@ -18,7 +18,7 @@ def calcgpt(*args: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_shipped_model_is_inspected(tmp_path: Path) -> None:
-    checkpoint = REPOSITORY / "checkpoints" / "scratchpad"
+    checkpoint = REPOSITORY / "checkpoints" / "scratchpad-small"
     options = ("--layer", "2", "--head", "0", "--n", "8", "--json", "numbers.json")
     ended = calcgpt("inspect", checkpoint, "12.5*3", *options, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
 from datagen.extras import install_line  # noqa: E402
 
-COMMAND = ["mcp", "--checkpoint", "scratchpad"]
+COMMAND = ["mcp", "--checkpoint", "scratchpad-small"]
 
 
 async def use(client: Any) -> None:
@@ -70,7 +70,7 @@ def test_over_http(tmp_path: Path) -> None:
     try:
         wait_for(lambda: server.poll() is not None or (log.exists() and "\n" in log.read_text()))
         said, _, address = log.read_text().strip().rpartition(" ")
-        assert said == "scratchpad answers on"
+        assert said == "scratchpad-small answers on"
         anyio.run(use, mcp.Client(address))
         too_long = httpx.post(address, content=b" " * 100_000, timeout=PATIENCE)
         assert too_long.status_code == 413

@@ -51,7 +51,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         "The expression is not finished: a number is expected at its end."
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
-    page.get_by_role("combobox", name="Model").select_option("scratchpad")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
     page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking
     expect(page.get_by_role("alert")).to_be_empty()

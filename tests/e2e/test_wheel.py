@@ -97,7 +97,7 @@ def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
     calc = start("calc", "12.5*3")
     assert calc.communicate(timeout=LIMIT) == ("37.5\n", "")
     generate(tmp_path, DatasetPlan(train=1, val=1, test=5, seed=0), progress=False)
-    score = start("eval", "scratchpad", "--data", tmp_path / "test.txt", "--quiet")
+    score = start("eval", "scratchpad-small", "--data", tmp_path / "test.txt", "--quiet")
     output, errors = score.communicate(timeout=LIMIT)
     assert (score.returncode, errors) == (0, "")
     assert "1.0000" in output
@@ -134,10 +134,10 @@ def test_it_serves(start: Start) -> None:
     [
         (("train", "--recipe", "nano", "--out", "run"), "training", ("torch",)),
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
-        (("eval", "scratchpad", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
-        (("export", "scratchpad", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
-        (("info", "scratchpad"), "a table of formulas", ("sympy",)),
-        (("inspect", "scratchpad", "1+1"), "a look inside a model", ("torch", "matplotlib")),
+        (("eval", "scratchpad-small", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
+        (("export", "scratchpad-small", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
+        (("info", "scratchpad-small"), "a table of formulas", ("sympy",)),
+        (("inspect", "scratchpad-small", "1+1"), "a look inside a model", ("torch", "matplotlib")),
         (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
         (("plot", "out", "file.json"), "drawing", ("matplotlib",)),
         (("mcp",), "`calcgpt mcp`", ("mcp",)),

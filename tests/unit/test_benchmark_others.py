@@ -22,7 +22,7 @@ from benchmarks.others import (
 )
 from calcgpt.errors import DataError
 
-SHIPPED = Path(__file__).parents[2] / "checkpoints" / "scratchpad"
+SHIPPED = Path(__file__).parents[2] / "checkpoints" / "scratchpad-small"
 
 
 @pytest.fixture

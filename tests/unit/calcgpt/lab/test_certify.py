@@ -18,7 +18,7 @@ from calcgpt.lab import certify
 from calcgpt.lab.certify_plots import maps
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
 
-SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad"
+SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad-small"
 PLUS_5_AND_7 = {"writes": "sum lowest", "operation": "+", "A": "5", "B": "7"} | dict.fromkeys(
     ("A before", "B before", "sum before"), "none"
 )
@@ -123,7 +123,7 @@ def test_the_shipped_model(tmp_path: Path) -> None:
         cli, ["certify", str(SHIPPED), *options, "--json", str(numbers), "--quiet"]
     )
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "plots" / "scratchpad-certified.png").is_file()
+    assert (tmp_path / "plots" / "scratchpad-small-certified.png").is_file()
     record = json.loads(numbers.read_text())
     assert sum(rule["places"] for rule in record["rules"]) > 100
     assert record["drawn"] == 12
