@@ -72,7 +72,7 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
-    "example": 'calcgpt_answers_total{model="scratchpad",verified="true"} 31.0\n',
+    "example": 'calcgpt_answers_total{model="scratchpad-long",verified="true"} 31.0\n',
 }
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},

@@ -47,8 +47,8 @@ STREAM = (
 )
 STREAM_EXAMPLE = (
     'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
-    '"scratchpad","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],"usage":'
-    "null}\n\ndata: [DONE]\n\n"
+    '"scratchpad-long","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],'
+    '"usage":null}\n\ndata: [DONE]\n\n'
 )
 
 Listener = Callable[[CompletionChoice], None]  # called with each new part of a continuation

@@ -12,9 +12,7 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
  * @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
-  scratchpad: "Shows its work, shorter numbers",
   "scratchpad-small": "Shows its work, small",
-  "scratchpad-tiny": "Shows its work, tiny",
 };
 
 /**

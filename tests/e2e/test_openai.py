@@ -82,7 +82,9 @@ def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError):
         client.completions.create(model="gpt-5", prompt="$")
     with pytest.raises(openai.AuthenticationError):
-        client.with_options(api_key="wrong").completions.create(model="scratchpad-small", prompt="$")
+        client.with_options(api_key="wrong").completions.create(
+            model="scratchpad-small", prompt="$"
+        )
 
 
 def test_a_chat_answers_with_the_result(client: openai.OpenAI) -> None:

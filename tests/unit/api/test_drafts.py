@@ -83,7 +83,11 @@ def drafts(metrics: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("name", "noise", "engine"),
-    [("scratchpad-small", 0.0, "native"), ("scratchpad-small", 0.03, "torch"), ("tiny", 0.0, "torch")],
+    [
+        ("scratchpad-small", 0.0, "native"),
+        ("scratchpad-small", 0.03, "torch"),
+        ("tiny", 0.0, "torch"),
+    ],
 )
 def test_texts_and_confidences_are_those_without_drafts(
     name: str, noise: float, engine: str, tiny: Checkpoint

@@ -173,10 +173,10 @@ def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    mine, hidden = entry(tmp_path / "checkpoints", "mine", 0.1), entry(tmp_path, "scratchpad-small", 0.1)
+    mine, hidden = entry(tmp_path / "checkpoints", "mine", 0.1), entry(tmp_path, "direct", 0.1)
     shipped = Path(calcgpt.__file__).parents[1] / "checkpoints"
     assert shipped_checkpoints() == shipped
-    assert resolve("scratchpad-small") == shipped / "scratchpad-small"
-    assert resolve("./scratchpad-small").resolve() == hidden
+    assert resolve("direct") == shipped / "direct"
+    assert resolve("./direct").resolve() == hidden
     assert resolve("checkpoints/mine").resolve() == mine
     assert resolve("checkpoints").resolve() == mine
