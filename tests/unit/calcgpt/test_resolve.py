@@ -85,14 +85,12 @@ def test_ties_go_to_the_longest_numbers_first(tmp_path: Path) -> None:
     assert best(tmp_path) == tmp_path / "c"
 
 
-def test_ties_with_equal_parameters_go_to_the_lower_loss(tmp_path: Path) -> None:
-    for name, loss in (("a", 0.3), ("b", 0.1), ("c", 0.2), ("d", None)):
-        file = entry(tmp_path, name, 1.0) / METRICS
+def test_ties_go_to_the_lower_loss_before_fewer_parameters(tmp_path: Path) -> None:
+    for name, loss, parameters in (("a", 0.3, 1), ("b", 0.1, 2), ("c", 0.2, 1), ("d", None, 0)):
+        file = entry(tmp_path, name, 1.0, parameters) / METRICS
         metrics = json.loads(file.read_text())
         file.write_text(json.dumps(metrics if loss is None else {**metrics, "val_loss": loss}))
     assert best(tmp_path) == tmp_path / "b"
-    entry(tmp_path, "e", 1.0, parameters=0)
-    assert best(tmp_path) == tmp_path / "e"
 
 
 def test_a_checkpoint_without_validation_comes_last(tmp_path: Path) -> None:
