@@ -184,7 +184,7 @@ function displayName({ id, domain }) {
   return `${name} (${id})`;
 }
 
-/** Returns a line on a model, such as `805,760 parameters, exact on 99.99% of 10,000 test problems;
+/** Returns a line on a model, such as `806,272 parameters, exact on 99.99% of 10,000 test problems;
  * numbers of up to 40 digits, 8 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {

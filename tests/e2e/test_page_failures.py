@@ -153,7 +153,7 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
     facts = page.locator("#model-facts")
     expect(facts).to_have_text("The models could not be loaded. Trying again in 4 seconds.")
     page.clock.fast_forward(5000)
-    expect(facts).to_contain_text("805,760 parameters")
+    expect(facts).to_contain_text("806,272 parameters")
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:

@@ -29,19 +29,18 @@ PAGES = {
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
 RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
-COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "classes", "rounding")
+COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "rounding")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
     for model, more in {
-        "scratchpad": ("pairs",),
-        "scratchpad-long": ("wide-40", "pairs", "million", "ten-million"),
+        "scratchpad-long": ("million",),
         "scratchpad-small": (),
     }.items()
     for name in (*COMMON, *more)
 ]
 CERTIFIED, *CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-    for name in ("certified", "confidence", "confidence-ten-million")
+    for name in ("certified", "confidence")
 )
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
