@@ -25,7 +25,7 @@ ON_WRONG: Any = Field(
     "`error` returns a problem of kind `wrong-answer`",
 )
 MODEL = Field(
-    None, description="a name from /v1/models; null means the default", examples=["scratchpad"]
+    None, description="a name from /v1/models; null means the default", examples=["scratchpad-long"]
 )
 EXPRESSION = Field(
     description="numbers of at most nine decimal places, + - * / ^ % ( )", examples=["12.5+3"]

@@ -73,7 +73,7 @@ class Model(BaseModel):
 
 
 EXAMPLE = Model(
-    id="scratchpad",
+    id="scratchpad-long",
     default=True,
     description="Any number: worked steps as wide as the problem, up to nine places.",
     parameters=805_760,

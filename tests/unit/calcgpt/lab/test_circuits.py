@@ -25,7 +25,7 @@ from calcgpt.lab.circuits import (
 from calcgpt.lab.inspection import attention_weights
 from calcgpt.model.gpt import GPT
 
-SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad-small"
+SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad-long"
 LINE = b"$(0000000025-0000000007)=+520-700-819:810+=8100000000$"
 
 
