@@ -75,13 +75,14 @@ class Model(BaseModel):
 EXAMPLE = Model(
     id="scratchpad-long",
     default=True,
-    description="Any number: worked steps as wide as the problem, up to nine places.",
-    parameters=805_760,
+    description="The scratchpad with windows over rows and columns, for numbers much longer than in "
+    "training.",
+    parameters=806_272,
     engine="native",
     domain=Domain(
         decimal_places=8,
         default_places=8,
-        digits=16,
+        digits=40,
         max_characters=100,
         below=None,
         works_in_steps=True,
