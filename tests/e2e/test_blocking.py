@@ -116,6 +116,7 @@ def test_what_blocks_is_named() -> None:
 
         @app.get("/slow")
         async def slow() -> None:
+            await asyncio.sleep(0)  # a callback of its own: what leads here may block, too
             gives_up = time.monotonic() + PATIENCE
             while not dog.seen and time.monotonic() < gives_up:
                 pass
