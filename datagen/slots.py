@@ -95,9 +95,7 @@ class Kind(IntEnum):
 
 # A rule reads characters that are at most NEAR columns from its query or, if it has no query, from
 # the character before. The kinds in FAR also read all digits of a row, or of an operand in the
-# question: the characters of the kinds that FAR lists for them. One case is missing:
-# QUOTIENT_ROUNDING also reads the digits of A that no row brings down. They rarely matter, and the
-# shipped models with windows were trained without seeing them.
+# question: the characters of the kinds that FAR lists for them. All read the character before.
 NEAR = MIN_DIVISOR
 _ROUNDED = {Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP}
 FAR = {
