@@ -75,8 +75,8 @@ class Model(BaseModel):
 EXAMPLE = Model(
     id="scratchpad-long",
     default=True,
-    description="The scratchpad with windows over rows and columns, for numbers much longer than in "
-    "training.",
+    description="The scratchpad with windows over rows and columns, for numbers much longer than "
+    "in training.",
     parameters=806_272,
     engine="native",
     domain=Domain(
