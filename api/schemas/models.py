@@ -92,7 +92,7 @@ EXAMPLE = Model(
         n=10_000,
         file="test.txt",
         file_sha256="f89e0f119c0d698d7e8b4abb831221bf2b7151177533d697c6f622b28cd71325",
-        expected_calibration_error=0.0000956,
+        expected_calibration_error=0.0001193,
         no_error_above=0.0,
         kept=1.0,
     ),

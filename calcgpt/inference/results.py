@@ -29,9 +29,9 @@ from datagen.work_errors import WrongCharacter
 EXAMPLE_PROMPT = "$8(00000012.5+0000000003)="
 EXAMPLE_WORK = "+5210+0300+5510:5510+"
 EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
-    "answer": 0.9999971,
-    "weakest_step": 0.9999929,
-    "whole": 0.9999812,
+    "answer": 0.9999937,
+    "weakest_step": 0.9999917,
+    "whole": 0.9999642,
 }
 EXAMPLE_NODE: dict[str, JsonValue] = {
     "expression": "12.5+3",
@@ -68,17 +68,17 @@ class Confidence(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     answer: float = Field(
-        description="probability of the answer, given the work", examples=[0.9999971]
+        description="probability of the answer, given the work", examples=[0.9999937]
     )
     weakest_step: float = Field(
         description="probability of the least probable character of the work, the digits of a "
         "quotient left out; 1 if there is no work",
-        examples=[0.9999929],
+        examples=[0.9999917],
     )
     whole: float = Field(
         description="probability of the work and the answer together, the digits of a quotient "
         "left out",
-        examples=[0.9999812],
+        examples=[0.9999642],
     )
 
 

@@ -65,10 +65,10 @@ def damaged(line: str, rng: random.Random) -> str:
 
 
 def test_kinds_are_those_of_python(plain_page: Page) -> None:
-    found = plain_page.evaluate(KINDS)
-    assert found["kinds"] == {kind.name: kind for kind in Kind}
-    assert {kind: set(kinds) for kind, kinds in found["far"]} == FAR
-    assert [set(kinds) for kinds in found["sets"]] == [COPIES, FIELDS, ROW_ENDS]
+    result = plain_page.evaluate(KINDS)
+    assert result["kinds"] == {kind.name: kind for kind in Kind}
+    assert {kind: set(kinds) for kind, kinds in result["far"]} == FAR
+    assert [set(kinds) for kinds in result["sets"]] == [COPIES, FIELDS, ROW_ENDS]
 
 
 def test_coordinates_are_those_of_python(plain_page: Page) -> None:
@@ -76,8 +76,8 @@ def test_coordinates_are_those_of_python(plain_page: Page) -> None:
     words = np.random.default_rng(2).integers(2**63, size=len(prompts), dtype=np.uint64)
     lines = [line.decode() for line in render([p.encode() for p in prompts], words)]
     lines += [damaged(line, rng) for line in lines]
-    all_found = json.loads(plain_page.evaluate(COORDINATES, lines))
-    for line, found in zip(lines, all_found, strict=True):
-        assert found == coordinates(line.encode()).tolist(), line
+    results = json.loads(plain_page.evaluate(COORDINATES, lines))
+    for line, result in zip(lines, results, strict=True):
+        assert result == coordinates(line.encode()).tolist(), line
     lengths = [work_length(shape) for shape in map(shape_of, prompts) if shape]
     assert plain_page.evaluate(LENGTHS, prompts) == lengths
