@@ -46,29 +46,42 @@ def coordinates(line: bytes, start: int = 0) -> Coordinates:
 def known_coordinates(line: bytes) -> Coordinates:
     """Returns the coordinates of a line, and of those later characters whose coordinates already
     follow from it."""
-    prompt = line[: line.find(b"=") + 1]
-    shape = shape_of(prompt.decode("ascii", "replace")) if prompt else None
+    shape = question_shape(line)
     if shape is None:
-        return _question_coordinates(line)
-    work = _work_coordinates(shape)
-    if len(line) < len(work):
-        return work[:-1]  # the layout of the answer depends on the result
-    plan = layout(shape)
-    slots = [slot for slot, _ in answer_slots(plan, line[: len(work)])]
-    answer = _slot_coordinates([plan.slots[-1], *slots])
-    n_after = max(0, len(line) - len(work) + 1 - len(answer))  # characters after the closing `$`
-    after = np.zeros((n_after, N_COORDINATES), np.int16)
-    return np.concatenate((work[:-1], answer, after))
+        return question_coordinates(line)
+    work, answer = work_coordinates(shape), answer_coordinates(shape, line)
+    return np.concatenate((work, answer)) if len(answer) else work
+
+
+def question_shape(line: bytes) -> Shape | None:
+    """Returns the shape of the question that a line begins with, or None if there is none."""
+    prompt = line[: line.find(b"=") + 1]
+    return shape_of(prompt.decode("ascii", "replace")) if prompt else None
 
 
 @shape_cache(len)
-def _work_coordinates(shape: Shape) -> Coordinates:
-    """Returns the coordinates of the question and the work of a shape. The question itself is not
-    predicted, so its characters before the last have no next kind and no query."""
+def work_coordinates(shape: Shape) -> Coordinates:
+    """Returns the coordinates of the question and the work of a shape, without the last character.
+    The question itself is not predicted, so its characters before the last have no next kind and no
+    query."""
     plan = layout(shape)
     result = _slot_coordinates(plan.slots)
     result[: plan.prompt_length - 1, [NEXT_KIND, QUERY_ROW, QUERY_COLUMN]] = 0
-    return result
+    return result[:-1]
+
+
+def answer_coordinates(shape: Shape, line: bytes) -> Coordinates:
+    """Returns the coordinates of the last character of the work of a line of this shape, of the
+    answer, and of all characters after it. There are none before the work is complete, because the
+    layout of the answer depends on the result."""
+    plan = layout(shape)
+    n_work = len(plan.slots)
+    if len(line) < n_work:
+        return np.zeros((0, N_COORDINATES), np.int16)
+    slots = [slot for slot, _ in answer_slots(plan, line[:n_work])]
+    answer = _slot_coordinates([plan.slots[-1], *slots])
+    n_after = max(0, len(line) - n_work + 1 - len(answer))  # characters after the closing `$`
+    return np.concatenate((answer, np.zeros((n_after, N_COORDINATES), np.int16)))
 
 
 def _slot_coordinates(slots: list[Slot]) -> Coordinates:
@@ -81,7 +94,7 @@ def _slot_coordinates(slots: list[Slot]) -> Coordinates:
     return result
 
 
-def _question_coordinates(line: bytes) -> Coordinates:
+def question_coordinates(line: bytes) -> Coordinates:
     """Returns the coordinates of the beginning of a question, or of text that has none.
 
     An operand ends at the first operator after its tenth character.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from datagen import direct
 from datagen.arithmetic import ProblemArray
-from datagen.layout import layout, shape_of
+from datagen.layout import answer_slots, layout, shape_of
 from datagen.rules import RULES, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
@@ -85,8 +85,8 @@ def render_line(beginning: bytes) -> bytes:
     than the prompt with its work.
     """
     prompt = beginning[: beginning.find(b"=") + 1]
-    work = _work(_shape(prompt))
-    slots = work.plan.slots
+    plan = layout(_shape(prompt))
+    slots = plan.slots
     if len(beginning) > len(slots):
         raise ValueError(f"longer than its work: {beginning!r:.80}")
     text = bytearray(len(slots) + 1)  # NOWHERE reads the last one
@@ -94,10 +94,8 @@ def render_line(beginning: bytes) -> bytes:
     for position in range(len(beginning), len(slots)):
         slot = slots[position]
         text[position] = _character(slot.kind, bytes([text[source] for source in slot.sources]))
-    column = np.frombuffer(text, np.uint8)[:, None]
-    answer = _answers(column, [work], np.ones(1, np.int64))
-    field: bytes = answer[answer != 0].tobytes()
-    return bytes(text[:-1]) + field
+    field = "".join(character for _, character in answer_slots(plan, bytes(text)))
+    return bytes(text[:-1]) + field.encode("latin-1")
 
 
 @lru_cache(REMEMBERED)

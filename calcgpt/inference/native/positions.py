@@ -9,6 +9,8 @@ Shapes: S tokens of a text, N tokens with coordinates, F frequencies, C n_embd, 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,11 +47,14 @@ from datagen.coordinates import (
     QUERY_COLUMN,
     QUERY_ROW,
     ROW,
+    answer_coordinates,
     coordinates,
-    known_coordinates,
+    question_coordinates,
+    question_shape,
     rotary_frequencies,
+    work_coordinates,
 )
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind, Shape, ShapeCache
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
@@ -123,6 +128,10 @@ def row_table(config: ModelConfig) -> NDArray[np.int64]:
     return row_of_token
 
 
+# Features (7, N) of tokens, and the rotations (N, 2, D) of their queries and keys.
+Located: TypeAlias = tuple[NDArray[np.int64], Floats]
+
+
 class CoordinatePositions:
     """Computes the features and rotations of tokens from the text (`datagen.coordinates`)."""
 
@@ -137,10 +146,9 @@ class CoordinatePositions:
         self._far_kinds = np.array(far_kinds)
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
+        self._work = ShapeCache(self._located_work, n_slots=lambda work: len(work[1]))
 
-    def __call__(
-        self, tokens_S: NDArray[np.int64], start: int = 0
-    ) -> tuple[NDArray[np.int64], Floats]:
+    def __call__(self, tokens_S: NDArray[np.int64], start: int = 0) -> Located:
         """Returns the features (7, N) of the tokens of a text from `start` on, and the rotations
         (N, 2, D) of their queries and keys, cosines before sines. See `weights` for the features.
 
@@ -148,7 +156,34 @@ class CoordinatePositions:
         tokens that follow it.
         """
         codes_S = self._characters[np.minimum(tokens_S, MAX_CHARACTER_ID)]
-        coordinates_N6 = self._coordinates(codes_S)[start:]
+        if not self._all_characters:
+            # Other tokens have coordinates 0, and the characters have those of the text without
+            # them.
+            coordinates_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+            is_character = codes_S != 0
+            coordinates_S6[is_character] = coordinates(codes_S[is_character].tobytes())
+            return self._located(coordinates_S6[start:])
+        line = codes_S.tobytes()
+        shape = question_shape(line)
+        if shape is None:
+            return self._located(question_coordinates(line)[start:])
+        features, rotations = self._work(shape)
+        n_work = len(rotations)
+        if len(line) <= n_work:
+            return features[:, start:], rotations[start:]
+        after = self._located(answer_coordinates(shape, line)[max(0, start - n_work) :])
+        if start >= n_work:
+            return after
+        return (
+            np.concatenate((features[:, start:], after[0]), axis=1),
+            np.concatenate((rotations[start:], after[1])),
+        )
+
+    def _located_work(self, shape: Shape) -> Located:
+        return self._located(work_coordinates(shape))
+
+    def _located(self, coordinates_N6: NDArray[np.int16]) -> Located:
+        """Returns the features and rotations of tokens from their coordinates, (N, 6)."""
         axes = coordinates_N6[:, [QUERY_ROW, QUERY_COLUMN, ROW, COLUMN]].astype(np.float32)
         angles = axes.reshape(-1, 2, 1) * self._frequencies  # (2 N, 2, F)
         unrotated = np.zeros((len(angles), self._n_unrotated), np.float32)
@@ -169,19 +204,6 @@ class CoordinatePositions:
         features[TOKEN_COLUMN, self._is_row_end[features[NEXT_TOKEN_KIND]]] = 0
         features[FAR_KINDS] = self._far_kinds[features[NEXT_TOKEN_KIND]]
         return features
-
-    def _coordinates(self, codes_S: NDArray[np.uint8]) -> NDArray[np.int16]:
-        """Returns the coordinates of a text and of the tokens after it that it determines, (N, 6).
-
-        `codes_S` has the ASCII codes of the tokens, or 0 for a token that is not a character. Such
-        tokens have coordinates 0, and the others have those of the text without them.
-        """
-        if self._all_characters:
-            return known_coordinates(codes_S.tobytes())
-        result = np.zeros((len(codes_S), N_COORDINATES), np.int16)
-        is_character = codes_S != 0
-        result[is_character] = coordinates(codes_S[is_character].tobytes())
-        return result
 
 
 def _angles(base: float, n: int, n_position: int) -> NDArray[np.float64]:
