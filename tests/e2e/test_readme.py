@@ -39,6 +39,10 @@ CERTIFIED, *CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
     for name in ("certified", "confidence")
 )
+MILLIONS = [
+    ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
+    for name in ("million", "everyday-million", "pairs")
+]
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
 RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
@@ -116,6 +120,19 @@ def test_no_score_comes_from_elsewhere(text: str) -> None:
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4,5} \|", line)]
     assert len(rows) >= 4
     assert set(rows) - {BLOG} <= set(table)
+
+
+def test_the_table_of_millions_is_whole() -> None:
+    rows = []
+    for file in MILLIONS:
+        for name, result in json.loads(file.read_text("utf-8"))["results"].items():
+            low, _ = result["interval"]
+            bound = (
+                "none: these are all" if name == "pairs-999" else f"{round(1 / (1 - low), -4):,.0f}"
+            )
+            rows.append(f"| {name} | {result['n']:,} | {result['wrong']:,} | {bound} |")
+    assert len(rows) == 3
+    assert set(rows) <= set(RESULTS.splitlines())
 
 
 def test_the_tables_of_scratchpad_are_whole() -> None:
