@@ -17,6 +17,7 @@ from calcgpt.inference.generate import Floats, Ints
 from calcgpt.lab import certify
 from calcgpt.lab.certify_plots import maps
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
+from datagen.notation import parse_prompt
 
 SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad-small"
 PLUS_5_AND_7 = {"writes": "sum lowest", "operation": "+", "A": "5", "B": "7"} | dict.fromkeys(
@@ -114,6 +115,14 @@ def test_variants_have_the_shape_of_their_original() -> None:
     prompts = [line[: line.index(b"=")] for line in lines[: certify.VARIANTS]]
     assert len(set(prompts)) > 1
     assert len({len(line.rpartition(b"=")[0]) for line in lines[: certify.VARIANTS]}) == 1
+
+
+@pytest.mark.parametrize("block", range(len(certify.SOURCES)))
+def test_the_lines_of_every_source_are_in_the_notation(block: int) -> None:
+    lines = [line.decode() for line in certify.draw_lines(1, block)]
+    for line in lines:
+        parse_prompt(line[: line.index("=") + 1])
+    assert len(set(lines)) > certify.BLOCK // 4
 
 
 def test_the_shipped_model(tmp_path: Path) -> None:
