@@ -9,9 +9,10 @@ enough contexts and the prediction is right in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,6 +102,20 @@ def _variant(prompt: str, rng: Generator) -> str:
     return text.tobytes().decode("ascii")
 
 
+class LineCases(NamedTuple):
+    """A line, and its cases without repetition. Sampled cases are left out."""
+
+    line: bytes
+    cases: Ints
+
+
+def draw_cases(seed: int, block: int) -> list[LineCases]:
+    """Returns the lines of `draw_lines` with their cases."""
+    lines = draw_lines(seed, block)
+    cases = (np.unique(cases[~_IS_SAMPLED[cases]]) for cases in line_cases(lines))
+    return [*map(LineCases, lines, cases)]
+
+
 @dataclass
 class CaseCounter:
     """How many contexts each case has, and which cases need more."""
@@ -108,13 +123,12 @@ class CaseCounter:
     contexts: int
     counts: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
 
-    def select(self, lines: Sequence[bytes]) -> list[bytes]:
+    def select(self, drawn: Iterable[LineCases]) -> list[bytes]:
         """Returns the lines that have a case that needs more contexts, and counts their cases."""
         chosen = []
-        for line, cases in zip(lines, line_cases(lines), strict=True):
-            unique = np.unique(cases[~_IS_SAMPLED[cases]])
-            if (self.counts[unique] < self.contexts).any():
-                self.counts[unique] += 1
+        for line, cases in drawn:
+            if (self.counts[cases] < self.contexts).any():
+                self.counts[cases] += 1
                 chosen.append(line)
         return chosen
 
@@ -143,20 +157,27 @@ def choose_lines(
     max_problems: int,
     max_length: int,
     seed: int,
+    workers: int | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> tuple[list[bytes], int]:
     """Draws up to `max_problems` problems until `contexts` of them have each possible case.
 
     Returns the lines that are worth reading, and how many were drawn. Leaves out lines longer than
-    `max_length`. Calls `progress` with numbers of problems.
+    `max_length`. Draws in `workers` processes, by default in a thread. Calls `progress` with
+    numbers of problems.
     """
-    counter, chosen, drawn, block = CaseCounter(contexts), list[bytes](), 0, 0
-    while drawn < max_problems and (block % len(SOURCES) or not block or counter.missing()):
-        lines = draw_lines(seed, block)[: max_problems - drawn]
-        chosen += counter.select([line for line in lines if len(line) <= max_length])
-        drawn, block = drawn + len(lines), block + 1
-        progress(len(lines))
-    return chosen, drawn
+    counter, chosen, n_drawn = CaseCounter(contexts), list[bytes](), 0
+    compute = make_engine("local", workers)
+    with closing(compute(partial(draw_cases, seed), range(max_problems))) as blocks:
+        for block, drawn in enumerate(blocks, 1):
+            drawn = drawn[: max_problems - n_drawn]
+            chosen += counter.select(item for item in drawn if len(item.line) <= max_length)
+            n_drawn += len(drawn)
+            progress(len(drawn))
+            complete = block % len(SOURCES) == 0 and not counter.missing()
+            if complete or n_drawn == max_problems:
+                break
+    return chosen, n_drawn
 
 
 class WrongPlace(NamedTuple):

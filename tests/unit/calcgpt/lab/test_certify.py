@@ -105,7 +105,7 @@ def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyP
 
 def test_lines_without_a_wanted_case_are_not_read() -> None:
     counter = certify.CaseCounter(1)
-    lines = certify.draw_lines(0, 0)[:50]
+    lines = certify.draw_cases(0, 0)[:50]
     assert counter.select(lines)
     assert counter.select(lines) == []
 
