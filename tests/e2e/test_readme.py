@@ -5,6 +5,7 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,28 @@ def test_the_tables_of_scratchpad_are_whole() -> None:
     rows = [row for file in EXACTNESS for row in exactness_rows(json.loads(file.read_text()))]
     reached = [row for row in confidence_rows() if row.split(" | ")[4][:5] != "needs"]
     assert {*rows, *certified_rows(), *reached} <= set(RESULTS.splitlines())
+
+
+def test_the_wrong_cases_of_the_rules_are_those_of_the_certificate() -> None:
+    rules = json.loads(CERTIFIED.read_text("utf-8"))["rules"]
+    in_quotients = sum(rule["wrong"] for rule in rules)
+    assert not any(rule["wrong"] for rule in rules if re.search("sum|product", rule["rule"]))
+    assert f"In quotients, {in_quotients} rare ones are" in " ".join(README.split())
+
+
+@pytest.mark.parametrize("model", ["scratchpad-long", "scratchpad-small"])
+def test_the_wrong_places_without_a_head_are_those_measured(model: str) -> None:
+    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.split("|")] for line in science]
+    record = json.loads((ROOT / f"docs/results/{model}-circuits.json").read_text("utf-8"))
+    wrong: Counter[str] = Counter()
+    for rule in record["rules"]:
+        assert rule["intact"]["wrong"] == 0
+        wrong.update({part: result["wrong"] for part, result in rule["without"].items()})
+    for layer in range(4):
+        heads = [wrong[f"{layer}.{head}"] for head in range(4) if f"{layer}.{head}" in wrong]
+        cells = [f"{n:,}" for n in heads] + [""] * (4 - len(heads))
+        assert ["", f"{model}, layer {layer}", *cells, f"{wrong[f'{layer}.*']:,}", ""] in rows
 
 
 def test_every_benchmark_that_is_named_exists() -> None:
