@@ -137,6 +137,7 @@ class Panel {
     const requestId = ++this.#requestId;
     this.#slider.control.value = String(position - this.#operation.prompt.length + 1);
     this.#characters.forEach((character, index) => character.classList.toggle("here", index === position));
+    this.#candidates.inert = true; // until those of this character are there
     if (!this.#look) this.#description.textContent = "Loading the model …";
     try {
       const result = await look(this.#operation.model, this.#text, position);
@@ -217,6 +218,7 @@ class Panel {
       return item;
     });
     this.#candidates.replaceChildren(...items);
+    this.#candidates.inert = false;
   }
 
   /** Shows the prediction of each layer.

@@ -235,9 +235,16 @@ def test_a_look_inside(exported: Page) -> None:
     exported.get_by_role("radio", name="Both").check()
     exported.locator(".rows .characters span", has_text=";").click()  # of the model's rows
     expect(words).to_contain_text("It wrote ; as character 10.")
-    exported.locator(".rows .line", has_text="row by row").locator("span").filter(
-        has_text=re.compile("^2$")
-    ).first.click()
+    quotient_digit = (
+        exported.locator(".rows .line", has_text="row by row")
+        .locator("span")
+        .filter(has_text=re.compile("^2$"))
+        .first
+    )
+    # Until its candidates are there, those of the semicolon cannot be chosen.
+    assert quotient_digit.evaluate(
+        "digit => { digit.click(); return document.querySelector('.candidates').inert; }"
+    )
     exported.locator(".candidate:enabled").first.click()  # another digit of the quotient will do
     expect(exported.locator(".what-if")).to_contain_text("It recovers: that is exact.")
 
