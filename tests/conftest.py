@@ -35,7 +35,7 @@ os.environ |= {
     "RAY_health_check_failure_threshold": "50",
     "RAY_worker_register_timeout_seconds": "200",
     "RAY_worker_niceness": "0",  # Ray's own is 15: beside other tests, workers would starve
-    "RAY_prestart_worker_first_driver": "0",  # the first driver is not a test
+    "RAY_prestart_worker_first_driver": "0",  # that process runs no tasks
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process for each training: no cloud takes ours
 }
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves

@@ -262,7 +262,9 @@ def certify(
     check_certifiable(loaded)
     longest = loaded.recipe.model.block_size + 1
     with progress_bar(most, not quiet, desc="drawing", unit="problem", leave=False) as bar:
-        lines, drawn = choose_lines(contexts, most, longest, seed, workers, bar.update)
+        lines, drawn = choose_lines(
+            contexts, most, longest, seed, workers=workers, progress=bar.update
+        )
     with progress_bar(len(lines), not quiet, desc="reading", unit="problem", leave=False) as bar:
         certificate = run(
             loaded,

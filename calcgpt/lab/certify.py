@@ -157,6 +157,7 @@ def choose_lines(
     max_problems: int,
     max_length: int,
     seed: int,
+    *,
     workers: int | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> tuple[list[bytes], int]:
@@ -168,7 +169,8 @@ def choose_lines(
     """
     counter, chosen, n_drawn = CaseCounter(contexts), list[bytes](), 0
     compute = make_engine("local", workers)
-    with closing(compute(partial(draw_cases, seed), range(max_problems))) as blocks:
+    n_block = max_problems  # at most: each block has a problem
+    with closing(compute(partial(draw_cases, seed), range(n_block))) as blocks:
         for block, drawn in enumerate(blocks, 1):
             drawn = drawn[: max_problems - n_drawn]
             chosen += counter.select(item for item in drawn if len(item.line) <= max_length)
