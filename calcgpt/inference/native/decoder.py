@@ -181,7 +181,7 @@ class NativeDecoder:
         cache.append(tokens_BT)
         length = output_tokens.shape[1]
         plan, weights, row_of_token, rotations, scratch = self._addresses
-        n_new = min(length - n_done, cache.capacity - stop + 1)
+        n_new = min(length - n_done, min(cache.capacity, self.config.block_size) - stop + 1)
         if self._coordinates:
             n_ahead = cache.locate(self._coordinates, n_token)
             rotations = cache.addresses[0]
@@ -224,7 +224,7 @@ class NativeCache:
         self._n_layer, self._n_kv_head = config.n_layer, config.kv_heads
         self._key_width, self._value_width = config.head_dim, padded(config.head_dim)
         self._has_coordinates = config.position == "coordinates"
-        self._max_capacity = padded(n_token)
+        self._max_capacity = padded(min(n_token, config.block_size))
         self.capacity = min(self._max_capacity, FIRST_CAPACITY)
         self._allocate(batch)
         self.set_slots(np.arange(batch))

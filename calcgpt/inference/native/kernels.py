@@ -52,7 +52,7 @@ from calcgpt.inference.native.weights import (
     LAST_PLACE,
     LAYER_SIZE,
     LAYERS,
-    N_CONTEXT,
+    N_ZERO,
     N_EMBD,
     N_FEATURES,
     N_HEAD,
@@ -197,8 +197,8 @@ def forward(
     n_qkv = padded_width((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
     n_up = padded_width(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
     max_rows = CHUNK + TILE
-    zero_row = scratch  # (N_CONTEXT,)
-    x = at(scratch, plan[N_CONTEXT])  # the residual stream, (max_rows, stride)
+    zero_row = scratch  # (N_ZERO,)
+    x = at(scratch, plan[N_ZERO])  # the residual stream, (max_rows, stride)
     # The normalised rows of x, then the outputs of the heads. The last head also writes padding.
     a = at(x, max_rows * stride)  # (max_rows, a_stride)
     a_stride = stride + PANEL

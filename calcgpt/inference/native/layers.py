@@ -300,7 +300,7 @@ def attend(
     matrix.
 
     The first query sees the `n_seen` first tokens of its slot, and each next query one token more.
-    `masks` is (zero_row, mask, mask_stride). `zero_row` has N_CONTEXT zeros. `mask` is the result
+    `masks` is (zero_row, mask, mask_stride). `zero_row` has N_ZERO zeros. `mask` is the result
     of `write_mask` or, without windows, `zero_row` with a stride of 0. `scores` has room for TILE
     rows of `capacity` scores and one sum per row. The scores of skipped panels are left out, so the
     other scores of a row are contiguous.

@@ -38,7 +38,7 @@ CHUNK = 48  # rows per pass through the layers: their activations and a layer's 
     N_LAYER,
     VOCAB_SIZE,
     N_LOGIT,  # VOCAB_SIZE, padded
-    N_CONTEXT,  # block_size, padded
+    N_ZERO,  # zeros at the start of the scratch memory: as a mask, and as an empty output of a head
     IS_LAYERNORM,
     HAS_QK_NORM,
     IS_GATED,
@@ -126,9 +126,14 @@ def scratch_size(config: ModelConfig) -> int:
     n_up = padded(config.ff_width) * (2 if config.gated else 1)
     per_row = 2 * padded(config.n_embd) + PANEL + max(n_qkv, n_up)
     n_context = padded(config.block_size)
+    n_zero = _n_zero(config)
     is_windowed = config.row_window is not None or config.column_window is not None
     n_mask = (CHUNK + TILE) * n_context if is_windowed else 0
-    return n_context + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_mask
+    return n_zero + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_mask
+
+
+def _n_zero(config: ModelConfig) -> int:
+    return padded(max(config.block_size, config.head_dim))
 
 
 def pack_weights(
@@ -165,7 +170,7 @@ def pack_weights(
         N_LAYER: config.n_layer,
         VOCAB_SIZE: vocab_size,
         N_LOGIT: padded(vocab_size),
-        N_CONTEXT: padded(config.block_size),
+        N_ZERO: _n_zero(config),
         IS_LAYERNORM: config.norm == "layernorm",
         HAS_QK_NORM: config.qk_norm,
         IS_GATED: config.gated,

@@ -182,11 +182,21 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
 
 def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:
     model = model_of("coupled")
+    assert_same_logits(model, tokens_for(model, 101, 3))
+
+
+@pytest.mark.parametrize(("block_size", "head_dim"), [(5, 16), (16, 32), (20, 96)])
+def test_a_head_may_be_wider_than_the_context(block_size: int, head_dim: int) -> None:
+    config = SMALL | {"n_embd": 2 * head_dim, "n_head": 2, "block_size": block_size}
+    model = GPT(ModelConfig(**config), VOCAB).eval()
+    assert_same_logits(model, tokens_for(model, 7, block_size))
+
+
+def assert_same_logits(model: GPT, tokens_BT: Any) -> None:
     decoder = native(model)
-    tokens_BT = tokens_for(model, 101, 3)
     with torch.inference_mode():
         expected_BTV = model(torch.from_numpy(tokens_BT)).numpy()
-    actual_BTV = decoder(tokens_BT, decoder.new_array_cache(101, 3))
+    actual_BTV = decoder(tokens_BT, decoder.new_array_cache(*tokens_BT.shape))
     np.testing.assert_allclose(actual_BTV, expected_BTV, atol=1e-5 * np.abs(expected_BTV).max())
 
 
@@ -228,3 +238,7 @@ def test_more_tokens_than_the_context_holds_are_refused() -> None:
     decoder = native(model_of("llama"))
     with pytest.raises(ValueError, match="81 tokens do not fit in 80"):
         decoder(np.zeros((1, 81), np.int64), decoder.new_array_cache(1, 81))
+    prompts_BP = np.zeros((2, 70), np.int64)
+    assert decoder.write(prompts_BP, -1, 11)[0].shape == (2, 11)  # the last token is not read
+    with pytest.raises(ValueError, match="81 tokens do not fit in 80"):
+        decoder.write(prompts_BP, -1, 12)
