@@ -17,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import build
+from datagen.arithmetic import USUAL_PLACES
 from datagen.files import parse_json, read_text, write_text
+from datagen.notation import MAX_WIDTH
 
 Operation = Literal["+", "-", "*", "/"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
@@ -25,8 +27,10 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
-# Rows by the digits of A, columns by the digits of B.
-Table = Annotated[list[list[Count]], Field(min_length=1, max_length=20)]
+# Rows by the digits of A, columns by the digits of B: from 0 digits to those of the longest operand
+# in hundredths.
+MAX_TABLE = 1 + MAX_WIDTH + USUAL_PLACES
+Table = Annotated[list[list[Count]], Field(min_length=1, max_length=MAX_TABLE)]
 Point = tuple[int, float]  # tokens seen, value
 
 

@@ -36,6 +36,8 @@ PALETTE = {
 LINE_STYLES: list[Any] = ["-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5))]
 MARKERS = "osD^vPX*<>h"  # 11 is prime to 7 colours: the first 77 series get distinct pairs
 HEAT_MAP = "viridis"
+CELL = 0.52  # inches, of a heat map with counts
+MAX_PANEL = 11.0  # inches: heat maps with more cells have smaller ones, without counts
 RC_PARAMS: dict[Any, Any] = {
     "font.size": 11,
     "axes.titlesize": 12,
@@ -232,36 +234,43 @@ def draw_operand_lengths(record: Record) -> Figure:
     tables = {op: record.by_length[op] for op in OPERATIONS if op in record.by_length}
     columns = min(2, len(tables))
     rows = math.ceil(len(tables) / columns)
-    size = 1.2 + 0.52 * max(len(table.n) for table in tables.values())
+    n_cell = max(len(table.n) for table in tables.values())
+    cell = min(CELL, MAX_PANEL / n_cell)
+    size = 1.2 + cell * n_cell
     figure = new_figure(max(6.5, columns * size + 1), rows * size + 1)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (operation, table) in zip(panels, tables.items(), strict=False):
-        _heat_map(axes, table)
+        _heat_map(axes, table, has_counts=cell == CELL)
         axes.set_title(OPERATIONS[operation])
         axes.set(xlabel="digits of B", ylabel="digits of A")
     for axes in panels[len(tables) :]:
         axes.set_axis_off()
     label = "exact match (share of the problems)"
     figure.colorbar(panels[0].images[0], ax=panels, label=label, shrink=0.7)
-    cells = "each cell: problems, and ✗ wrong answers"
+    cells = "each cell: problems, and ✗ wrong answers" if cell == CELL else "blank: no problems"
     digits = "digits: of the magnitude, with at least two places"
     figure.suptitle(f"{_title(record)}\n{cells}\n{digits}", parse_math=False, fontsize=11)
     return figure
 
 
-def _heat_map(axes: Axes, table: Lengths) -> None:
+def _heat_map(axes: Axes, table: Lengths, has_counts: bool) -> None:
     """Draws the share of right answers in each cell. Cells without problems stay blank."""
     import numpy as np
+    from matplotlib.ticker import MaxNLocator
 
     n, right = np.array(table.n), np.array(table.right)
     shares = np.ma.masked_where(n == 0, right / np.maximum(n, 1))
     axes.imshow(shares, vmin=0, vmax=1, cmap=HEAT_MAP, origin="lower")
-    for a, b in np.argwhere(n):
+    for a, b in np.argwhere(n) if has_counts else []:
         wrong = n[a, b] - right[a, b]
         text = short_count(n[a, b]) + (f"\n✗{short_count(wrong)}" if wrong else "")
         colour = "black" if shares[a, b] > 0.55 else "white"
         axes.text(b, a, text, ha="center", va="center", color=colour, fontsize=9)
-    axes.set(xticks=range(len(n)), yticks=range(len(n)))
+    if has_counts:
+        axes.set(xticks=range(len(n)), yticks=range(len(n)))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def draw_first_errors(record: Record) -> Figure:

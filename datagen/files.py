@@ -26,7 +26,7 @@ def write_bytes(path: Path, content: bytes) -> None:
     Each call uses a unique temporary name, so two processes never share a file. A path that is not
     a regular file, such as /dev/stdout or a pipe, is written to, not replaced.
     """
-    if path.is_relative_to("/dev") or (path.exists() and not path.is_file()):
+    if _is_stream(path) or (path.exists() and not path.is_file()):
         with path.open("ab") as opened:
             opened.write(content)
         return
@@ -39,6 +39,13 @@ def write_bytes(path: Path, content: bytes) -> None:
         if isinstance(error, OSError):
             error.filename = str(path)  # the name that the caller knows
         raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Returns whether a path names a device or an open file, such as /dev/stdout. The latter can be
+    a regular file, to which the shell redirects the output."""
+    is_device = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")
+    return is_device or path.is_relative_to("/proc")
 
 
 def write_text(path: Path, text: str) -> None:

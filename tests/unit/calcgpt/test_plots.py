@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calcgpt.metrics import read_curves, read_record
+from calcgpt.errors import ConfigError
+from calcgpt.metrics import MAX_TABLE, read_curves, read_record
 from calcgpt.plots import (
     draw_curves,
     draw_first_errors,
@@ -145,6 +146,21 @@ def test_a_heat_map_shows_shares_and_counts_and_leaves_cells_without_problems_bl
     assert (plus.get_title(), over.get_title()) == ("A + B", "A ÷ B")
     assert (plus.get_xlabel(), plus.get_ylabel()) == ("digits of B", "digits of A")
     assert "exact match" in bar.get_ylabel()
+
+
+def test_a_heat_map_of_the_longest_operands_is_as_large_and_has_no_counts(tmp_path: Path) -> None:
+    table = [[1] * MAX_TABLE for _ in range(MAX_TABLE)]
+    record = RECORD | {"by_length": {"+": {"n": table, "right": table}}}
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(record))
+    figure = draw_operand_lengths(read_record(path))
+    assert max(figure.get_size_inches()) < 20
+    assert len(figure.axes[0].texts) == 0
+    assert all(tick.is_integer() for tick in figure.axes[0].get_xticks())
+    table.append([1] * MAX_TABLE)
+    path.write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=r"by_length.*n"):
+        read_record(path)
 
 
 def test_first_errors_are_stacked_by_operation_with_the_most_frequent_on_top(

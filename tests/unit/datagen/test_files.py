@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,22 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert (os.read(reader, 100), pipe.is_fifo()) == (b"text", True)
     os.close(reader)
     assert names(tmp_path) == ["pipe"]
+
+
+def test_an_open_file_is_appended_to_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "redirected.txt"
+    with path.open("w") as opened:
+        for text in ("one\n", "two\n"):
+            write_text(Path(f"/dev/fd/{opened.fileno()}"), text)
+    assert path.read_text() == "one\ntwo\n"
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no /dev/shm")
+def test_files_in_shared_memory_are_replaced() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        for text in ("one", "two"):
+            write_text(Path(folder) / "file.txt", text)
+        assert (Path(folder) / "file.txt").read_text() == "two"
 
 
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:

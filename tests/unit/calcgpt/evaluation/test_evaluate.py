@@ -29,11 +29,12 @@ from calcgpt.evaluation.evaluate import (
 from calcgpt.evaluation.losses import mean_loss, score_text
 from calcgpt.inference.generate import Completion, Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
+from calcgpt.metrics import MAX_TABLE, Lengths
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
 from datagen.arithmetic import Number, Problem
 from datagen.errors import NotationError
-from datagen.notation import ALPHABET, number_text, render
+from datagen.notation import ALPHABET, MAX_WIDTH, number_text, render
 
 ADD = "$(0000000782+0000000021)=3080000000$"
 SUB = "$(0000002.08-0000136.22)=41.431-000$"
@@ -303,6 +304,13 @@ def test_rows_are_digits_of_a_and_columns_of_b() -> None:
     assert tables["/"]["n"][5][5] == 1
     assert tables["/"]["right"] == empty
     assert list(tables) == ["+", "/"]
+
+
+def test_a_record_holds_the_table_of_the_longest_operands() -> None:
+    longest = "9" * MAX_WIDTH
+    line = split_line(f"$({longest}+{longest})={'8' + '9' * (MAX_WIDTH - 1) + '1'}$")
+    table = by_operand_length(evaluated([line], [True]))["+"]
+    assert len(Lengths.model_validate(table).n) == MAX_TABLE
 
 
 @given(st.lists(st.tuples(problems | any_problems, st.booleans()), min_size=1))
