@@ -215,9 +215,11 @@ def model_card(
         f"({train.batches}), {train.optimizer}, seed {train.seed}",
         "",
     ]
-    also = metrics.get(ALSO, {})
+    also = metrics.get(ALSO) or {}
     scores = {
-        label: read_scores(metrics, key, name) for key, label in SPLITS.items() if key in metrics
+        label: read_scores(metrics, key, name)
+        for key, label in SPLITS.items()
+        if metrics.get(key) is not None
     }
     scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
     calculates = any(row.by_operation for row in scores.values()) or not scores

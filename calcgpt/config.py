@@ -66,6 +66,7 @@ Distribution = Literal[
 ]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
+MAX_TABLE = 2**24  # numbers in a table of positions: 131,072 positions of a head of width 128
 
 
 class ModelConfig(Section):
@@ -174,10 +175,14 @@ class ModelConfig(Section):
 
     def _check_positions(self) -> None:
         """Raises ValueError for values that the positional scheme does not support."""
-        if self.position in ("rope", "learned+rope", "coupled+rope") and self.head_dim % 2:
-            raise ValueError(f"rope needs an even head width, not {self.head_dim}")
-        if self.position == "sinusoidal" and self.n_embd % 2:
-            raise ValueError(f"sinusoidal positions need an even n_embd, not {self.n_embd}")
+        if self.position in ("rope", "learned+rope", "coupled+rope"):
+            if self.head_dim % 2:
+                raise ValueError(f"rope needs an even head width, not {self.head_dim}")
+            self._check_table(self.head_dim)
+        if self.position == "sinusoidal":
+            if self.n_embd % 2:
+                raise ValueError(f"sinusoidal positions need an even n_embd, not {self.n_embd}")
+            self._check_table(self.n_embd)
         if self.position == "t5-buckets" and self.max_distance <= self.n_bucket // 2:
             raise ValueError(
                 f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
@@ -194,6 +199,13 @@ class ModelConfig(Section):
                 raise ValueError(
                     f"place_offset {self.place_offset} must be below n_place {self.n_place}"
                 )
+
+    def _check_table(self, width: int) -> None:
+        """Raises ValueError if a table with a row of this width for each position is too large. It
+        is computed from the config, so no file of that size warns of it."""
+        if self.block_size * width > MAX_TABLE:
+            limit = MAX_TABLE // width
+            raise ValueError(f"block_size must be at most {limit} with position {self.position!r}")
 
 
 class TrainConfig(Section):

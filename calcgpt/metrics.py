@@ -7,6 +7,7 @@ fields. `metrics.json` of a checkpoint and the record of `calcgpt eval --json` h
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from datagen.notation import MAX_WIDTH
 Operation = Literal["+", "-", "*", "/"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 Share = Annotated[float, Field(ge=0, le=1)]
-Loss = Annotated[float, Field(ge=0, le=1e6)]
+Loss = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
 # Rows by the digits of A, columns by the digits of B: from 0 digits to those of the longest operand
@@ -32,6 +33,12 @@ Name = Annotated[str, Field(max_length=200)]
 MAX_TABLE = 1 + MAX_WIDTH + USUAL_PLACES
 Table = Annotated[list[list[Count]], Field(min_length=1, max_length=MAX_TABLE)]
 Point = tuple[int, float]  # tokens seen, value
+
+
+def perplexity(loss: float) -> float:
+    """Returns e to a loss in nats per token: the number of equally likely tokens that would be as
+    hard to predict. It is at most e^100, which no vocabulary reaches but a diverged model may."""
+    return math.exp(min(loss, 100.0))
 
 
 class PartialModel(BaseModel):

@@ -40,11 +40,14 @@ def resolve(reference: str, root: Path | None = None) -> Path:
     if reference == "best":
         return best(root)
     is_name = Path(reference).name == reference
-    for folder in (*([root / reference] if is_name else []), Path(reference)):
-        if (folder / CONFIG).is_file():
-            return folder
-        if any(folder.glob(f"[!.]*/{CONFIG}")):
-            return best(folder)
+    try:
+        for folder in (*([root / reference] if is_name else []), Path(reference)):
+            if (folder / CONFIG).is_file():
+                return folder
+            if any(folder.glob(f"[!.]*/{CONFIG}")):
+                return best(folder)
+    except OSError as error:  # for example a name that is too long
+        raise CheckpointError(f"checkpoint {reference[:100]!r}: {error.strerror}") from None
     names = _names_under(root)
     listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
     raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")

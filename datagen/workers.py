@@ -77,7 +77,7 @@ def compute_locally(
     packages: Sequence[ModuleType] = (),
 ) -> Generator[Result, None, None]:
     """Computes in `workers` processes, or in a thread if there is one: NumPy releases the GIL."""
-    workers = min(workers or 1, len(items))
+    workers = max(1, min(workers or 1, len(items)))
     with _executor(workers) as executor:
         try:
             yield from _prefetch(lambda x: executor.submit(function, x).result, items, workers)

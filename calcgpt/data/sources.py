@@ -76,7 +76,10 @@ class DataFolder:
 
     @property
     def fingerprint(self) -> str:
-        return self.manifest_sha256 or hashlib.sha256(self.train_text.encode()).hexdigest()
+        if self.manifest_sha256:
+            return self.manifest_sha256
+        hashes = (hashlib.sha256(text.encode()) for text in (self.train_text, self.val_text))
+        return hashlib.sha256(b"".join(text_hash.digest() for text_hash in hashes)).hexdigest()
 
     @classmethod
     def load(cls, path: Path) -> DataFolder:

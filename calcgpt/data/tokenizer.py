@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
+MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 
 
 class IncrementalDecoder(Protocol):
@@ -128,6 +129,8 @@ class CharTokenizer(Tokenizer):
     def __init__(self, vocabulary: str) -> None:
         if not vocabulary or "".join(sorted(set(vocabulary))) != vocabulary:
             raise ValueError("a vocabulary is a sorted string of distinct characters")
+        if len(vocabulary) > MAX_VOCABULARY:
+            raise ValueError(f"{len(vocabulary):,} characters; the limit is {MAX_VOCABULARY:,}")
         self.vocabulary = vocabulary
         # Code point -> id, or -1 for a character that is not in the vocabulary. The last entry,
         # -1, serves all larger code points.
@@ -178,7 +181,6 @@ def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:
 
 
 N_BYTES = 256
-MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 # A position where GPT-2's pattern always splits: the start of a line, unless white space is near.
 # ASCII only: libraries differ in what else is white space.
 _LINE_START = re.compile(r"(?<=[!-~]\n)(?=[!-~])")

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
+from calcgpt.metrics import perplexity
 from calcgpt.model.gpt import LanguageModel
 
 Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
@@ -37,8 +38,8 @@ class TextScores(NamedTuple):
 
     @property
     def perplexity(self) -> float:
-        """exp(loss): the number of equally likely tokens that would be as hard to predict."""
-        return math.exp(self.loss)
+        """`metrics.perplexity` of the loss."""
+        return perplexity(self.loss)
 
     @property
     def bits_per_character(self) -> float:

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 import calcgpt
 from calcgpt.checkpoint import CONFIG, Checkpoint
@@ -24,7 +24,7 @@ from calcgpt.errors import DataError
 from calcgpt.evaluation.evaluate import Evaluation, evaluate, score
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.results import Confidence
+from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
 from datagen.arithmetic import Problem, ProblemArray
@@ -61,6 +61,17 @@ class ScoredAnswer(ScoredProblem):
     confidence: Confidence
     completion: str | None = None
     output: str | None = None
+
+    @field_validator("confidence")
+    @classmethod
+    def _are_probabilities(cls, confidence: Confidence) -> Confidence:
+        if not _is_valid(confidence):
+            raise ValueError("probabilities are from 0 to 1")
+        return confidence
+
+
+def _is_valid(confidence: Confidence) -> bool:
+    return all(0 <= probability <= 1 for _, probability in confidence)
 
 
 class ScoredShard(NamedTuple):
@@ -128,13 +139,14 @@ def _decoder_of(portable: PortableScoring) -> Decoder:
 
 
 def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
-    """Returns the problems of an evaluation with their answers."""
+    """Returns the problems of an evaluation with their answers. A confidence that is not a number,
+    from a model with weights that are not finite, is stored as 0."""
     columns = (evaluation.lines, evaluation.outputs, evaluation.confidences, evaluation.right)
     return [
         ScoredAnswer(
             prompt=line.prompt,
             right=right,
-            confidence=confidence,
+            confidence=confidence if _is_valid(confidence) else NOT_CONFIDENT,
             completion=None if output == line.completion else line.completion,
             output=None if output == line.completion else output,
         )

@@ -142,6 +142,8 @@ class Sampling:
             raise ConfigError("top_p must be above 0 and at most 1")
         if self.top_k is not None and self.top_k < 1:
             raise ConfigError("top_k must be at least 1")
+        if self.seed < 0:
+            raise ConfigError("seed must be at least 0")
 
 
 @dataclass(frozen=True)

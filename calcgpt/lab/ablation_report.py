@@ -12,7 +12,6 @@ from calcgpt.lab.ablation_summary import (
     TaskSummary,
     VariantSummary,
     contexts_table,
-    perplexity,
     scores_table,
     summarise,
 )
@@ -73,7 +72,7 @@ def _variant_record(variant: VariantSummary) -> dict[str, Any]:
         "train_loss": variant.estimate(lambda score: score.train_loss).as_json(),
         "val_loss": variant.val_loss.as_json(),
         "val_loss_difference": variant.difference.as_json() if variant.difference else None,
-        "perplexity": variant.estimate(perplexity).as_json(),
+        "perplexity": variant.estimate(lambda score: score.perplexity).as_json(),
         "tokens_per_s": variant.tokens_per_s.as_json(),
         "val_loss_at_context": {
             str(size): estimate.as_json() if estimate else None

@@ -125,11 +125,6 @@ class TaskSummary:
         )
 
 
-def perplexity(score: Score) -> float:
-    """Returns e to the validation loss."""
-    return math.exp(score.val_loss)
-
-
 def summarise(suite: Suite, scores: Sequence[Score]) -> list[TaskSummary]:
     """Returns the tasks that have scores, each with the variants that have scores."""
     summaries = []
@@ -213,7 +208,7 @@ def scores_table(task: TaskSummary) -> str:
         estimate_column("train loss", lambda s: s.train_loss, "train_loss"),
         estimate_column("val loss", lambda s: s.val_loss, "val_loss"),
         Column("Δ val loss (95%)", lambda v: v.difference.signed_text() if v.difference else ""),
-        estimate_column("perplexity", perplexity, "perplexity", decimals=3),
+        estimate_column("perplexity", lambda s: s.perplexity, "perplexity", decimals=3),
     ]
     temperatures = [answers.temperature for answers in task.example.answers]
     for index, temperature in enumerate(temperatures):

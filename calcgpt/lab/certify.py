@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import ProblemLines
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
@@ -165,7 +165,7 @@ def choose_lines(
 
     Returns the lines that are worth reading, and how many were drawn. Leaves out lines longer than
     `max_length`. Draws in `workers` processes, by default in a thread. Calls `progress` with
-    numbers of problems.
+    numbers of problems. Raises DataError if no line is short enough.
     """
     counter, chosen, n_drawn = CaseCounter(contexts), list[bytes](), 0
     compute = make_engine("local", workers)
@@ -179,6 +179,8 @@ def choose_lines(
             complete = block % len(SOURCES) == 0 and not counter.missing()
             if complete or n_drawn == max_problems:
                 break
+    if not chosen:
+        raise DataError(f"no problem fits in the model's context, {max_length - 1} characters")
     return chosen, n_drawn
 
 

@@ -31,9 +31,9 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.drafts import Reading, read_lines
-from calcgpt.lab.certify import check_certifiable, check_reading, draw_lines
+from calcgpt.lab.certify import SOURCES, check_certifiable, check_reading, draw_lines
 from calcgpt.lab.inspection import blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.plots import wilson_interval
@@ -210,10 +210,13 @@ def n_passes(config: ModelConfig) -> int:
 
 
 def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
-    """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`."""
+    """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`. Raises
+    DataError if none of at most `max_length` characters is drawn."""
     lines: list[bytes] = []
     block = 0
     while len(lines) < n:
+        if block == len(SOURCES) and not lines:
+            raise DataError(f"no problem fits in the model's context, {max_length - 1} characters")
         drawn = [line for line in draw_lines(seed, block) if len(line) <= max_length]
         lines += drawn[: max(1, n // 20)]  # of each kind
         block += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
-from calcgpt.metrics import OPERATIONS, Point, Row, curves, read_rows
+from calcgpt.metrics import OPERATIONS, Point, Row, curves, perplexity, read_rows
 from calcgpt.plots import is_wide, new_figure, save_figures, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
@@ -59,7 +58,7 @@ class Run:
             "train_loss": last.loss,
             "val_loss": val_loss,
             "val_loss_step": lowest.step if lowest else None,
-            "perplexity": perplexity(val_loss),
+            "perplexity": None if val_loss is None else perplexity(val_loss),
             "char_accuracy": best.val_char_accuracy if best else None,
             "exact_match": best.exact_match["all"] if best else None,
             "exact_match_step": best.step if best else None,
@@ -108,11 +107,6 @@ def field_differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
         for field in dict.fromkeys(field for fields in recipes for field in fields)
         if field in different
     }
-
-
-def perplexity(loss: float | None) -> float | None:
-    """Returns e to a loss in nats; None if it overflows."""
-    return None if loss is None or loss > 700 else math.exp(loss)
 
 
 def comparison(runs: Sequence[Run]) -> dict[str, Any]:

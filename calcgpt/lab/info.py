@@ -7,8 +7,7 @@ from pathlib import Path
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.lab.compare import perplexity
-from calcgpt.metrics import OPERATIONS, PartialModel, Scores, score_cells
+from calcgpt.metrics import OPERATIONS, PartialModel, Scores, perplexity, score_cells
 from calcgpt.model.parameters import (
     SIZES,
     count,
@@ -111,8 +110,7 @@ def _progress(metrics: CheckpointMetrics, steps: int) -> str:
         parts.append(f"{duration(metrics.seconds)} of training")
     if metrics.val_loss is not None:
         parts.append(f"validation loss {significant(metrics.val_loss)}")
-        if (value := perplexity(metrics.val_loss)) is not None:
-            parts.append(f"perplexity {significant(value)}")
+        parts.append(f"perplexity {significant(perplexity(metrics.val_loss))}")
     if metrics.data_sha256 is not None:
         parts.append(f"data {metrics.data_sha256[:12]}")
     return ", ".join(parts) or "metrics.json says nothing about its training"

@@ -23,7 +23,7 @@ from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
 from calcgpt.inference.generate import Sampling
 from calcgpt.lab.suite import Scoring
-from calcgpt.metrics import Scores
+from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.run_folder import RunFolder
@@ -67,6 +67,11 @@ class Score(Section):
     scoring: Scoring
     data_sha256: str
     recipe: Recipe
+
+    @property
+    def perplexity(self) -> float:
+        """e to the validation loss."""
+        return perplexity(self.val_loss)
 
 
 @dataclass(frozen=True)

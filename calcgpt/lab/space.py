@@ -41,6 +41,7 @@ METRICS: dict[Metric, Literal["min", "max"]] = {
 }
 
 SPACES = resources.files("calcgpt") / "sweeps"
+MAX_COUNT = 2**31  # values of an integer or a grid
 MAX_EXAMPLES = 100  # values of one hyperparameter that are checked
 MAX_COMBINATIONS = 1_000  # recipes that are checked before anything runs
 # Fields that have one value in all trials, because trials could not be compared otherwise.
@@ -138,6 +139,8 @@ class QUniform(Indexed, Range):
 
     @model_validator(mode="after")
     def _has_steps(self) -> Self:
+        if (self.high - self.low) / self.q > MAX_COUNT:
+            raise ValueError(f"q {self.q!r} is too small for the distance from low to high")
         if self.count < 2:
             raise ValueError(f"q {self.q!r} is larger than the distance from low to high")
         return self
@@ -160,7 +163,7 @@ class Int(Indexed, Range):
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
-        if self.count > 2**31:
+        if self.count > MAX_COUNT:
             raise ValueError("low and high are too far apart")
         return self
 

@@ -349,6 +349,11 @@ def test_a_model_card_without_metrics_says_so() -> None:
     assert any(line.startswith("- trained for ? steps ") for line in lines)
 
 
+def test_a_checkpoint_with_scores_that_are_null_is_saved_again(tiny: Checkpoint) -> None:
+    nothing = dict.fromkeys(("validation", "test", "also"))
+    assert "| data |" not in model_card("mine", tiny.recipe, tiny.metrics | nothing)
+
+
 def test_the_model_card_is_not_needed(tiny_copy: Path) -> None:
     (tiny_copy / CARD).write_bytes(b"\xff")
     assert Checkpoint.load(tiny_copy).metrics["step"] == 0

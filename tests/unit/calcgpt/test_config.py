@@ -55,6 +55,8 @@ REFUSED = {
     "n_embd=20 position=learned+rope": "rope needs an even head width, not 5",
     "n_embd=20 position=coupled+rope": "rope needs an even head width, not 5",
     "n_embd=15 n_head=1 n_kv_head=1 position=sinusoidal": "need an even n_embd, not 15",
+    "block_size=1000000 n_embd=96": "block_size must be at most 699050 with position 'rope'",
+    "block_size=1000000 position=sinusoidal": "block_size must be at most 524288 with position",
     "tie_embeddings=true head_bias=true": "tie_embeddings needs head_bias = false",
     "position=t5-buckets max_distance=16": "max_distance 16 must be above half of n_bucket 32",
     "position=t5-buckets max_distance=1 n_bucket=2": "max_distance 1 must be above half of",

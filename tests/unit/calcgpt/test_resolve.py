@@ -46,6 +46,11 @@ def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
     assert best(tmp_path) == tmp_path / "b"
 
 
+def test_a_name_too_long_for_a_file_is_no_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="File name too long"):
+        resolve("a" * 5_000, tmp_path)
+
+
 def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     entry(tmp_path, "a", 0.5)
     file = entry(tmp_path, "b", 0.4) / METRICS

@@ -45,6 +45,15 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
     assert FreshData(config(digits=None), 1).fingerprint == plain  # of an earlier version
 
 
+@pytest.mark.parametrize("file", ["train.txt", "val.txt"])
+def test_the_fingerprint_of_a_text_covers_both_files(file: str, tmp_path: Path) -> None:
+    for name in ("train.txt", "val.txt"):
+        (tmp_path / name).write_text("to be")
+    before = DataFolder.load(tmp_path).fingerprint
+    (tmp_path / file).write_text("or not")
+    assert DataFolder.load(tmp_path).fingerprint != before
+
+
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     data = FreshData(config(), 1)
     lines = data.validation_problems(50)

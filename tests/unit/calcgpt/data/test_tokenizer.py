@@ -64,6 +64,14 @@ def test_json_describes_a_tokenizer_completely(text: str) -> None:
     assert CharTokenizer.from_json(tokenizer.to_json()).vocabulary == tokenizer.vocabulary
 
 
+def test_an_id_fits_in_16_bits() -> None:
+    characters = [chr(code) for code in range(0x10000, 0x20001)]
+    largest = CharTokenizer("".join(characters[:-1]))
+    assert largest.encode(characters[-2]).tolist() == [65_535]
+    with pytest.raises(ValueError, match="65,537 characters; the limit is 65,536"):
+        CharTokenizer("".join(characters))
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -3,7 +3,9 @@ interrupted."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +24,7 @@ from calcgpt.evaluation.shards import (
     PortableScoring,
     ScoredAnswer,
     Scoring,
+    as_lines,
     evaluate_in_shards,
     read_scored,
     score_shards,
@@ -29,6 +32,7 @@ from calcgpt.evaluation.shards import (
     shards_of,
 )
 from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from datagen.distributions import distribution
 from datagen.formats import renderer
 from datagen.sampling import bit_generator
@@ -137,6 +141,17 @@ def test_problems_without_a_file_are_rendered_where_they_are_scored(tiny_folder:
     rows = [row for shard in scored for row in shard.rows]
     text = renderer("direct")(problems).decode()
     assert [row.prompt + (row.completion or "") for row in rows] == text.splitlines()
+
+
+def test_a_confidence_that_is_no_number_is_stored_as_zero(
+    tiny: Checkpoint, lines: list[Line], tmp_path: Path
+) -> None:
+    evaluation = evaluate(tiny.model, tiny.tokenizer, lines)
+    nan = Confidence(answer=math.nan, weakest_step=math.nan, whole=math.nan)
+    evaluation = dataclasses.replace(evaluation, confidences=[nan] * len(lines))
+    path = tmp_path / "shard.jsonl"
+    path.write_text(as_lines(scored_answers(evaluation)))
+    assert {row.confidence for row in read_scored(path, ScoredAnswer)} == {NOT_CONFIDENT}
 
 
 def test_the_command_writes_what_coverage_reads(

@@ -173,6 +173,7 @@ def test_so_many_tokens_remain_also_where_some_are_equal() -> None:
         {"top_p": 0.0},
         {"top_p": 1.1},
         {"top_k": 0},
+        {"seed": -1},
     ],
 )
 def test_invalid_sampling_is_refused(bad: dict[str, float]) -> None:

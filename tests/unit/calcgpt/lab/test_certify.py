@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
+from calcgpt.errors import DataError
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.lab import certify
 from calcgpt.lab.certify_plots import maps
@@ -72,6 +73,11 @@ def lines() -> list[bytes]:
         b"$(0000000025+0000000007)=+520+700+230:230+=2300000000$",
         b"$(0000000035+0000000017)=+530+710+250:250+=2500000000$",
     ]
+
+
+def test_a_context_too_short_for_any_problem_is_refused() -> None:
+    with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
+        certify.choose_lines(2, 40, 21, seed=3)
 
 
 def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:

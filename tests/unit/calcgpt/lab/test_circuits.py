@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
+from calcgpt.errors import DataError
 from calcgpt.lab import certify
 from calcgpt.lab.circuits import (
     RULES,
@@ -90,6 +91,11 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
     assert circuits.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
     record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
+
+
+def test_a_context_too_short_for_any_problem_is_refused() -> None:
+    with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
+        drawn_lines(10, 0, 21)
 
 
 def test_a_model_without_worked_steps_is_refused(tiny_folder: Path) -> None:

@@ -21,9 +21,9 @@ from calcgpt.lab.compare import (
     draw_runs,
     field_differences,
     names,
-    perplexity,
     read_runs,
 )
+from calcgpt.metrics import perplexity
 from calcgpt.plots import PALETTE, series_style
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start
@@ -195,8 +195,9 @@ def test_a_wide_table_continues_below(make: Callable[..., Path]) -> None:
     assert headings == whole[0].split()
 
 
-def test_the_perplexity_of_a_huge_loss_is_none() -> None:
-    assert perplexity(1e5) is None
+def test_the_perplexity_of_a_diverged_run_is_a_number() -> None:
+    assert perplexity(1.0) == math.e
+    assert perplexity(1e300) == math.exp(100)
 
 
 BAD: dict[str, tuple[str | None, str]] = {

@@ -115,6 +115,13 @@ def test_files_of_scored_problems(tmp_path: Path) -> None:
         "+ 4 to 7 digits": 1,
         "/ 1 to 3 digits": 0,
     }
-    file.write_text('{"prompt": "$(12+3)=", "right": true}\n')
+
+
+@pytest.mark.parametrize("whole", ["1.5", "-0.1", "NaN", "Infinity", '"x"', "null"])
+def test_a_line_without_probabilities_is_named(whole: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    numbers = f'{{"answer": 1.0, "weakest_step": 1.0, "whole": {whole}}}'
+    line = '{"prompt": "$(0000000012+0000000003)=", "right": true, "confidence": %s}\n'
+    file.write_text(line % numbers.replace(whole, "0.5") + line % numbers)
     result = CliRunner().invoke(cli, ["confidence", str(file)])
-    assert (result.exit_code, "line 1" in result.output) == (2, True)
+    assert (result.exit_code, "line 2" in result.output) == (2, True)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from sweeps import SPACE
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
@@ -62,6 +63,12 @@ def test_a_draw_gives_a_value_within_the_bounds_and_survives_json(axis: Hyperpar
 def test_steps_of_q_are_exact_decimals() -> None:
     steps = axis(type="quniform", low=0.1, high=0.75, q=0.1).examples()
     assert steps == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+
+@pytest.mark.parametrize("high", [1e12, 1e40])
+def test_a_grid_has_a_bound(high: float) -> None:
+    with pytest.raises(ValidationError, match=r"q 0\.5 is too small"):
+        axis(type="quniform", low=1.0, high=high, q=0.5)
 
 
 def test_integers_include_both_bounds() -> None:
