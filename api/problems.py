@@ -13,6 +13,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Mount
+from starlette.types import Scope
 
 from api import telemetry
 from calcgpt.errors import ExpressionError
@@ -20,6 +22,7 @@ from calcgpt.errors import ExpressionError
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
 RETRY = {"Retry-After": "1"}
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")  # HEAD is answered as GET
 
 
 class ProblemError(Exception):
@@ -90,11 +93,22 @@ def install(app: FastAPI) -> None:
         if isinstance(error.__cause__, ProblemError):  # FastAPI wraps what reading a body raises
             return error.__cause__.response()
         headers = dict(error.headers or {})
-        if error.status_code == 405:  # Starlette names the methods of only one route of the path
-            path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
-            methods = app.openapi()["paths"].get(path, {})
-            headers |= {"Allow": ", ".join(sorted(map(str.upper, methods)))} if methods else {}
+        if error.status_code == 405 and (methods := _methods(app, request.scope)):
+            headers["Allow"] = ", ".join(methods)
         return ProblemError(error.status_code, error.detail, headers=headers).response()
+
+
+def _methods(app: FastAPI, scope: Scope) -> list[str]:
+    """Returns the methods of a path. Starlette's 405 names those of only one of its routes.
+
+    Files have no routes, and name their methods themselves.
+    """
+    routes = [route for route in app.routes if not isinstance(route, Mount)]
+    return [
+        method
+        for method in METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 DESCRIPTIONS = {

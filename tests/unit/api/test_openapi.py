@@ -67,6 +67,17 @@ def test_concurrent_first_requests_get_the_document() -> None:
     assert {answer.content for answer in answers} == {json.dumps(DOCUMENT).encode()}
 
 
+def test_a_wrong_method_is_told_the_methods_of_the_document() -> None:
+    app = create_app(Settings(), lambda: iter(()))
+    client = TestClient(app)
+    for path, methods in DOCUMENT["paths"].items():
+        for method in {"get", "post", "put", "patch", "delete", "options", "trace"} - {*methods}:
+            response = client.request(method.upper(), path)
+            assert response.status_code == 405
+            assert response.headers["allow"] == ", ".join(sorted(map(str.upper, methods)))
+    assert app.openapi_schema is None  # it takes too long to make for an error
+
+
 @operations
 def test_every_operation_says_what_it_does(operation: dict[str, Any]) -> None:
     assert operation["summary"]
