@@ -21,13 +21,13 @@ from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
+from starlette.staticfiles import NotModifiedResponse
 
 from api import calculate, chat, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
+from api.browsers import Cors, Files
 from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders, SlowClients
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import ModelList, Status
@@ -78,8 +78,8 @@ SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
-STATIC = Path(__file__).parent / "static"
-SWAGGER = Path(fastapi_offline.__file__).parent / "static"  # the bundle of Swagger UI
+STATIC = Files(directory=Path(__file__).parent / "static")
+SWAGGER = Files(directory=Path(fastapi_offline.__file__).parent / "static")  # of Swagger UI
 _DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at once
 
 
@@ -197,9 +197,10 @@ def _model_routes(service: Service) -> APIRouter:
                     raise ProblemError(404, str(error), kind="no-weights") from None
         content, tag = files[model]
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-        if request.headers.get("If-None-Match") == tag:
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        response = Response(content, media_type="application/octet-stream", headers=headers)
+        if STATIC.is_not_modified(response.headers, request.headers):
+            return NotModifiedResponse(response.headers)
+        return response
 
     return routes
 
@@ -247,12 +248,12 @@ def _add_pages(app: FastAPI) -> None:
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
-    async def index() -> FileResponse:
-        return FileResponse(STATIC / "index.html")
+    async def index(request: Request) -> Response:
+        return await STATIC.get_response("index.html", request.scope)
 
     @routes.get("/docs")
-    async def docs() -> FileResponse:
-        return FileResponse(STATIC / "docs.html")
+    async def docs(request: Request) -> Response:
+        return await STATIC.get_response("docs.html", request.scope)
 
     @cache
     def document_json() -> bytes:
@@ -263,8 +264,8 @@ def _add_pages(app: FastAPI) -> None:
         return Response(document_json(), media_type="application/json")
 
     app.include_router(routes)
-    app.mount("/static/swagger", StaticFiles(directory=SWAGGER), name="swagger")
-    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    app.mount("/static/swagger", SWAGGER, name="swagger")
+    app.mount("/static", STATIC, name="static")
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
@@ -280,7 +281,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     app.add_middleware(BodyLimit, limit=settings.max_body, slow=slow, seconds=settings.deadline)
     if settings.cors_origins:
         app.add_middleware(
-            CORSMiddleware,
+            Cors,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type", "X-API-Key"],

@@ -34,9 +34,13 @@ def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> Non
         assert manifest["vocabulary"] == "$()*+-./0123456789=an"
         assert manifest["model"]["head_dim"] == 8
 
-        headers = {"If-None-Match": response.headers["etag"]}
-        again = client.get("/v1/models/tiny/weights", headers=headers)
-        assert (again.status_code, again.content) == (304, b"")
+        tag = response.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            again = client.get("/v1/models/tiny/weights", headers={"If-None-Match": known})
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["cache-control"] == "private, no-cache"
+        other = client.get("/v1/models/tiny/weights", headers={"If-None-Match": '"other"'})
+        assert other.content == response.content
         problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
 
 

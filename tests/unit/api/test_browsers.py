@@ -1,0 +1,66 @@
+"""What browsers ask for: files that they may know already, and calls from other origins."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi.testclient import TestClient
+from serving import problem
+
+from api.app import create_app
+from api.settings import Settings
+
+FILES = ["/", "/docs", "/static/calculator.js", "/static/swagger/swagger-ui.css"]
+ORIGIN = "https://page.example"
+
+
+@pytest.fixture(scope="module")
+def client() -> TestClient:
+    return TestClient(create_app(Settings(cors_origins=ORIGIN), lambda: iter(())))
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize(
+    "value", ["bytes=abc", "bytes=5-2", "items=0-5", "bytes=99999999-", "bytes=0-9", ""]
+)
+def test_a_file_is_always_sent_whole(client: TestClient, path: str, value: str) -> None:
+    whole = client.get(path)
+    response = client.get(path, headers={"Range": value})
+    assert (response.status_code, response.content) == (200, whole.content)
+    assert response.headers["Accept-Ranges"] == "none"
+
+
+@pytest.mark.parametrize("path", FILES)
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
+def test_a_known_file_is_not_sent_again(client: TestClient, path: str, form: str) -> None:
+    tag = client.get(path).headers["ETag"]
+    again = client.get(path, headers={"If-None-Match": form.format(tag)})
+    assert (again.status_code, again.content) == (304, b"")
+    assert (again.headers["ETag"], again.headers["Cache-Control"]) == (tag, "no-cache")
+    assert client.get(path, headers={"If-None-Match": '"other"'}).status_code == 200
+
+
+def preflight(origin: str = ORIGIN, method: str = "POST", headers: str = "") -> dict[str, str]:
+    """Returns the headers of a preflight."""
+    return {
+        "Origin": origin,
+        "Access-Control-Request-Method": method,
+        "Access-Control-Request-Headers": headers or "content-type",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (preflight(origin="https://other.example"), "origin"),
+        (preflight(method="DELETE"), "method"),
+        (preflight("https://other.example", "DELETE"), "origin, method"),
+    ],
+)
+def test_a_refused_preflight_is_a_problem_document(
+    client: TestClient, asked: dict[str, str], refused: str
+) -> None:
+    response = client.options("/v1/calculate", headers=asked)
+    assert problem(response, 400)["detail"] == f"Disallowed CORS {refused}"
+    assert "Origin" in response.headers["Vary"]
+    allowed = response.headers.get("Access-Control-Allow-Origin")
+    assert allowed == (None if "origin" in refused else ORIGIN)
