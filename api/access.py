@@ -7,7 +7,7 @@ import hmac
 import logging
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -116,10 +116,11 @@ class Limiter:
         Raises ConfigError if the rate or the storage is not valid.
         """
         try:
-            self._rates = parse_many(rate)
+            self._rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
         except ValueError as error:
             raise ConfigError(f"rate limit: {error}") from None
-        if any(rate.amount < 1 for rate in self._rates):
+        self.smallest = min(self._rates, key=lambda item: item.amount)
+        if self.smallest.amount < 1:
             raise ConfigError(f"rate limit: {rate!r} allows nothing")
         self._windows = SlidingWindowCounterRateLimiter(_open(storage))
         self._timeout, self._retry_after = timeout, retry_after
@@ -148,23 +149,30 @@ class Limiter:
 
     async def seconds_left(self, client: str) -> int:
         """Returns what `seconds_to_wait` would, and counts nothing. For a storage in memory."""
-        for rate in self._rates:
-            if not await self._windows.test(rate, client):
-                return await self._seconds_until_reset(rate, client)
-        return 0
+        return await self._wait(self._windows.test, self._rates, client)
 
     def _is_suspended(self) -> bool:
         return time.monotonic() < self._failed_at + self._retry_after
 
     async def _count(self, client: str, cost: int) -> int:
-        for rate in self._rates:
-            if not await self._windows.hit(rate, client, cost=cost):
-                return await self._seconds_until_reset(rate, client)
-        return 0
+        # What one rate refuses must not use up another. The first rate is counted first, so that
+        # it needs no test: a single rate takes one call of the storage.
+        wait = await self._wait(self._windows.test, self._rates[1:], client, cost)
+        return wait or await self._wait(self._windows.hit, self._rates, client, cost)
 
-    async def _seconds_until_reset(self, rate: RateLimitItem, client: str) -> int:
-        stats = await self._windows.get_window_stats(rate, client)
-        return max(1, math.ceil(stats.reset_time - time.time()))
+    async def _wait(
+        self,
+        allows: Callable[..., Awaitable[bool]],
+        rates: Iterable[RateLimitItem],
+        client: str,
+        cost: int = 1,
+    ) -> int:
+        """Returns the seconds until the first of the rates that refuses allows more, or 0."""
+        for rate in rates:
+            if not await allows(rate, client, cost=cost):
+                stats = await self._windows.get_window_stats(rate, client)
+                return max(1, math.ceil(stats.reset_time - time.time()))
+        return 0
 
 
 class RateLimit:
@@ -182,13 +190,22 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        charge = partial(self._charge, _client(scope))
+        client = _client(scope)
         try:
-            await charge(1)
+            await self._charge(client, 1)
         except ProblemError as refusal:
             return await refusal.response()(scope, receive, send)
-        scope.setdefault("state", {})[CHARGE] = charge
+        scope.setdefault("state", {})[CHARGE] = partial(self._charge_rest, client)
         await self._app(scope, receive, send)
+
+    async def _charge_rest(self, client: str, n_operations: int) -> None:
+        """Counts all operations of a request but the first. Raises ProblemError: 422 if they are
+        more than a rate ever allows at once, else 429 if there are too many."""
+        if n_operations > self._limiter.smallest.amount:
+            detail = f"{n_operations:,} operations; the rate limit is {self._limiter.smallest}"
+            raise ProblemError(422, detail, kind="too-many-items")
+        if n_operations > 1:
+            await self._charge(client, n_operations - 1)
 
     async def _charge(self, client: str, cost: int) -> None:
         """Counts operations. Raises ProblemError (429) if there are too many."""
@@ -208,10 +225,10 @@ def _too_many(what: str, seconds: int) -> ProblemError:
 
 async def charge_for(scope: Scope, n_operations: int) -> None:
     """Counts the operations of a request for the rate of its client. The first one is counted
-    already. Raises ProblemError (429) if there are too many."""
-    charge = scope.get("state", {}).get(CHARGE)
-    if charge and n_operations > 1:
-        await charge(n_operations - 1)
+    already. Raises ProblemError: 422 if there are more than its rate ever allows at once, else 429
+    if there are too many."""
+    if charge := scope.get("state", {}).get(CHARGE):
+        await charge(n_operations)
 
 
 def _open(uri: str) -> Storage:

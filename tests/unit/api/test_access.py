@@ -191,6 +191,23 @@ def test_requests_are_allowed_after_retry_after(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("rate", ["5/minute; 2/second", "2/second; 5/minute"])
+def test_what_one_rate_refuses_uses_up_no_other(monkeypatch: pytest.MonkeyPatch, rate: str) -> None:
+    now = 3_600_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        limiter = Limiter(rate)
+        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 1, 1]
+        now += 2
+        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 1, 1]
+        now += 2
+        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 56]
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [

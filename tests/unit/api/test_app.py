@@ -273,6 +273,14 @@ def test_operations_count_not_expressions() -> None:
         assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
 
 
+def test_more_operations_than_the_rate_are_never_allowed() -> None:
+    with client_of(calculator_model(), rate_limit="9/day;3/hour") as client:
+        too_many = client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * 4})
+        document = problem(too_many, 422, "too-many-items")
+        assert document["detail"] == "4 operations; the rate limit is 3 per 1 hour"
+        assert ask(client, "1+2+3").status_code == 200  # with the refused request, three
+
+
 def test_operations_of_long_numbers_count_as_several() -> None:
     with client_of(worked_model(), max_items=3, max_pending=8) as client:
         expressions = [f"{'1' * 26}+{'2' * 24}", f"{'1' * 21}+{'1' * 19}"]  # 6 and 4
