@@ -284,7 +284,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             Cors,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type", "X-API-Key"],
+            allow_headers=["*"],  # OpenAI's client sends many of its own
             expose_headers=["Retry-After", "X-Request-ID"],
         )
     app.add_middleware(RequestLog, metrics=metrics, slow=slow)

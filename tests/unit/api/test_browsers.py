@@ -64,3 +64,21 @@ def test_a_refused_preflight_is_a_problem_document(
     assert "Origin" in response.headers["Vary"]
     allowed = response.headers.get("Access-Control-Allow-Origin")
     assert allowed == (None if "origin" in refused else ORIGIN)
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["authorization,content-type,x-api-key", "x-stainless-lang,x-stainless-os", "x-request-id"],
+)
+def test_pages_of_a_listed_origin_may_send_any_header_but_no_cookies(
+    client: TestClient, names: str
+) -> None:
+    response = client.options("/v1/chat/completions", headers=preflight(headers=names))
+    assert response.status_code == 200
+    assert response.headers["Access-Control-Allow-Headers"] == names
+    assert response.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "Access-Control-Allow-Credentials" not in response.headers
+    called = client.get("/healthz", headers={"Origin": ORIGIN, "X-Request-ID": "mine"})
+    assert called.headers["Access-Control-Allow-Origin"] == ORIGIN
+    assert "X-Request-ID" in called.headers["Access-Control-Expose-Headers"]
+    assert called.headers["X-Request-ID"] == "mine"
