@@ -77,6 +77,7 @@ def check(line: str) -> Check:
 
     Raises UserError if the line does not begin with a question.
     """
+    n_spaces = len(line) - len(line.lstrip())
     question, equals, completion = line.strip().partition("=")
     prompt = question + equals
     problem = parse_prompt(prompt)
@@ -84,7 +85,7 @@ def check(line: str) -> Check:
     return Check(
         right=wrong is None,
         exact=answer_text(answer(problem)),
-        position=wrong and len(prompt) + wrong.position,
+        position=wrong and n_spaces + len(prompt) + wrong.position,
         step=wrong and wrong.kind.value,
         expected=wrong and wrong.expected,
         found=wrong and wrong.actual,

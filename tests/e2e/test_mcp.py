@@ -46,6 +46,9 @@ async def use(client: Any) -> None:
         assert (wrong["right"], wrong["position"]) == (False, at)
         assert (wrong["expected"], wrong["found"], wrong["exact"]) == (first[at], "6", "15.5")
 
+        shifted = await client.call_tool("check_work", {"line": f"   {changed} "})
+        assert shifted.structured_content["position"] == at + 3
+
         for name, arguments, says in [
             ("calculate", {"expression": "1+x"}, "a number is expected, not 'x'"),
             ("calculate", {"expression": "1/3", "places": 10}, "places"),
