@@ -22,6 +22,7 @@ from calcgpt.errors import ExpressionError
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
 RETRY = {"Retry-After": "1"}
+PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}  # Python 3.11 has older ones
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")  # HEAD is answered as GET
 
 
@@ -48,7 +49,7 @@ class ProblemError(Exception):
         """Returns the document as JSON values, without members that are None."""
         body = {
             "type": f"{TYPE}{self.kind}" if self.kind else "about:blank",
-            "title": HTTPStatus(self.status).phrase,
+            "title": PHRASES.get(self.status) or HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
             **self.extra,

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import client_of, events_of, problem
 
+from api.schemas.calculator import PROBLEM
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation.calibration import confidence_record
@@ -453,6 +454,11 @@ def test_a_wrong_method_is_405_and_names_the_right_one(
     response = client.request(method, path)
     problem(response, 405)
     assert response.headers["allow"] == allowed
+
+
+def test_titles_are_those_of_rfc_9110_in_every_version_of_python(client: TestClient) -> None:
+    assert problem(ask(client, "12+x"), 422)["title"] == PROBLEM["title"]
+    assert problem(ask(client, "1" * 70_000), 413)["title"] == "Content Too Large"
 
 
 def test_head_is_get_without_the_body(client: TestClient) -> None:
