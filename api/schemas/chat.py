@@ -179,6 +179,8 @@ class ChatRequest(Ask):
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
     logprobs: OnlyFalse = Field(False, description="not supported")
     response_format: TextFormat = TextFormat()
+    modalities: list[Literal["text"]] = Field(["text"], fail_fast=True, description="only text")
+    logit_bias: dict[str, float] = Field({}, max_length=0, description="not supported")
 
     max_tokens: Any = Field(None, description="has no effect: an answer is never cut")
     max_completion_tokens: Any = Field(None, description="has no effect: an answer is never cut")
@@ -186,6 +188,7 @@ class ChatRequest(Ask):
     presence_penalty: Any = IGNORED
     reasoning_effort: Any = IGNORED
     seed: Any = IGNORED
+    verbosity: Any = IGNORED
 
     @model_validator(mode="after")
     def _check(self) -> ChatRequest:

@@ -146,6 +146,8 @@ def test_what_a_client_demands_holds_here_too(client: TestClient) -> None:
             "response_format",
         ),
         ({"messages": [said("1+1")], "functions": []}, "body.functions: "),
+        ({"messages": [said("1+1")], "modalities": ["text", "audio"]}, "body.modalities.1: "),
+        ({"messages": [said("1+1")], "logit_bias": {"1": 1}}, "body.logit_bias: "),
         ({"input": []}, "body.input: "),
         ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "body.input: "),
         ({"input": [said("1+1", "assistant")]}, "no message with the role `user`"),
@@ -174,6 +176,11 @@ def test_options_without_effect_are_accepted(client: TestClient) -> None:
             if ask is respond:
                 options.pop("n", None)
             assert ask(client, "6*7", **options).json()["calculation"]["result"] == "42"
+
+
+def test_options_of_a_chat_that_ask_for_nothing_else_are_accepted(client: TestClient) -> None:
+    for options in ({"verbosity": "low"}, {"logit_bias": {}}, {"modalities": ["text"]}):
+        assert chat(client, "6*7", **options).json()["calculation"]["result"] == "42"
 
 
 def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
