@@ -3,24 +3,35 @@
 import { parse } from "./engine/expression.js";
 
 const SHOWN_PLACES = 12; // decimal places of the value that is shown
+const MAX_DIGITS = 10_000; // hexadecimal digits of a numerator or a denominator; nested powers have billions
+
+/** An expression has no exact value that could be shown. The message says why, as `unrounded` does. */
+class NoValueError extends Error {}
 
 /**
- * Compares the result of an expression that the service accepted with its exact value.
+ * Compares the verified result of an expression with its exact value.
  *
  * `isExact`: whether they are equal; `isRounded`: whether they are equal after the value is rounded to
- * `places`; `value`: the exact value in decimal notation, to 12 places.
+ * `places`; `unrounded`: what the expression is without rounding, such as `is 0.5` (to 12 places). If it
+ * has no value without rounding, or a very long one, the first two say whether no step was rounded.
  * @param {string} expression
  * @param {string} result
  * @param {number} places
+ * @param {boolean} rounded whether the service rounded a step
  */
-export function checkResult(expression, result, places) {
-  const value = evaluate(parse(expression));
-  const answer = evaluate(parse(result));
-  return {
-    isExact: value.a * answer.b === answer.a * value.b,
-    isRounded: round(value, places) * answer.b === answer.a * 10n ** BigInt(places),
-    value: formatDecimal(round(value, SHOWN_PLACES)),
-  };
+export function checkResult(expression, result, places, rounded) {
+  try {
+    const value = evaluate(parse(expression));
+    const answer = evaluate(parse(result));
+    return {
+      isExact: value.a * answer.b === answer.a * value.b,
+      isRounded: round(value, places) * answer.b === answer.a * 10n ** BigInt(places),
+      unrounded: `is ${formatDecimal(round(value, SHOWN_PLACES))}`,
+    };
+  } catch (error) {
+    if (!(error instanceof NoValueError)) throw error;
+    return { isExact: !rounded, isRounded: !rounded, unrounded: error.message };
+  }
 }
 
 /** @typedef {{a: bigint, b: bigint}} Fraction a / b */
@@ -29,18 +40,52 @@ export function checkResult(expression, result, places) {
  * Returns the value of an expression.
  * @param {import("./engine/expression.js").Expression} tree
  * @returns {Fraction}
+ * @throws {NoValueError}
  */
 function evaluate(tree) {
   if ("number" in tree) return { a: tree.number.units, b: 10n ** BigInt(tree.number.places) };
   if ("base" in tree) {
     const { a, b } = evaluate(tree.base);
-    return { a: a ** BigInt(tree.exponent), b: b ** BigInt(tree.exponent) };
+    return { a: power(a, tree.exponent), b: power(b, tree.exponent) };
   }
   const { op, left, right } = tree;
   const [{ a, b }, { a: c, b: d }] = [evaluate(left), evaluate(right)];
-  if (op === "*") return { a: a * c, b: b * d };
-  if (op === "/") return { a: a * d, b: b * c };
-  return { a: op === "+" ? a * d + c * b : a * d - c * b, b: b * d };
+  if (op === "*") return { a: product(a, c), b: product(b, d) };
+  if (op === "/") {
+    if (c === 0n) throw new NoValueError("divides by zero");
+    return { a: product(a, d), b: product(b, c) };
+  }
+  const [first, second] = [product(a, d), product(c, b)];
+  return { a: op === "+" ? first + second : first - second, b: product(b, d) };
+}
+
+/** Returns x * y.
+ * @param {bigint} x
+ * @param {bigint} y
+ * @throws {NoValueError} if it has too many digits */
+function product(x, y) {
+  limitDigits(digitsOf(x) + digitsOf(y));
+  return x * y;
+}
+
+/** Returns x ** exponent.
+ * @param {bigint} x
+ * @param {number} exponent
+ * @throws {NoValueError} if it has too many digits */
+function power(x, exponent) {
+  limitDigits(digitsOf(x) * exponent);
+  return x ** BigInt(exponent);
+}
+
+/** @param {number} n */
+function limitDigits(n) {
+  if (n > MAX_DIGITS) throw new NoValueError("has too many digits to compute here");
+}
+
+/** Returns the number of hexadecimal digits, which are fast to count.
+ * @param {bigint} x */
+function digitsOf(x) {
+  return abs(x).toString(16).length;
 }
 
 /**

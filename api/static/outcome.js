@@ -17,7 +17,7 @@ const UNPROVEN = "urn:calcgpt:problem:unproven";
  */
 export function renderAnswer(calculation) {
   const { expression, result, rounded, places, verified, proven, confidence } = calculation;
-  const comparison = verified && result !== null ? checkResult(expression, result, places) : null;
+  const comparison = verified && result !== null ? checkResult(expression, result, places, rounded) : null;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
   const text = result === null ? "no number" : formatNumbers(result);
@@ -60,12 +60,12 @@ function formatPlaces(places) {
 /**
  * Returns the line for an answer whose steps are all right. Rounding between the steps may have changed
  * the value of the whole expression.
- * @param {{isRounded: boolean, value: string}} comparison
+ * @param {{isRounded: boolean, unrounded: string}} comparison
  * @param {number} places
  */
-function agreementLine({ isRounded, value }, places) {
+function agreementLine({ isRounded, unrounded }, places) {
   const line = createElement("p", "agrees");
-  const steps = `Each step is right, rounded to ${formatPlaces(places)}. Without rounding it is ${formatNumbers(value)}.`;
+  const steps = `Each step is right, rounded to ${formatPlaces(places)}. Without rounding it ${formatNumbers(unrounded)}.`;
   line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : steps);
   return line;
 }

@@ -68,6 +68,21 @@ def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None
     expect(places).to_have_value("8")
 
 
+def test_an_answer_is_shown_whatever_its_value_without_rounding(
+    reuse: Reuse, wide_address: str
+) -> None:
+    page = reuse(wide_address)
+    line = page.locator("#answer .agrees")
+    calculate(page, "1/(1/3*3-1)")
+    answered(page, "−100000000")
+    expect(line).to_have_text(
+        "✓Each step is right, rounded to 8 places. Without rounding it divides by zero."
+    )
+    calculate(page, "(" * 35 + "0.1^2" + ")^2" * 35)  # 1 with 2^36 decimal places
+    answered(page, "0")
+    expect(line).to_contain_text("Without rounding it has too many digits to compute here.")
+
+
 def test_work_is_shown_whole(reuse: Reuse, wide_address: str) -> None:
     page = reuse(wide_address)
     calculate(page, "12.5*0.25")
