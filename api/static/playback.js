@@ -18,6 +18,8 @@ export class Playback {
   #show;
   #isSlow;
   #onEmpty = () => {};
+  /** @type {unknown} why an event could not be shown */
+  #error = null;
 
   /**
    * @param {(event: PlayedEvent) => void} show called with each event
@@ -29,8 +31,10 @@ export class Playback {
   }
 
   /** Adds an event to the queue.
-   * @param {PlayedEvent} event */
+   * @param {PlayedEvent} event
+   * @throws if an earlier event could not be shown */
   push(event) {
+    if (this.#error) throw this.#error;
     this.#queue.push(event);
     if (document.hidden || (reducedMotion.matches && !this.#isSlow())) this.flush();
     else if (!this.#frame) this.#schedule();
@@ -40,7 +44,7 @@ export class Playback {
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
-    for (const event of this.#queue.splice(0)) this.#show(event);
+    while (this.#queue.length) this.#showNext();
     this.#onEmpty();
   }
 
@@ -50,12 +54,23 @@ export class Playback {
     this.flush();
   }
 
-  /** Returns a promise that resolves when all events are shown. */
+  /** Returns a promise that resolves when all events are shown, and rejects if one could not be shown. */
   finished() {
-    return /** @type {Promise<void>} */ (new Promise((resolve) => {
-      this.#onEmpty = resolve;
-      if (!this.#queue.length) resolve();
+    return /** @type {Promise<void>} */ (new Promise((resolve, reject) => {
+      this.#onEmpty = () => (this.#error ? reject(this.#error) : resolve());
+      if (!this.#queue.length) this.#onEmpty();
     }));
+  }
+
+  /** Shows the next event. If that fails, discards the others. */
+  #showNext() {
+    const [event] = this.#queue.splice(0, 1);
+    try {
+      this.#show(event);
+    } catch (error) {
+      this.#error = error;
+      this.#queue = [];
+    }
   }
 
   #schedule() {
@@ -71,9 +86,8 @@ export class Playback {
     for (;;) {
       const [event] = this.#queue;
       if (!event || (event.name === "token" && this.#budget < 1)) break;
-      this.#queue.shift();
       if (event.name === "token") this.#budget -= 1;
-      this.#show(event);
+      this.#showNext();
     }
     this.#budget = Math.min(this.#budget, 1);
     this.#frame = 0;

@@ -205,7 +205,6 @@ export class Runner {
    * @param {string} typed
    */
   #fail(error, typed) {
-    for (const step of this.#steps) step.stop();
     this.#showWork(this.#steps.length > 0);
     this.#finish();
     byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askUnproven));
@@ -213,6 +212,7 @@ export class Runner {
     else if (error.position !== undefined && this.#field.text === typed) {
       this.#field.markError(error.position, error.end);
     }
+    for (const step of this.#steps) step.stop(); // last, because to draw one may be what failed
   }
 
   /** Shows what the model wrote, or else the examples.

@@ -145,6 +145,14 @@ def test_a_failure_is_one_clear_line(
     expect(page.locator("#nodes .writing")).to_have_count(0)
 
 
+def test_an_event_that_cannot_be_shown_ends_the_calculation(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    damaged = 'event: token\ndata: {"node": 7}\n\nevent: result\ndata: {}\n\n'
+    page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=CUT + damaged))
+    calculate(page, "1+1")
+    expect(page.locator("#error .failure")).to_contain_text("TypeError")
+
+
 def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) -> None:
     page = open_page()
     page.clock.install()
