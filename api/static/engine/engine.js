@@ -105,10 +105,19 @@ export class Engine {
   #createWorker() {
     const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
-    worker.onerror = () => {
-      const error = { message: "The engine could not start." };
-      for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
-    };
+    worker.onerror = () => this.#abandon(worker);
     return worker;
+  }
+
+  /** Gives up a worker that could not start or that broke: its tasks fail, and the next task starts
+   * another one.
+   * @param {Worker} worker */
+  #abandon(worker) {
+    if (worker !== this.#worker) return;
+    worker.terminate();
+    this.#worker = null;
+    this.#loaded.clear(); // the models were in the worker
+    const error = { message: "The engine could not start." };
+    for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
   }
 }
