@@ -94,11 +94,12 @@ export function messageOf(error) {
 }
 
 /**
- * Stores an API key for this tab. Later requests send it.
+ * Stores an API key for this tab, without spaces around it and invisible characters, which may be pasted
+ * with it. Later requests send it.
  * @param {string} key
  */
 export function useKey(key) {
-  storedKey.set(key);
+  storedKey.set(key.replace(/[\p{Cc}\p{Cf}]/gu, "").trim());
 }
 
 // If the browser forbids storage, the key lasts until the page is closed.
@@ -192,7 +193,7 @@ export async function weights(path) {
 async function request(path, options = {}) {
   const key = storedKey.get();
   const headers = new Headers(options.headers);
-  if (key) headers.set("Authorization", `Bearer ${key}`);
+  if (key) headers.set("Authorization", `Bearer ${toByteString(key)}`);
   let response;
   try {
     response = await fetch(path, { ...options, headers });
@@ -205,6 +206,12 @@ async function request(path, options = {}) {
   const problem = await response.json().catch(() => ({}));
   if (status === 401) problem.detail = `${key ? "This API key is not valid" : "This service requires an API key"}.`;
   throw ServiceError.fromProblem({ ...problem, status }, parseRetryAfter(response.headers.get("Retry-After")));
+}
+
+/** Returns the bytes of a text in UTF-8, as characters: a header can have no others.
+ * @param {string} text */
+function toByteString(text) {
+  return String.fromCharCode(...new TextEncoder().encode(text));
 }
 
 /**

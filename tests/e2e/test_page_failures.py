@@ -165,7 +165,7 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:
-    with server(tiny_folder, CALCGPT_API_KEYS="right") as guarded:
+    with server(tiny_folder, CALCGPT_API_KEYS="clé€") as guarded:
         page = open_page(guarded.address)
         examples: list[Route] = []
         page.route("**/example.json", lambda route: examples.append(route), times=1)
@@ -176,8 +176,8 @@ def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path
         field = page.get_by_label("API key")
         expect(field).to_be_focused()
         for key, line in [
-            ("wrong", "This service requires an API key"),
-            ("right", "This API key is not valid"),
+            ("clé😀", "This service requires an API key"),
+            (" clé€\u200b", "This API key is not valid"),  # pasted with what cannot be seen
         ]:
             expect(page.locator("#error .failure")).to_contain_text(line)
             field.fill(key)
@@ -188,6 +188,21 @@ def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path
         expect(page.get_by_role("combobox", name="Model")).to_have_value("tiny")
         calculate(page, "1+1")
         expect(page.locator("#answer .disagrees")).to_be_visible()  # random weights
+
+
+LOAD_TWICE = """async () => {
+    const { Engine } = await import("/static/engine/engine.js");
+    const engine = new Engine(async () => new ArrayBuffer(0));
+    const load = () => engine.load("empty").catch(({ message }) => message);
+    return [await load(), await load()];
+}"""
+
+
+def test_an_engine_that_did_not_start_is_started_again(plain_page: Page) -> None:
+    plain_page.route("**/engine/worker.js", lambda route: route.abort(), times=1)
+    first, second = plain_page.evaluate(LOAD_TWICE)
+    assert first == "The engine could not start."
+    assert second == "The weights of this model are damaged."  # as a running worker says
 
 
 STREAM = (
