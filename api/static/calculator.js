@@ -54,7 +54,7 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
   },
 });
 const tour = new Tour(byId("tour"), byId("tour-offer"), {
-  ask: (expression) => ask(expression, models.choice.model),
+  ask: (expression) => ask(expression, (choiceBeforeTour ?? models.choice).model),
   askWithoutWork: (expression) => ask(expression, models.directModel),
   view: showView,
   pointAt: (at) => runner.steps.at(-1)?.pointAt(at),
@@ -156,6 +156,7 @@ async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
   const isShown = link.question === question && !runner.isRunning && byId("answer").textContent;
   for (const step of runner.steps) step.highlight(-1, []);
+  readout.hide();
   if (isShown && models.choice.model === model) return;
   models.choose({ ...choiceBeforeTour, model });
   field.text = question;

@@ -30,20 +30,20 @@ const STEPS = [
     title: "Digits backwards",
     text: "The model writes the lowest digit first, because carries go that way. The last line is the answer, backwards.",
     targets: [".rows .line:last-child", ".rows"],
-    prepare: (page) => page.view("both"),
+    prepare: (page) => showExample(page, "both"),
   },
   {
     title: "The steps",
     text: "Before it answers, it writes its work: a row for each digit of the second number, with the carries small above. On paper, the digits are turned round. Point at one to read how it came about.",
     targets: [".sheet", ".rows"],
-    prepare: (page) => page.view("paper"),
+    prepare: (page) => showExample(page, "paper"),
   },
   {
     title: "Where it looks",
     text: "Each character follows from a few earlier ones, and the model has to find them. Point at one: arcs lead to those it looked at, and bars show what else it considered. “Look inside the model” shows every layer and head.",
     targets: [".sheet .pointed", ".look-inside", ".rows"],
-    prepare(page) {
-      page.view("paper");
+    async prepare(page) {
+      await showExample(page, "paper");
       page.pointAt(HIGHLIGHTED_INDEX);
     },
   },
@@ -51,7 +51,7 @@ const STEPS = [
     title: "How sure it is",
     text: "For every character the model gives a probability. A dot says that it was sure of all of them. Where it was in doubt, characters are coloured.",
     targets: ["#answer .sure"],
-    prepare: (page) => page.view("paper"),
+    prepare: (page) => showExample(page, "paper"),
   },
   {
     title: "When it is wrong",
@@ -61,6 +61,14 @@ const STEPS = [
   },
 ];
 
+/** Asks for the example again, in case the user comes back from the last step, and selects a view.
+ * @param {Page} page
+ * @param {string} view */
+async function showExample(page, view) {
+  await page.ask(RIGHT_EXAMPLE);
+  page.view(view);
+}
+
 /** Shows the steps of the tour in a box. */
 export class Tour {
   #box;
@@ -69,6 +77,8 @@ export class Tour {
   #index = -1; // of the step that is shown, or -1
   /** @type {Element | null} */
   #target = null;
+  /** @type {Element | null} the element that had the focus before the tour */
+  #origin = null;
 
   /**
    * @param {HTMLElement} box
@@ -104,6 +114,7 @@ export class Tour {
   /** Shows the first step. */
   start() {
     rememberOffer();
+    this.#origin = document.activeElement;
     this.#offer.hidden = true;
     this.#goTo(0);
   }
@@ -116,6 +127,8 @@ export class Tour {
     this.#highlight(null);
     if (this.#index >= 0) this.#page.restore();
     this.#index = -1;
+    const origin = this.#origin?.checkVisibility() ? this.#origin : this.#offer.parentElement;
+    if (origin instanceof HTMLElement) origin.focus({ preventScroll: true });
   }
 
   /** @param {number} index */

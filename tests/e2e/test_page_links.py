@@ -1,0 +1,88 @@
+"""Links to what the page shows: its address leads back to the same state."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, calculate
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+
+COPY = """() => {
+    const value = { writeText: async (text) => { window.copied = text; } };
+    Object.defineProperty(navigator, "clipboard", { configurable: true, value });
+}"""
+
+
+def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
+    page.get_by_role("combobox", name="Model").select_option(
+        "scratchpad-long"
+    )  # waits until it is loaded
+    page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad-long&view=both&step=1&at=20")
+    page.reload()
+    answered(page, "14083")
+    expect(page.get_by_role("radio", name="Both")).to_be_checked()
+    expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
+    expect(page.locator(".readout")).to_contain_text("Character 20 of 52")
+    expect(page.locator("#tour-offer")).to_be_hidden()
+    page.evaluate(COPY)
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_role("status").first).to_have_text("Copied.")
+    copied = page.evaluate("window.copied")
+    assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad-long&view=both&step=1&at=20"
+    assert copied == page.url
+    page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_label("Link to what is shown")).to_have_value(copied)
+    page.evaluate("location.hash = '#q=2/4&model=scratchpad-long&places=3&at=999999'")
+    answered(page, "0.5")
+    expect(page.get_by_label("Decimal places")).to_have_value("3")
+    expect(page.get_by_role("radio", name="Paper")).to_be_checked()
+    expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
+
+
+def test_a_link_opens_panels_as_they_were(page: Page) -> None:
+    calculate(page, "471*29.9", "scratchpad-long")
+    answered(page, "14082.9")
+    link = "#q=471*29.9&model=scratchpad-long"
+    page.get_by_role("button", name="Look inside the model").click()
+    page.get_by_role("slider", name="Character").press("End")
+    expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")
+    page.get_by_label("Layer").select_option("2")
+    page.get_by_label("Head").select_option("3")
+    assert page.url.endswith(f"{link}&at=52&panel=inside&layer=2&head=3")
+    page.locator(".candidate:enabled").first.click()
+    before = page.locator(".verdict-of-change")
+    expect(before).to_contain_text("it does not end")  # the character after the last
+    words = before.inner_text()
+    page.reload()
+    expect(before).to_have_text(words)
+    expect(page.get_by_label("Layer")).to_have_value("2")
+    expect(page.get_by_label("Head")).to_have_value("3")
+    expect(page.locator("#history button")).to_have_count(1)  # only what was typed
+
+    page.get_by_role("button", name="Compare models").click()
+    page.get_by_label("Temperature").fill("0.5")
+    page.get_by_label("Drawn from").select_option("3")
+    page.get_by_role("button", name="Draw others").click()
+    expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
+    assert page.url.endswith(f"{link}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
+    drawn = page.locator(".sample").all_inner_texts()
+    page.reload()
+    expect(page.locator(".sample")).to_have_text(drawn, use_inner_text=True)
+
+    page.get_by_role("button", name="Watch it learn").click()
+    expect(page.get_by_label("Steps of training")).to_be_enabled()
+    page.get_by_label("Steps of training").press("End")
+    title = page.locator(".learning .title")
+    expect(title).not_to_be_empty()
+    expect(page.get_by_label("Steps of training")).not_to_have_value("0")
+    page.wait_for_url(re.compile("panel=learning&trained="))
+    steps = int(page.url.rpartition("=")[2])
+    page.reload()
+    expect(title).to_contain_text(f"After {steps:,} steps")
