@@ -59,6 +59,7 @@ export class Link {
   /** Removes the state from the address: nothing is shown. */
   clear() {
     this.#state = null;
+    this.#ownHash = ""; // so that the user can open it again
     history.replaceState(null, "", location.pathname);
   }
 

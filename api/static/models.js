@@ -88,15 +88,17 @@ export class Models {
     return this.#models.map((model) => ({ id: model.id, name: displayName(model), parameters: model.parameters }));
   }
 
-  /** Selects a model, or the default one if it is not listed, and places if the model offers them.
+  /** Selects a model, or the default one if it is not listed, and places, or the model's default if it
+   * does not offer them.
    * @param {{model: string, places: number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;
     const listed = this.#models.find(({ id }) => id === model);
-    this.#select.value = (listed ?? this.#models.find((other) => other.default) ?? this.#models[0]).id;
+    const selected = listed ?? this.#models.find((other) => other.default) ?? this.#models[0];
+    this.#select.value = selected.id;
     this.#showSelected();
     const isOffered = [...this.#places.options].some(({ value }) => value === String(places));
-    if (isOffered) this.#places.value = String(places);
+    this.#places.value = String(isOffered ? places : selected.domain.default_places);
   }
 
   /** The id of a model that answers at once, preferably the blog's, or "" if there is none. */
@@ -117,7 +119,10 @@ export class Models {
       this.#retrySeconds = RETRY_SECONDS * 2 ** this.#nUnchanged;
       shouldRetry = this.#nUnchanged < MAX_UNCHANGED;
       if (hasGrown) this.#fill(models);
-      else this.#isReady ||= this.#onReady(true);
+      else {
+        this.#showSelected(); // in place of the message of an earlier failure
+        this.#isReady ||= this.#onReady(true);
+      }
     } catch (reason) {
       const error = reason instanceof ServiceError ? reason : new ServiceError(String(reason));
       shouldRetry = error.status !== 401;
