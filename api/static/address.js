@@ -5,6 +5,8 @@ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
+// Spaces, except those within what would be a number without them: `1 2+3` is not 12+3.
+const SPACES = /(?<![\d.,_'’\s])\s+|\s+(?![\d.,_'’\s])/g;
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
@@ -81,7 +83,7 @@ export function parseHash(hash) {
  * @param {State} state
  */
 export function formatHash({ question, ...others }) {
-  const plain = question.replace(/\s/g, "").replace(/[×÷−]/g, (sign) => SIGNS[sign]);
+  const plain = question.replace(SPACES, "").replace(/[×÷−]/g, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
   return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
 }

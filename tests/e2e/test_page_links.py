@@ -43,7 +43,31 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     answered(page, "0.5")
     expect(page.get_by_label("Decimal places")).to_have_value("3")
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
+    page.keyboard.press("Escape")
+    expect(page.locator("#answer")).to_be_empty()
+    page.evaluate("location.hash = '#q=2/4&model=scratchpad-long&places=3'")  # its own address
+    answered(page, "0.5")
+    page.evaluate("location.hash = '#q=2/3&model=scratchpad-long'")  # with the default places
+    answered(page, "0.66666667")
+    expect(page.get_by_label("Decimal places")).to_have_value("8")
     expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
+
+
+HASHES = """async (questions) => {
+    const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
+    const format = (question) => formatHash({ ...DEFAULT_STATE, question });
+    return questions.map((question) => parseHash(format(question)).question);
+}"""
+
+
+def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
+    expected = {
+        " 12.5 × (3 − 1) ÷ 2 ": "12.5*(3-1)/2",
+        "1 2+3": "1 2+3",  # an error, and not 12+3
+        "1 .5 + 1, 000": "1 .5+1, 000",
+        "1\u202f000+1": "1\u202f000+1",  # a separator of thousands
+    }
+    assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
 
 
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
