@@ -64,6 +64,7 @@ export class Readout {
     this.#onWeights = onWeights;
     this.#text.replaceChildren(...contentOf(character));
     this.#bars.replaceChildren();
+    this.#box.classList.remove("alone");
     this.#box.hidden = false;
     this.#updatePosition();
     await new Promise((resolve) => setTimeout(resolve, DELAY));
@@ -76,7 +77,7 @@ export class Readout {
       onWeights(meanWeights(result));
     } catch {
       if (requestId !== this.#requestId) return;
-      this.#box.classList.add("alone"); // this browser cannot run the model
+      this.#box.classList.add("alone"); // the model could not be loaded or run
     }
     this.#updatePosition();
   }
