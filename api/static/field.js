@@ -47,7 +47,9 @@ export class Field {
    * @param {string} key */
   insertKey(key) {
     if (this.#answer !== null) {
-      this.text = OPERATION.test(key) ? this.#answer + key : key;
+      const isNegativeBase = key === "^" && this.#answer.startsWith("−"); // −3^2 would be −9
+      const operand = isNegativeBase ? `(${this.#answer})` : this.#answer;
+      this.text = OPERATION.test(key) ? operand + key : key;
       return;
     }
     this.#replace(key, ...this.#selection());
