@@ -34,7 +34,7 @@ const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
 const field = new Field(input);
 const history = new History(byId("history"), (expression) => {
-  field.text = expression;
+  showEarlier(expression);
   input.focus();
 });
 const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLSelectElement), byId("model-facts"), {
@@ -195,7 +195,14 @@ function askForKey() {
  * @param {number} direction */
 function recall(direction) {
   const expression = history.recall(direction);
-  if (expression !== null) field.text = expression;
+  if (expression !== null) showEarlier(expression);
+}
+
+/** Shows an expression of the history in the field.
+ * @param {string} expression */
+function showEarlier(expression) {
+  field.text = expression;
+  byId("error").replaceChildren(); // it was about another expression
 }
 
 /** @type {Record<string, () => void>} */
@@ -226,7 +233,7 @@ document.addEventListener("keydown", (event) => {
     if (readout.isShown) readout.hide();
     else if (tour.isOpen) tour.end();
     else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary"))) start();
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) start();
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (INSERTABLE.test(character) && (!inField || field.isAnswered)) {

@@ -300,6 +300,8 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     page.keyboard.press("End")
     page.keyboard.press("ArrowDown")
     expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: writes 9")
+    page.keyboard.press("Enter")  # does not calculate again
+    expect(sheet.locator(":focus")).to_have_count(1)
 
 
 @pytest.mark.parametrize("width", [320, 390])
@@ -334,6 +336,7 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
     answered(page, "14082.9")
     box, cell = page.locator(".readout"), page.locator(".sheet [data-at='19']")
     cell.hover()
+    expect(box.locator(".candidate").first).to_be_visible()
     expect(box.locator(".candidate")).to_have_count(5)
     bars = box.locator(".probability").evaluate_all(
         "all => all.map(e => Number(e.style.getPropertyValue('--share')))"
