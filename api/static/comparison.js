@@ -47,11 +47,17 @@ export class Comparison {
       const checkpoints = new Checkpoints({ problem, places }, this.#models());
       const panel = createElement("div", "inside beside");
       panel.append(checkpoints.element, samples.element);
-      const restore = (/** @type {State} */ state) => {
-        samples.restore(state);
-        if (state.all) checkpoints.ask();
+      return {
+        element: panel,
+        /** @param {State} state */
+        restore(state) {
+          samples.restore(state);
+          if (state.all) checkpoints.ask();
+        },
+        get state() {
+          return { ...samples.state, ...checkpoints.state };
+        },
       };
-      return { element: panel, restore };
     });
   }
 }
@@ -115,16 +121,20 @@ class Samples {
     this.#draw();
   }
 
-  /** Reports what is selected for the address, and draws new samples. */
-  #onChange() {
+  /** What is selected, as the address has it. */
+  get state() {
     const temperature = this.#temperature.control.value;
     const isDefault = Number(temperature) === DEFAULT_TEMPERATURE;
-    reportState(this.element, {
-      panel: "beside",
+    return {
       temperature: isDefault ? "" : temperature,
       k: Number(this.#topK.control.value),
       seed: this.#firstSeed === 1 ? 0 : this.#firstSeed,
-    });
+    };
+  }
+
+  /** Reports what is selected for the address, and draws new samples. */
+  #onChange() {
+    reportState(this.element, { panel: "beside", ...this.state });
     this.#draw();
   }
 
@@ -162,6 +172,7 @@ class Checkpoints {
   #operation;
   #models;
   #cards = createElement("ol", "cards of-models");
+  #isAsked = false;
 
   /**
    * @param {{problem: string, places: number}} operation
@@ -175,15 +186,21 @@ class Checkpoints {
     const button = createElement("button", "plain", "Ask all models");
     button.type = "button";
     button.addEventListener("click", () => {
-      reportState(this.element, { panel: "beside", all: 1 });
       this.ask();
+      reportState(this.element, { panel: "beside", ...this.state });
     });
     this.#cards.ariaLive = "polite";
     this.element.append(createElement("h4", "", "Models"), createElement("p", "hint", hint), button, this.#cards);
   }
 
+  /** Whether all checkpoints were asked, as the address has it. */
+  get state() {
+    return { all: Number(this.#isAsked) };
+  }
+
   /** Asks all checkpoints, one after the other. */
   async ask() {
+    this.#isAsked = true;
     const { problem, places } = this.#operation;
     const cards = this.#models.map(({ name }) => createElement("li", "sample", `${name} …`));
     this.#cards.replaceChildren(...cards);

@@ -64,6 +64,7 @@ class Panel {
   #candidates = createElement("ol", "candidates");
   #lens = createElement("ol", "lens");
   #whatIf = createElement("div", "what-if");
+  #instead = ""; // the character that replaces the one at #position
   /** @type {AbortController | null} */
   #controller = null;
 
@@ -85,7 +86,7 @@ class Panel {
     for (const { control } of [this.#layer, this.#head]) {
       control.addEventListener("change", () => {
         this.#showAttention();
-        reportState(this.element, { panel: "inside", layer: this.#valueOf(this.#layer), head: this.#valueOf(this.#head) });
+        reportState(this.element, { panel: "inside", ...this.state });
       });
     }
     const controls = createElement("div", "controls");
@@ -98,6 +99,12 @@ class Panel {
     parts.append(considered, layers);
     this.#whatIf.role = "status";
     this.element.append(createElement("p", "hint", HINT), controls, this.#strip, this.#description, parts, this.#whatIf);
+  }
+
+  /** What is selected, as the address has it. */
+  get state() {
+    const at = this.#position - this.#operation.prompt.length + 1;
+    return { at, layer: this.#valueOf(this.#layer), head: this.#valueOf(this.#head), instead: this.#instead };
   }
 
   /** Shows the character and the selections that an address describes.
@@ -124,7 +131,7 @@ class Panel {
    * @param {number} position */
   #goTo(position) {
     this.show(position);
-    reportState(this.element, { panel: "inside", at: position - this.#operation.prompt.length + 1, instead: "" });
+    reportState(this.element, { panel: "inside", ...this.state });
   }
 
   /**
@@ -134,6 +141,7 @@ class Panel {
   async show(position) {
     if (position === this.#position && this.#look) return;
     this.#position = position;
+    this.#instead = "";
     const requestId = ++this.#requestId;
     this.#slider.control.value = String(position - this.#operation.prompt.length + 1);
     this.#characters.forEach((character, index) => character.classList.toggle("here", index === position));
@@ -210,9 +218,8 @@ class Panel {
       button.append(...createBar(candidate));
       if (!isWritten) button.append(createElement("span", "unseen", " write this instead"));
       button.addEventListener("click", () => {
-        const at = this.#position - this.#operation.prompt.length + 1;
-        reportState(this.element, { panel: "inside", at, instead: candidate.text });
         this.#writeInstead(candidate.text);
+        reportState(this.element, { panel: "inside", ...this.state });
       });
       item.append(button);
       return item;
@@ -238,6 +245,7 @@ class Panel {
   /** Replaces the character and lets the model continue from there.
    * @param {string} character */
   async #writeInstead(character) {
+    this.#instead = character;
     this.#controller?.abort();
     const { signal } = (this.#controller = new AbortController());
     const { model, prompt, exact, places } = this.#operation;

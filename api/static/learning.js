@@ -86,10 +86,14 @@ class Panel {
     this.element.append(this.#hint, controls, parts);
   }
 
+  /** The selected snapshot, as the address has it. */
+  get state() {
+    return { trained: this.#run?.snapshots[Number(this.#slider.control.value)].step };
+  }
+
   /** Reports the selected snapshot for the address. */
   #reportState() {
-    const { value } = this.#slider.control;
-    reportState(this.element, { panel: "learning", trained: this.#run?.snapshots[Number(value)].step });
+    reportState(this.element, { panel: "learning", ...this.state });
   }
 
   /** Shows one snapshot after the other, from the first on. */
@@ -102,6 +106,7 @@ class Panel {
 
   /** Shows the selected snapshot and, after a pause, the next one. */
   async #playNext() {
+    this.#reportState();
     await this.#show();
     if (!this.#isPlaying) return;
     this.#timer = window.setTimeout(() => {

@@ -5,8 +5,8 @@ import { createElement } from "./format.js";
 /** @typedef {Partial<import("./address.js").State>} State */
 
 /**
- * A panel. `restore` shows the state that an address describes.
- * @typedef {{element: HTMLElement, restore: (state: State) => void}} Panel
+ * A panel. `restore` shows the state that an address describes; `state` is what it shows now.
+ * @typedef {{element: HTMLElement, restore: (state: State) => void, readonly state: State}} Panel
  */
 
 /** Reports to the page what a panel shows, so that the address can describe it.
@@ -50,8 +50,8 @@ export function addPanelButton(step, name, text, create) {
       button.ariaExpanded = "false";
       reportState(step, { panel: "" });
     } else {
-      reportState(step, { panel: name });
-      toggle.open();
+      const { state } = toggle.open(); // a panel that is opened again shows what it showed before
+      reportState(step, { panel: name, ...state });
     }
   });
   step.addEventListener("restore", (event) => {

@@ -97,6 +97,11 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
     assert page.url.endswith(f"{link}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
     drawn = page.locator(".sample").all_inner_texts()
+    shown = page.url
+    for _ in range(2):  # closed, and opened again
+        page.get_by_role("button", name="Compare models").click()
+    expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
+    assert page.url == shown
     page.reload()
     expect(page.locator(".sample")).to_have_text(drawn, use_inner_text=True)
 
@@ -110,3 +115,5 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     steps = int(page.url.rpartition("=")[2])
     page.reload()
     expect(title).to_contain_text(f"After {steps:,} steps")
+    page.get_by_role("button", name="Play").click()  # from the first snapshot on
+    page.wait_for_url(re.compile("panel=learning&trained=50$"))
