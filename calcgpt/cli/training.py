@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -26,6 +27,8 @@ from calcgpt.cli.options import (
 if TYPE_CHECKING:
     from calcgpt.training.trackers import TrackerFactory
 
+RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new run
+
 
 @click.command()
 @click.option(
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")
 @set_option("Override a field of the recipe: model.n_layer=4.")
 @click.option("--seed", type=SEED, help="Seed of every random draw, the same as train.seed.")
-@click.option("--resume", is_flag=True, help="Continue the run in --out.")
+@click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @force_option("a run in --out")
 @device_option
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads.  [default: all cores]")
@@ -87,6 +90,8 @@ def train(
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.
     """
+    if resume and force:
+        raise click.UsageError("--resume continues a run, --force replaces it: give one of them")
     from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
     from datagen.extras import require
@@ -101,6 +106,7 @@ def train(
     if task and (data or engine == "ray"):
         raise click.UsageError("--task is for --engine torch, and stands instead of --data")
     main = launched_rank() == 0
+    logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     if threads:
         torch.set_num_threads(threads)
     if seed is not None:

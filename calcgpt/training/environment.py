@@ -19,13 +19,12 @@ from pydantic import ValidationError
 from calcgpt import __version__
 from calcgpt.config import Recipe
 from calcgpt.metrics import PartialModel, step_lines
-from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.run_folder import ENVIRONMENT_FILE, RunFolder
 from datagen.files import write_text
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch
 
-NAME = "environment.jsonl"
 PACKAGE = Path(__file__).resolve().parents[1]
 # Arguments with secret values, and passwords in addresses.
 _SECRET = re.compile(r"--?(\w+-)*(key|token|secret|password)(-\w+)*", re.IGNORECASE)
@@ -117,7 +116,7 @@ def record_start(
         data_sha256=data_sha256,
         recipe=recipe.model_dump(),
     )
-    path = run.path / NAME
+    path = run.path / ENVIRONMENT_FILE
     earlier = [line for line, content in step_lines(path) if content["step"] < step]
     write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
 
@@ -126,7 +125,7 @@ def read_starts(folder: Path) -> list[Start]:
     """Returns the starts of the run in `folder`, in order. Ignores lines that are not valid; a run
     of an early version has none."""
     starts = []
-    for line, _ in step_lines(folder / NAME):
+    for line, _ in step_lines(folder / ENVIRONMENT_FILE):
         try:
             starts.append(Start.model_validate_json(line))
         except ValidationError:

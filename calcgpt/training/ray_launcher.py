@@ -59,6 +59,8 @@ def train_on_ray(
     out = out.absolute()
     out.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}
+    if resume and not RunFolder(out).checkpoints():
+        RunFolder(out).note_new_run()  # the log of a worker is not shown
     with ExitStack() as stack:
         n_cpu = max(workers * (threads or 1), usable_cores())
         stack.enter_context(connected(address, n_cpu))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from calcgpt.checkpoint import Checkpoint, load_tensors
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.metrics import step_lines
 from calcgpt.recipe import differences
 from calcgpt.registry import best
 from datagen.files import locked
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # tables of runs need no torch
 log = logging.getLogger(__name__)
 N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
+ENVIRONMENT_FILE = "environment.jsonl"
+TENSORBOARD = "tensorboard"
 TRAINING = "training.safetensors"
 
 # Fields that may differ on resume: the description, the length of a run (unless its schedule
@@ -129,12 +132,37 @@ class RunFolder:
                 shutil.rmtree(leftover)
             yield
 
+    def check_start(self, resume: bool, interval: int) -> None:
+        """Raises ConfigError if the folder holds what a start without `force` would remove.
+
+        With `resume`, that is anything without a checkpoint, except the files of a run that was
+        killed before its first one, which was due after `interval` steps: it begins again.
+        """
+        if self.checkpoints():
+            if not resume:
+                raise ConfigError(
+                    f"{self.path} holds a run: --resume continues it, --force starts afresh"
+                )
+            return
+        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if (self.path / name).exists()]
+        if leftovers and not (resume and self._is_killed_early(interval)):
+            what = f"{' and '.join(leftovers)}, but no checkpoint"
+            raise ConfigError(f"{self.path} holds {what}: --force replaces them")
+
+    def _is_killed_early(self, interval: int) -> bool:
+        steps = [row["step"] for _, row in step_lines(self.metrics_path)]
+        return (self.path / ENVIRONMENT_FILE).exists() and max(steps, default=0) <= interval
+
+    def note_new_run(self) -> None:
+        """Logs that there is nothing to resume, for a user who meant another folder."""
+        log.info("no checkpoint in %s: a new run begins", self.path)
+
     def clear(self) -> None:
         """Removes the checkpoints and metrics of an earlier run."""
         for folder in self.checkpoints():
             shutil.rmtree(folder)
         self.metrics_path.unlink(missing_ok=True)
-        shutil.rmtree(self.path / "tensorboard", ignore_errors=True)
+        shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
 
     def prune(self) -> None:
         """Removes all checkpoints but the last ones and the best."""

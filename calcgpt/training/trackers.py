@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.metrics import step_lines
-from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.run_folder import TENSORBOARD, RunFolder
 from datagen.extras import require
 from datagen.files import write_text
 
@@ -124,7 +124,7 @@ def trackers_of(
 
         add(MetricsFile(run.metrics_path))
         with suppress(ImportError):
-            add(TensorBoard(run.path / "tensorboard", last_step(run)))
+            add(TensorBoard(run.path / TENSORBOARD, last_step(run)))
         for make in others:
             add(make(run, recipe))
         yield Trackers(opened)

@@ -73,9 +73,10 @@ def train(
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
     `data` is a folder or your own task; None draws problems by the recipe's [data] section.
-    `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data.
-    `force` replaces a run in `out`. `trackers` receive the metrics in addition to the files of the
-    run. If several processes train together, each of them calls this function.
+    `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data, and
+    begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
+    earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
+    to the files of the run. If several processes train together, each of them calls this function.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -83,10 +84,8 @@ def train(
     run = RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
-            if group.is_main and run.checkpoints() and not (resume or force):
-                raise ConfigError(
-                    f"{out} holds a run: --resume continues it, --force starts afresh"
-                )
+            if group.is_main and not force:
+                run.check_start(resume, recipe.train.checkpoint_interval)
             torch_device = pick_device(group.device_name(device))
             if isinstance(data, AnyTask):
                 recipe = for_task(recipe)
@@ -98,6 +97,8 @@ def train(
         if group.broadcast(resume and bool(run.checkpoints())):
             trainer.resume()
         elif group.is_main:
+            if resume:
+                run.note_new_run()
             run.clear()
         if group.is_main:
             record_start(

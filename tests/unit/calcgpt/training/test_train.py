@@ -1,6 +1,8 @@
 """Training in this process. tests/e2e has the tests that kill real processes."""
 
 import json
+import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -467,7 +469,40 @@ def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path:
     assert rows(tmp_path) == before
 
 
-def test_a_run_killed_before_its_first_checkpoint_starts_again(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl").write_text('{"step": 3, "loss": 1.0}\n')
+def run_without_checkpoints(data: Path, out: Path, *overrides: str) -> None:
+    for folder in run(data, out, *overrides).parent.glob("step-*"):
+        shutil.rmtree(folder)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_without_checkpoints(data, tmp_path, "train.steps=3")
+    caplog.set_level(logging.INFO, logger="calcgpt.training")
     run(data, tmp_path, resume=True)
     assert [row["step"] for row in rows(tmp_path) if "loss" in row] == [5, 10, 15, 20]
+    assert caplog.messages == [f"no checkpoint in {tmp_path}: a new run begins"]
+
+
+def test_resume_keeps_the_metrics_of_a_run_whose_checkpoints_are_gone(
+    data: Path, tmp_path: Path
+) -> None:
+    run_without_checkpoints(data, tmp_path)
+    before = rows(tmp_path)
+    with pytest.raises(ConfigError, match=r"holds metrics\.jsonl.*, but no checkpoint: --force"):
+        run(data, tmp_path, resume=True)
+    assert rows(tmp_path) == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "tensorboard/events"])
+def test_files_of_others_are_replaced_with_force_only(
+    data: Path, tmp_path: Path, name: str, resume: bool
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"step": 1}\n')
+    with pytest.raises(ConfigError, match=f"holds {name.split('/')[0]}, but no checkpoint"):
+        run(data, tmp_path, resume=resume)
+    assert file.read_text() == '{"step": 1}\n'
+    assert run(data, tmp_path, "train.steps=1", force=True).is_dir()
