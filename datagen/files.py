@@ -18,6 +18,7 @@ from typing import Any
 from datagen.errors import ConfigError, DataError, UserError
 
 MAX_JSON_BYTES = 1 << 28
+MAX_TEXT_BYTES = 1 << 31  # more than three million lines of the longest worked steps
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -62,6 +63,12 @@ def sha256(path: Path) -> str:
     """Returns the hexadecimal SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_sha256(text: str) -> str:
+    """Returns the hexadecimal SHA-256 of a text in UTF-8: that of the file it was read from, which
+    may be a pipe, from which it can be read only once."""
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def check_file(path: Path, max_bytes: int | None = None) -> None:
@@ -143,11 +150,14 @@ def locked(
 
 def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Returns the text of a file with its line endings unchanged. Raises DataError if the file is
-    empty, has more than `max_bytes` bytes, is not UTF-8, or cannot be read."""
+    empty, has more than `max_bytes` bytes (by default MAX_TEXT_BYTES), is not UTF-8, or cannot be
+    read."""
+    if max_bytes is None:
+        max_bytes = MAX_TEXT_BYTES
     try:
         with path.open("rb") as file:
-            content = file.read(-1 if max_bytes is None else max_bytes + 1)
-        if max_bytes is not None and len(content) > max_bytes:
+            content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
             raise DataError(f"{path} has more than {max_bytes:,} bytes")
         text = content.decode("utf-8")
     except OSError as error:

@@ -233,7 +233,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
 
     require("the score of a text", "torch")
     from calcgpt.evaluation.losses import score_text
-    from datagen.files import read_text, sha256, write_json
+    from datagen.files import read_text, text_sha256, write_json
     from datagen.progress import progress_bar
 
     text = read_text(data)
@@ -243,7 +243,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     perplexity, bits = scores.perplexity, scores.bits_per_character
     if json_file:
         measured = {"perplexity": perplexity, "bits_per_character": bits}
-        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": sha256(data)}
+        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": text_sha256(text)}
         write_json(json_file, {**scores._asdict(), **measured, **source})
     click.echo(f"{loaded.name} on {data}: {scores.n_tokens:,} tokens")
     click.echo(f"loss {scores.loss:.4f} nats per token, perplexity {perplexity:.3f}")

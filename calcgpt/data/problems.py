@@ -20,7 +20,7 @@ from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import distribution
 from datagen.errors import NotationError
-from datagen.files import read_text
+from datagen.files import read_text, text_sha256
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
 from datagen.sampling import bit_generator
@@ -75,15 +75,21 @@ def split_line(text: str) -> Line:
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
     """Returns the problems of a file, one a line. Raises DataError, which names the first bad
     line."""
+    return read_hashed_problems(path, limit)[0]
+
+
+def read_hashed_problems(path: Path, limit: int | None = None) -> tuple[list[Line], str]:
+    """Returns what `read_problems` returns, and the SHA-256 of the file, which is read once."""
     if path.is_dir():
         raise DataError(f"{path} is a folder: name a file in it, such as {path / 'test.txt'}")
+    content = read_text(path)
     lines = []
-    for number, text in enumerate(read_text(path).splitlines()[:limit], start=1):
+    for number, text in enumerate(content.splitlines()[:limit], start=1):
         try:
             lines.append(split_line(text))
         except NotationError as error:
             raise DataError(f"{path}, line {number}: {error}") from None
-    return lines
+    return lines, text_sha256(content)
 
 
 class FreshProblems:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
-from calcgpt.data.problems import Line, read_problems
+from calcgpt.data.problems import Line, read_hashed_problems, read_problems
 from calcgpt.data.task import AnyTask
 from calcgpt.errors import DataError
 from calcgpt.evaluation.calibration import confidence_record
@@ -60,7 +60,7 @@ def evaluation_record(
     """
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
-        lines = read_problems(data, limit)
+        lines, data_sha256 = read_hashed_problems(data, limit)
     else:
         lines = data.lines(split, split_seed, limit)
     if evaluate_lines is None:
@@ -86,7 +86,7 @@ def evaluation_record(
     manifest = data.parent / "manifest.json"
     return record | {
         "file": data.name,
-        "file_sha256": sha256(data),
+        "file_sha256": data_sha256,
         "manifest_sha256": sha256(manifest) if manifest.is_file() else None,
     }, evaluation
 
@@ -109,7 +109,8 @@ def publish(
     the metrics. `decoder` runs the model; it defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
-    DataError for a model of plain text, or a file without problems. Raises before any scoring.
+    DataError for a model of plain text, for a file without problems, and for a pipe. Raises before
+    any scoring.
     """
     check_replaceable(out, CONFIG, force)
     if predicts_text(checkpoint):
@@ -119,6 +120,8 @@ def publish(
     val, test = (data / f"{split}.txt" if isinstance(data, Path) else data for split in splits)
     for source in (val, test, *also.values()):
         if isinstance(source, Path):
+            if source.exists() and not (source.is_file() or source.is_dir()):
+                raise DataError(f"{source} is not a regular file, and it is read more than once")
             read_problems(source)
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:

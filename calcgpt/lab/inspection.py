@@ -29,7 +29,6 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.model.gpt import GPT, Block
 from calcgpt.tables import text_table
-from datagen.files import read_text
 from datagen.notation import ALPHABET, WORK_ALPHABET
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
@@ -139,8 +138,7 @@ def inspect(
     node = answer.nodes[0]
     recipe = checkpoint.recipe
     if data:
-        read_problems(data, n)  # raises if a line is not a problem
-        texts = read_text(data).splitlines()[:n]
+        texts = [f"{line.prompt}{line.completion}" for line in read_problems(data, n)]
     else:
         texts = drawn_problems(recipe, tokenizer, n, seed)
     try:

@@ -9,8 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from datagen import files
 from datagen.errors import ConfigError, DataError
-from datagen.files import locked, new_folder, parse_json, read_json, sha256, write_json, write_text
+from datagen.files import (
+    locked,
+    new_folder,
+    parse_json,
+    read_json,
+    read_text,
+    sha256,
+    text_sha256,
+    write_json,
+    write_text,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -74,6 +85,19 @@ def test_files_in_shared_memory_are_replaced() -> None:
         for text in ("one", "two"):
             write_text(Path(folder) / "file.txt", text)
         assert (Path(folder) / "file.txt").read_text() == "two"
+
+
+def test_a_device_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert files.MAX_TEXT_BYTES == 2**31
+    monkeypatch.setattr(files, "MAX_TEXT_BYTES", 1_000_000)
+    with pytest.raises(DataError, match=r"^/dev/zero has more than 1,000,000 bytes$"):
+        read_text(Path("/dev/zero"))
+
+
+def test_a_text_has_the_hash_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_bytes("\ufeff12 × 3\r\n\r5\n".encode())
+    assert text_sha256(read_text(path)) == sha256(path)
 
 
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +65,31 @@ def steps_evaluation(outputs: list[str]) -> Evaluation:
 def scores(share: float) -> dict[str, Any]:
     numbers = {"n": 1234, "char_accuracy": share, "exact_match": share / 2}
     return {**numbers, "by_operation": dict.fromkeys("+-*/", numbers)}
+
+
+@contextmanager
+def piped(file: Path, pipe: Path) -> Iterator[Path]:
+    """Yields a pipe from which the content of a file can be read once."""
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", 'cat "$0" > "$1"', file, pipe]) as writer:
+        yield pipe
+        writer.kill()
+
+
+def test_the_problems_of_a_pipe_are_read_once(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path
+) -> None:
+    file = data_folder / "test.txt"
+    with piped(file, tmp_path / "pipe") as pipe:
+        record, _ = evaluation_record(tiny, pipe, Sampling(), 5, progress=False)
+    assert (record["n"], record["file_sha256"]) == (5, sha256(file))
+
+
+def test_a_pipe_is_not_published(tiny: Checkpoint, data_folder: Path, tmp_path: Path) -> None:
+    also = {"piped": tmp_path / "pipe"}
+    os.mkfifo(also["piped"])
+    with pytest.raises(DataError, match="pipe is not a regular file"):
+        publish(tiny, data_folder, tmp_path / "out", also=also, progress=False)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=1.0, seed=5)])
