@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
@@ -17,6 +20,7 @@ from calcgpt.cli import analysis, checkpoints, data, experiments, training
 from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
+STDOUT = 1
 ENTRY_POINTS = "calcgpt.commands"
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
@@ -56,8 +60,21 @@ class Commands(click.Group):
                 with formatter.section(title):
                     formatter.write_dl([(n, c.get_short_help_str(limit=200)) for n, c in rows])
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _ends_with_its_reader():  # --help writes here
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, context: click.Context) -> Any:
+        with _ends_with_its_reader():
+            return super().invoke(context)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         kwargs["standalone_mode"] = False
+        if sys.stderr is None:  # closed by the shell: 2>&-
+            sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115  # until the end
+        if sys.stdout is None:
+            _fail("standard output is closed")
+        _check_encoding(args[0] if args else kwargs.get("args"))
         logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
         if sys.stderr.isatty():  # says why the first answer takes seconds
             logging.getLogger("calcgpt.inference.cache").setLevel(logging.INFO)
@@ -73,11 +90,31 @@ class Commands(click.Group):
         except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
             sys.exit(130)
-        except BrokenPipeError:  # the reader has closed its end, as `| head` does
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         except OSError as error:
             _fail(file_error(error))
+
+
+@contextmanager
+def _ends_with_its_reader() -> Iterator[None]:
+    """Ends the process, with exit code 0, if the reader of its output closes the pipe, as `| head`
+    does. Click would give exit code 1."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        output = select.poll()
+        output.register(STDOUT, 0)
+        if not output.poll(0):  # another pipe
+            raise UserError(file_error(error)) from error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+        sys.exit(0)
+
+
+def _check_encoding(arguments: Sequence[str] | None) -> None:
+    """Ends the process if an argument is not UTF-8: it could be neither printed nor recorded."""
+    for argument in sys.argv[1:] if arguments is None else arguments:
+        shown = argument.encode("utf-8", "backslashreplace").decode()
+        if shown != argument:
+            _fail(f"the argument {shown} is not UTF-8")
 
 
 def _fail(message: str) -> NoReturn:

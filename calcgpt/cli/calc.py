@@ -84,6 +84,8 @@ def calc(
     from calcgpt.inference.calculator import Calculator
 
     texts = as_expressions(expressions)
+    if not texts and sys.stdin is None:
+        raise UserError("standard input is closed: give an EXPRESSION")
     answering = Answering(
         Calculator.load(checkpoint, engine),
         places,
