@@ -11,7 +11,7 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +27,51 @@ def write_bytes(path: Path, content: bytes) -> None:
     Each call uses a unique temporary name, so two processes never share a file. A path that is not
     a regular file, such as /dev/stdout or a pipe, is written to, not replaced.
     """
-    if _is_stream(path) or (path.exists() and not path.is_file()):
+    if is_stream(path):
         with path.open("ab") as opened:
             opened.write(content)
         return
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # short: a name has 255 bytes
     try:
         temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         if isinstance(error, OSError):
             error.filename = str(path)  # the name that the caller knows
         raise
 
 
-def _is_stream(path: Path) -> bool:
-    """Returns whether a path names a device or an open file, such as /dev/stdout. The latter can be
-    a regular file, to which the shell redirects the output."""
+def is_stream(path: Path) -> bool:
+    """Returns whether a path names a pipe, a device or an open file, such as /dev/stdout. The
+    latter can be a regular file, to which the shell redirects the output."""
     is_device = path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm")
-    return is_device or path.is_relative_to("/proc")
+    is_open = is_device or path.is_relative_to("/proc")
+    return is_open or (path.exists() and not path.is_file())
+
+
+def check_output_file(path: Path) -> None:
+    """Raises UserError if a file cannot be written to `path`, before the work for it begins."""
+    if path.is_dir():
+        raise UserError(f"{path} is a folder, and a file is needed")
+    if not is_stream(path):
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent} is not a folder: cannot write {path.name} there")
+        _check_writable(path.parent)
+
+
+def check_output_folder(path: Path) -> None:
+    """Raises UserError if `path` cannot be a folder to write to, before the work for it begins."""
+    existing = next(folder for folder in (path, *path.parents, Path()) if folder.exists())
+    if not existing.is_dir():
+        raise UserError(f"{existing} is a file, and a folder is needed")
+    _check_writable(existing)
+
+
+def _check_writable(folder: Path) -> None:
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"cannot write to the folder {folder}: {os.strerror(errno.EACCES)}")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -91,7 +116,7 @@ def new_folder(path: Path) -> Iterator[Path]:
     the old folder under its temporary name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    staging = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
     try:
         yield staging
         for file in staging.rglob("*"):
@@ -110,7 +135,7 @@ def _swap_in(staging: Path, path: Path) -> None:
     if not path.exists():
         staging.replace(path)
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.old.", dir=path.parent))
     try:
         path.replace(old / path.name)
         try:

@@ -17,6 +17,8 @@ from calcgpt.cli.options import (
     echo_report,
     engine_option,
     json_option,
+    out_argument,
+    output_folder,
     quiet_option,
     seed_option,
     set_option,
@@ -69,7 +71,7 @@ def info(
 
 
 @click.command()
-@click.argument("out", type=PATH)
+@out_argument
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def plot(out: Path, files: tuple[Path, ...]) -> None:
     """Draw FILES that other commands wrote, as PNGs in the folder OUT.
@@ -87,7 +89,12 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @checkpoint_argument
 @click.argument("expression")
 @click.option(
-    "--out", default="inspection", show_default=True, type=PATH, help="The folder of the plots."
+    "--out",
+    default="inspection",
+    show_default=True,
+    type=PATH,
+    callback=output_folder,
+    help="The folder of the plots.",
 )
 @click.option(
     "--layer", type=int, help="Draw only this layer in large. 0 is the first.  [default: all]"

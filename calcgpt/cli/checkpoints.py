@@ -14,9 +14,10 @@ from calcgpt.cli.options import (
     complete_checkpoint,
     device_option,
     force_option,
-    in_a_folder,
     json_option,
     named_paths,
+    out_argument,
+    output_file,
     quiet_option,
     scoring_engine_option,
     seed_option,
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 @click.option(
     "--scored",
     type=PATH,
-    callback=in_a_folder,
+    callback=output_file,
     help="Write each problem and its answer to this file, for `calcgpt coverage --scored`.",
 )
 @json_option("Write all scores to this file.")
@@ -127,6 +128,8 @@ def evaluate(
         raise click.UsageError(
             "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
         )
+    if scored and json_file and scored.resolve() == json_file.resolve():
+        raise click.UsageError(f"--scored and --json both name {scored}")
     engine = _engine_of(engine)
     if ray_address and device == "auto":
         device = "cpu"
@@ -314,7 +317,7 @@ def generate(
 
 @click.command()
 @click.argument("run", shell_complete=complete_checkpoint)
-@click.argument("out", type=PATH)
+@out_argument
 @click.option("--data", type=PATH, help="The folder of the data set.")
 @task_option
 @click.option(
@@ -357,7 +360,7 @@ def publish(
 
 @click.command()
 @checkpoint_argument
-@click.argument("out", type=PATH)
+@out_argument
 @click.option(
     "--to",
     "target",

@@ -20,6 +20,7 @@ from calcgpt.cli.options import (
     echo_report,
     json_option,
     named_paths,
+    out_option,
     quiet_option,
     set_option,
 )
@@ -32,7 +33,7 @@ from calcgpt.cli.options import (
     shell_complete=complete_suite,
     help="A name from the list above, or a TOML file.",
 )
-@click.option("--out", required=True, type=PATH, help="The folder for all runs and the report.")
+@out_option("The folder for all runs and the report.")
 @click.option(
     "--data",
     multiple=True,
@@ -113,7 +114,7 @@ def tables_of(report: Path) -> str:
 
 @click.command()
 @click.argument("space", shell_complete=complete_space)
-@click.option("--out", required=True, type=PATH, help="The folder of the sweep.")
+@out_option("The folder of the sweep.")
 @data_option
 @click.option(
     "--trials", type=click.IntRange(1, 100_000), help="Trials, instead of the space's number."

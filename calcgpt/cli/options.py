@@ -167,19 +167,32 @@ def named_paths(
     return paths
 
 
-def in_a_folder(
+def output_file(
     context: click.Context, parameter: click.Parameter, value: Path | None
 ) -> Path | None:
-    """Returns the path of a file to write. Raises UsageError if its folder does not exist, before
-    any work begins."""
-    if value and not value.parent.is_dir():
-        raise click.UsageError(f"{value.parent} is not a folder: cannot write {value.name} there")
+    """Returns the path of a file to write. Raises UserError if that cannot be done, before any work
+    begins."""
+    from datagen.files import check_output_file
+
+    if value:
+        check_output_file(value)
+    return value
+
+
+def output_folder(
+    context: click.Context, parameter: click.Parameter, value: Path | None
+) -> Path | None:
+    """Returns the path of a folder to write to. Raises as `output_file`."""
+    from datagen.files import check_output_folder
+
+    if value:
+        check_output_folder(value)
     return value
 
 
 def json_option(help_text: str) -> Callable[[Command], Command]:
-    """`--json FILE`, as the parameter `json_file`; its folder must exist before any work begins."""
-    return click.option("--json", "json_file", type=PATH, callback=in_a_folder, help=help_text)
+    """`--json FILE`, as the parameter `json_file`; see `output_file`."""
+    return click.option("--json", "json_file", type=PATH, callback=output_file, help=help_text)
 
 
 def set_option(help_text: str) -> Callable[[Command], Command]:
@@ -208,9 +221,17 @@ def force_option(what: str) -> Callable[[Command], Command]:
 
 def drawing_option(what: str) -> Callable[[Command], Command]:
     """`--out FOLDER`, in which `what` is drawn."""
-    return click.option("--out", type=PATH, help=f"Draw {what} in this folder.")
+    return click.option(
+        "--out", type=PATH, callback=output_folder, help=f"Draw {what} in this folder."
+    )
 
 
+def out_option(help_text: str) -> Callable[[Command], Command]:
+    """`--out FOLDER`, which the command needs; see `output_folder`."""
+    return click.option("--out", required=True, type=PATH, callback=output_folder, help=help_text)
+
+
+out_argument = click.argument("out", type=PATH, callback=output_folder)
 checkpoint_argument = click.argument("checkpoint", shell_complete=complete_checkpoint)
 checkpoint_option = click.option(
     "--checkpoint",

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from datagen import files
-from datagen.errors import ConfigError, DataError
+from datagen.errors import ConfigError, DataError, UserError
 from datagen.files import (
+    check_output_file,
+    check_output_folder,
     locked,
     new_folder,
     parse_json,
@@ -43,6 +45,39 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
         write_text(path, "a lone surrogate cannot be written: \ud800")
     assert path.read_text() == "before"
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    write_text(tmp_path / ("x" * 255), "text")
+    with new_folder(tmp_path / ("÷" * 127)) as staging:
+        (staging / "a").write_text("1")
+    assert names(tmp_path) == ["x" * 255, "÷" * 127]
+
+
+def test_the_reason_of_a_failed_write_is_the_one_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, *arguments: object, **options: object) -> None:
+        raise OSError(self.name, "the second error")
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(FileNotFoundError) as caught:
+        write_text(tmp_path / "absent" / "file.txt", "text")
+    assert caught.value.filename == str(tmp_path / "absent" / "file.txt")
+
+
+def test_what_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_output_file(tmp_path / "new.json")
+    check_output_file(Path("/dev/stdout"))
+    check_output_folder(tmp_path / "new" / "folder")
+    check_output_folder(Path("new"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    for check in (check_output_file, check_output_folder):
+        with pytest.raises(UserError, match=f"^cannot write to the folder {tmp_path}: Permission"):
+            check(tmp_path / "new.json")
+    check_output_file(Path("/dev/stdout"))
 
 
 def test_two_writers_of_one_file_have_temporary_files_of_their_own(
