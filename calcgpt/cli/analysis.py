@@ -10,6 +10,7 @@ import click
 from calcgpt.cli.options import (
     PATH,
     ExpressionCommand,
+    Number,
     checkpoint_argument,
     complete_checkpoint,
     complete_recipe,
@@ -170,7 +171,7 @@ def inspect_(
     multiple=True,
     default=(1e-3, 1e-4, 1e-5),
     show_default=True,
-    type=click.FloatRange(1e-9, 0.5),
+    type=Number(1e-9, 0.5),
     help="The share of problems that may be answered wrongly above a threshold. Repeatable.",
 )
 @click.option(
@@ -201,6 +202,10 @@ def confidence(
 
     if out:
         check_matplotlib()
+    names = [file.stem for file in files]
+    for file in files:
+        if names.count(file.stem) > 1:
+            raise click.UsageError(f"{file}: several files have the name {file.stem}")
     trusts = [read_trust(file, measure) for file in files]
     drawn = draw_confidence(out, trusts) if out else []
     tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from calcgpt.cli.options import ExpressionCommand, checkpoint_option, engine_option
+from calcgpt.cli.options import ExpressionCommand, Number, checkpoint_option, engine_option
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what t
 @click.option(
     "--min-confidence",
     default=0.0,
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     help="Give no answer if the confidence in the whole calculation is lower than this.",
 )
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")

@@ -10,6 +10,7 @@ import click
 
 from calcgpt.cli.options import (
     PATH,
+    Number,
     checkpoint_argument,
     complete_checkpoint,
     device_option,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     "--temperature",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
 @seed_option("sampling")
@@ -267,7 +268,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     "--temperature",
     default=0.8,
     show_default=True,
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     help="Temperature of sampling. 0 always writes the most probable token.",
 )
 @click.option("--top-k", type=click.IntRange(min=1), help="Sample from the K most probable tokens.")
@@ -275,7 +276,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     "--top-p",
     default=1.0,
     show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Number(0, 1, min_open=True),
     help="Sample only from the most probable tokens whose probabilities add up to this.",
 )
 @seed_option("sampling")

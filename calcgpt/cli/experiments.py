@@ -12,6 +12,7 @@ import click
 from calcgpt.cli.options import (
     PATH,
     SEED,
+    Number,
     complete_space,
     complete_suite,
     data_option,
@@ -23,6 +24,7 @@ from calcgpt.cli.options import (
     out_option,
     quiet_option,
     set_option,
+    threads_option,
 )
 
 
@@ -53,13 +55,7 @@ from calcgpt.cli.options import (
 @click.option(
     "--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: one per GPU or core]"
 )
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="CPU threads of each run.",
-)
+@threads_option("CPU threads of each run.", default=1)
 @device_option
 @quiet_option
 def ablate(
@@ -136,7 +132,7 @@ def tables_of(report: Path) -> str:
     "--gpus-per-trial",
     default=0.0,
     show_default=True,
-    type=click.FloatRange(0, 64),
+    type=Number(0, 64),
     help="GPUs of each trial; with 0.5, two trials share one.",
 )
 @click.option(

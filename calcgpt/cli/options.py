@@ -8,6 +8,7 @@ the package, and the fields of a recipe with their values.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -135,6 +136,18 @@ class BashWithEquals(BashComplete):
         return f"{item.type},{item.value.removeprefix(self._name)}"
 
 
+class Number(click.FloatRange):
+    """A finite number in a range. NaN is never outside of one, so click would take it."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, parameter, context))
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", parameter, context)
+        return number
+
+
 class ExpressionCommand(click.Command):
     """A command whose arguments may begin with a minus without being options."""
 
@@ -212,6 +225,12 @@ def seed_option(what: str) -> Callable[[Command], Command]:
     return click.option(
         "--seed", default=0, show_default=True, type=SEED, help=f"Seed of the {what}."
     )
+
+
+def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:
+    """`--threads`, all cores by default. `what` says whose threads they are."""
+    most = click.IntRange(1, 1024)  # as of the service
+    return click.option("--threads", default=default, show_default=True, type=most, help=what)
 
 
 def force_option(what: str) -> Callable[[Command], Command]:

@@ -22,6 +22,7 @@ from calcgpt.cli.options import (
     quiet_option,
     set_option,
     task_option,
+    threads_option,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @force_option("a run in --out")
 @device_option
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads.  [default: all cores]")
+@threads_option("CPU threads.  [default: all cores]")
 @click.option(
     "--engine",
     type=click.Choice(["torch", "ray"]),

@@ -24,6 +24,7 @@ from calcgpt.errors import ConfigError, DataError, TrainingError
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import write_report
 from calcgpt.lab.trials import ROUND, Ranked, Resources, SweepFolder, Trial, ranked
+from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer
 from datagen.extras import require
@@ -68,6 +69,10 @@ def sweep(
     Raises ConfigError if `out` holds another sweep, UserError for anything that is wrong before a
     trial starts, and TrainingError, after the report, if no trial has a result.
     """
+    if address is None and resources.cpus > usable_cores():
+        raise ConfigError(
+            f"a trial needs {resources.cpus} CPUs, and this machine has {usable_cores()}"
+        )
     prepare(address)
     from calcgpt.lab.search import run_search  # imports Ray
 

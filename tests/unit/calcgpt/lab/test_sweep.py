@@ -49,9 +49,10 @@ def ray_and_optuna() -> None:
     [
         ([], "--data names a folder to train on"),
         (["--data", "nowhere"], "cannot read nowhere/train.txt"),
+        (["--cpus-per-trial", "4096"], "a trial needs 4096 CPUs, and this machine has"),
     ],
 )
-def test_missing_data_is_reported_in_one_line(
+def test_what_is_missing_is_reported_in_one_line(
     run_cli: Callable[..., Any], tmp_path: Path, flags: list[str], message: str
 ) -> None:
     outcome = run_cli("sweep", "nano", "--out", tmp_path / "out", *flags)
