@@ -501,6 +501,14 @@ def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> 
     check_replaceable(out, "marker", force=True)
 
 
+def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Path) -> None:
+    check_replaceable(tiny_copy, "config.json", force=True)
+    (tiny_copy / "config.json").write_text('{"model_type": "llama"}')
+    for force in (False, True):
+        with pytest.raises(CheckpointError, match=r"config\.json is not ours: it is left alone"):
+            check_replaceable(tiny_copy, "config.json", force)
+
+
 def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     make().save(first)
