@@ -17,6 +17,7 @@ from calcgpt.cli.options import (
     drawing_option,
     echo_report,
     engine_option,
+    given_options,
     json_option,
     out_argument,
     output_folder,
@@ -59,6 +60,8 @@ def info(
 
     if (checkpoint is None) == (recipe is None):
         raise click.UsageError("give either CHECKPOINT or --recipe")
+    if recipe is None and given_options() & {"overrides", "vocabulary"}:
+        raise click.UsageError("--set and --vocabulary are for --recipe")
     trained = ""
     if checkpoint is not None:
         folder = resolve(checkpoint)

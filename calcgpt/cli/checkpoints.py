@@ -15,6 +15,7 @@ from calcgpt.cli.options import (
     complete_checkpoint,
     device_option,
     force_option,
+    given_options,
     json_option,
     named_paths,
     out_argument,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.inference.generate import Sampling
+
+# What `eval` takes for a model of plain text.
+OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 
 @click.command(name="eval")
@@ -139,9 +143,10 @@ def evaluate(
         raise UserError("--ray-address scores on CPUs")
     loaded, decoder = in_shards.load_for_scoring(folder, chosen, engine)
     if data and predicts_text(loaded):
-        if limit or temperature or is_shared or scored or errors:
+        if given_options() - OF_TEXTS:
             raise UserError(
-                f"{loaded.name} predicts text: use no other options than --data and --json"
+                f"{loaded.name} predicts text: use no other options than --data, --json, --device "
+                "and --quiet"
             )
         _evaluate_text(loaded, data, json_file, quiet)
         return
@@ -390,6 +395,9 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     from calcgpt.registry import resolve
     from datagen.extras import require
 
+    look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
+    if also and target != "web":
+        raise UserError("--also is for --to web")
     if target == "snapshots":
         click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
         return
@@ -400,10 +408,7 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
         loaded = Checkpoint.load(resolve(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
-    look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
     write = EXPORTERS[target]
-    if also and target != "web":
-        raise UserError("--also is for --to web")
     require(f"export to {target}", *LIBRARIES[target])
     loaded = Checkpoint.load(resolve(checkpoint))
     others = [Checkpoint.load(resolve(other)) for other in also]

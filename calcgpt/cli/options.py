@@ -288,6 +288,13 @@ data_option = click.option(
 )
 
 
+def given_options() -> set[str]:
+    """Returns the parameters of the running command that the command line gives, by name."""
+    context = click.get_current_context()
+    given = click.core.ParameterSource.COMMANDLINE
+    return {name for name in context.params if context.get_parameter_source(name) is given}
+
+
 def echo_report(
     text: str, drawn: list[Path], json_file: Path | None, record: dict[str, Any]
 ) -> None:

@@ -1,6 +1,7 @@
 """Texts from the network, from servers that behave and that misbehave."""
 
 import hashlib
+import json
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ import pytest
 from forks import PATIENCE
 
 from datagen.errors import DataError
+from datagen.files import sha256
 from datagen.text import KNOWN, KnownText, Limits, prepare_text
 
 TEXT = "To be, or not to be: ÷\r\n".encode() * 5_000
@@ -291,3 +293,12 @@ def test_a_model_is_trained_on_it(
     ended = run_cli("train", *recipe.split(), "--data", "data/play", "--out", "run", "--quiet")
     assert ended.code == 0, ended.err
     assert '"val_loss"' in Path("run", "metrics.jsonl").read_text()
+    scores = ("eval", "run", "--data", "data/play/val.txt", "--json", "scores.json", "--quiet")
+    ended = run_cli(*scores, "--device", "cpu")
+    assert (ended.code, ended.err) == (0, "")
+    record = json.loads(Path("scores.json").read_text())
+    assert record["file_sha256"] == sha256(Path("data/play/val.txt"))
+    for option in ("--plain", "--seed=0", "--engine=native", "--errors=1"):
+        ended = run_cli(*scores, option)
+        assert ended.code == 2
+        assert "predicts text: use no other options than --data, --json, --device" in ended.err
