@@ -8,6 +8,7 @@ from typing import Literal
 import click
 
 from calcgpt.cli.options import (
+    NAME,
     PATH,
     ExpressionCommand,
     Number,
@@ -28,7 +29,7 @@ from calcgpt.cli.options import (
 
 
 @click.command()
-@click.argument("checkpoint", required=False, shell_complete=complete_checkpoint)
+@click.argument("checkpoint", required=False, type=NAME, shell_complete=complete_checkpoint)
 @click.option(
     "--recipe",
     shell_complete=complete_recipe,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calcgpt.cli.options import (
+    NAME,
     PATH,
     Number,
     checkpoint_argument,
@@ -322,7 +323,7 @@ def generate(
 
 
 @click.command()
-@click.argument("run", shell_complete=complete_checkpoint)
+@click.argument("run", type=NAME, shell_complete=complete_checkpoint)
 @out_argument
 @click.option("--data", type=PATH, help="The folder of the data set.")
 @task_option
@@ -377,6 +378,7 @@ def publish(
 @click.option(
     "--also",
     multiple=True,
+    type=NAME,
     metavar="CHECKPOINT",
     help="Another checkpoint for the same page. Repeatable; for `--to web`.",
 )

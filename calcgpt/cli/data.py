@@ -58,7 +58,8 @@ def datagen() -> None:
     "format_",
     default="direct",
     show_default=True,
-    help="direct: the answer alone; scratchpad: worked steps before the answer.",
+    help="direct: the answer alone; scratchpad: worked steps before the answer; loose-scratchpad, "
+    "for training: the same, but some digits of quotients are the second nearest.",
 )
 @click.option(
     "--engine",

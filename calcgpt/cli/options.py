@@ -20,7 +20,30 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 Command = TypeVar("Command", bound=Callable[..., Any])
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
-PATH = click.Path(path_type=Path)
+
+class Name(click.types.StringParamType):
+    """A text that is not empty: an empty name, as of a variable of the shell that is not set, would
+    mean the current folder or the default."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        if value == "":
+            self.fail("the name is empty", parameter, context)
+        return super().convert(value, parameter, context)
+
+
+class NamedPath(click.Path):
+    """A path that is not empty."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        return super().convert(NAME.convert(value, parameter, context), parameter, context)
+
+
+NAME = Name()
+PATH = NamedPath(path_type=Path)
 SEED = click.IntRange(0, 2**63 - 1)
 NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such as -5+3
 
@@ -251,9 +274,10 @@ def out_option(help_text: str) -> Callable[[Command], Command]:
 
 
 out_argument = click.argument("out", type=PATH, callback=output_folder)
-checkpoint_argument = click.argument("checkpoint", shell_complete=complete_checkpoint)
+checkpoint_argument = click.argument("checkpoint", type=NAME, shell_complete=complete_checkpoint)
 checkpoint_option = click.option(
     "--checkpoint",
+    type=NAME,
     default="best",
     show_default=True,
     shell_complete=complete_checkpoint,

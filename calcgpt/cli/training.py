@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calcgpt.cli.options import (
+    NAME,
     PATH,
     SEED,
     complete_recipe,
@@ -165,7 +166,7 @@ def _trainer(
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=complete_recipe)
+@click.argument("name", required=False, type=NAME, shell_complete=complete_recipe)
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning."""
     from calcgpt.recipe import commented_toml, load_recipe, preset_names, recipe_names

@@ -186,7 +186,8 @@ def count_scored(path: Path, most_digits: int | None = None) -> Scored:
             problems.append(problem)
             right.append(row.right)
     if not problems:
-        raise DataError(f"{path} has no scored problems")
+        at_most = f" whose operands have at most {most_digits} digits" if most_digits else ""
+        raise DataError(f"{path} has no scored problems{at_most}")
     return Scored(path.name, count_classes(problems), count_classes(compress(problems, right)))
 
 

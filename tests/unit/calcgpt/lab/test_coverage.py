@@ -192,3 +192,13 @@ def test_no_class_of_up_to_seven_digits_is_rare() -> None:
         if count * RARE < coverage.n and not is_impossible(operation, label)
     ]
     assert rare == []
+
+
+def test_a_limit_that_leaves_no_scored_problem_is_named(tmp_path: Path) -> None:
+    row = {"prompt": "$(0000000123+0000000003)=", "right": True}
+    file = write_scored(tmp_path / "scored.jsonl", [row])
+    with pytest.raises(
+        UserError, match=r"no scored problems whose operands have at most 2 digits$"
+    ):
+        count_scored(file, 2)
+    assert count_scored(file, 3).file == "scored.jsonl"
