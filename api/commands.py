@@ -6,6 +6,7 @@ They import the service when they are called, so that the help of `calcgpt` is f
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import click
@@ -79,8 +80,11 @@ def mcp(checkpoint: str, engine: str, port: int | None) -> None:
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, tools
+    from calcgpt.errors import UserError
     from calcgpt.inference.calculator import Calculator
 
+    if port is None and sys.stdin is None:
+        raise UserError("standard input is closed")
     calculator = Calculator.load(checkpoint, engine)
     if port is None:
         tools(calculator).run("stdio")

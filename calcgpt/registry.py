@@ -39,6 +39,8 @@ def resolve(reference: str, root: Path | None = None) -> Path:
     root = shipped_checkpoints() if root is None else root
     if reference == "best":
         return best(root)
+    if not reference:  # as a path, it would mean the current folder
+        raise CheckpointError("the name of a checkpoint is empty")
     is_name = Path(reference).name == reference
     try:
         for folder in (*([root / reference] if is_name else []), Path(reference)):

@@ -30,6 +30,7 @@ def test_a_reader_that_ends_early_is_no_failure(command: str) -> None:
     ("command", "code", "reason"),
     [
         ("calc <&-", 2, "error: standard input is closed: give an EXPRESSION\n"),
+        ("mcp <&-", 2, "error: standard input is closed\n"),
         ("calc 6/3 <&-", 0, ""),
         ("compare absent absent >&-", 2, "error: standard output is closed\n"),
         ("recipes >&-", 2, "error: standard output is closed\n"),

@@ -46,9 +46,14 @@ def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
     assert best(tmp_path) == tmp_path / "b"
 
 
-def test_a_name_too_long_for_a_file_is_no_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="File name too long"):
-        resolve("a" * 5_000, tmp_path)
+@pytest.mark.parametrize(
+    ("name", "reason"), [("a" * 5_000, "File name too long"), ("", "is empty")]
+)
+def test_what_no_file_can_be_called_is_no_checkpoint(
+    name: str, reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError, match=reason):
+        resolve(name, tmp_path)
 
 
 def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
