@@ -106,6 +106,11 @@ class SavedState:
             raise ConfigError("cannot resume: the run was begun on other data")
 
 
+def has_content(path: Path) -> bool:
+    """Returns whether a path is a file that is not empty, or a folder with anything in it."""
+    return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
+
+
 class RunFolder:
     """Checkpoints and metrics of a run."""
 
@@ -144,7 +149,7 @@ class RunFolder:
                     f"{self.path} holds a run: --resume continues it, --force starts afresh"
                 )
             return
-        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if (self.path / name).exists()]
+        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if has_content(self.path / name)]
         if leftovers and not (resume and self._is_killed_early(interval)):
             what = f"{' and '.join(leftovers)}, but no checkpoint"
             raise ConfigError(f"{self.path} holds {what}: --force replaces them")

@@ -494,6 +494,13 @@ def test_resume_keeps_the_metrics_of_a_run_whose_checkpoints_are_gone(
     assert rows(tmp_path) == before
 
 
+def test_an_empty_file_of_a_run_is_replaced(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "metrics.jsonl").touch()  # a run that was killed at once
+    run(data, tmp_path)
+    assert rows(tmp_path)
+
+
 @pytest.mark.parametrize("resume", [False, True])
 @pytest.mark.parametrize("name", ["metrics.jsonl", "tensorboard/events"])
 def test_files_of_others_are_replaced_with_force_only(
