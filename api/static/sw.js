@@ -4,17 +4,19 @@
 /** @typedef {ServiceWorkerGlobalScope & {VERSION: string, FILES: string[]}} Scope */
 
 const scope = /** @type {Scope} */ (/** @type {unknown} */ (globalThis));
-const CACHE = `calcgpt-${scope.VERSION}`;
+const PREFIX = `calcgpt ${scope.registration.scope} `; // all pages of a host share their caches
+const CACHE = `${PREFIX}${scope.VERSION}`;
 
 scope.addEventListener("install", (event) => {
-  const cached = caches.open(CACHE).then((cache) => cache.addAll(scope.FILES));
+  const requests = scope.FILES.map((file) => fresh(new Request(file)));
+  const cached = caches.open(CACHE).then((cache) => cache.addAll(requests));
   event.waitUntil(cached.then(() => scope.skipWaiting()));
 });
 
 scope.addEventListener("activate", (event) => {
   const deleteOldCaches = async () => {
     const names = await caches.keys();
-    const old = names.filter((name) => name.startsWith("calcgpt-") && name !== CACHE);
+    const old = names.filter((name) => name.startsWith(PREFIX) && name !== CACHE);
     await Promise.all(old.map((name) => caches.delete(name)));
     await scope.clients.claim();
   };
@@ -27,13 +29,20 @@ scope.addEventListener("fetch", (event) => {
   event.respondWith(respond(event.request));
 });
 
+/** Returns a request that asks the host. Otherwise the browser could return what it kept of an earlier
+ * version.
+ * @param {Request} request */
+function fresh(request) {
+  return request.mode === "navigate" ? request : new Request(request, { cache: "no-cache" });
+}
+
 /** Returns the cached response, or else the response of the host, which it adds to the cache.
  * @param {Request} request */
 async function respond(request) {
   const cache = await caches.open(CACHE);
   const cached = await cache.match(request, { ignoreSearch: true });
   if (cached) return cached;
-  const response = await fetch(request);
-  if (response.ok) await cache.put(request, response.clone());
+  const response = await fetch(fresh(request));
+  if (response.ok) await cache.put(request, response.clone()).catch(() => {}); // there may be no room
   return response;
 }

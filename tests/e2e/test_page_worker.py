@@ -1,0 +1,121 @@
+"""The service worker of an exported page, on a host whose files browsers may keep for a while."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from calcgpt.export import web
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+
+# Registers the worker, or looks for a new one, and waits until it controls the page.
+UPDATE = """async name => {
+    const registration = await navigator.serviceWorker.register("sw.js");
+    await registration.update();
+    for (;;) {
+        await navigator.serviceWorker.ready;
+        const names = await caches.keys();
+        const isActive = !registration.installing && !registration.waiting;
+        if (isActive && names.some(each => each.endsWith(name))) return;
+        await new Promise(resolve => setTimeout(resolve, 20));
+    }
+}"""
+READ = "file => fetch(file).then(response => response.text())"
+NAMES = "() => caches.keys()"
+
+
+class Host(http.server.SimpleHTTPRequestHandler):
+    """A host that lets browsers keep files for an hour, as many do for some minutes."""
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "max-age=3600")
+        super().end_headers()
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[str]:
+    """The address of a host of everything in `tmp_path`."""
+    handler = functools.partial(Host, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    with browser.new_context() as context:
+        yield context
+
+
+def opened(context: BrowserContext, address: str) -> Page:
+    page = context.new_page()
+    page.goto(address)
+    return page
+
+
+def write_page(folder: Path, text: str) -> str:
+    """Writes a small page with a file and the weights of two models. Returns its version."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "models").mkdir(parents=True)
+    (folder / "index.html").write_text('<!doctype html><link rel="icon" href="data:,">')
+    for name in ("file.txt", "models/default.safetensors", "models/other.safetensors"):
+        (folder / name).write_text(text)
+    shutil.copy(web.PAGE / web.MARKER, folder)
+    web._name_files(folder, "models/default.safetensors")
+    match = re.search(r'"([0-9a-f]{16})"', (folder / web.MARKER).read_text())
+    assert match
+    return match[1]
+
+
+def test_a_new_version_has_none_of_the_files_of_the_old_one(
+    context: BrowserContext, host: str, tmp_path: Path
+) -> None:
+    version = write_page(tmp_path / "page", "old")
+    page = opened(context, f"{host}/page/")
+    files = ("file.txt", "models/default.safetensors", "models/other.safetensors")
+    assert [page.evaluate(READ, file) for file in files] == ["old"] * 3  # the browser has them
+    page.evaluate(UPDATE, version)
+    page.evaluate(UPDATE, write_page(tmp_path / "page", "new"))
+    assert [page.evaluate(READ, file) for file in files] == ["new"] * 3
+
+
+def test_two_pages_on_a_host_keep_their_files(
+    context: BrowserContext, host: str, tmp_path: Path
+) -> None:
+    pages = []
+    for name in ("first", "second"):
+        version = write_page(tmp_path / name, name)
+        pages.append(opened(context, f"{host}/{name}/"))
+        pages[-1].evaluate(UPDATE, version)
+    assert len(pages[0].evaluate(NAMES)) == 2
+    context.set_offline(True)
+    assert [page.evaluate(READ, "file.txt") for page in pages] == ["first", "second"]
+
+
+def test_a_model_that_cannot_be_kept_is_used(
+    context: BrowserContext, host: str, tmp_path: Path
+) -> None:
+    version = write_page(tmp_path / "page", "weights")
+    (tmp_path / "page" / "models" / "other.safetensors").write_text("large" * 100_000)
+    page = opened(context, f"{host}/page/")
+    page.evaluate(UPDATE, version)
+    session = context.new_cdp_session(page)
+    session.send("Storage.overrideQuotaForOrigin", {"origin": host, "quotaSize": 50_000})
+    assert len(page.evaluate(READ, "models/other.safetensors")) == 500_000
+    session.send("Storage.overrideQuotaForOrigin", {"origin": host})
