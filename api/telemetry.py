@@ -7,6 +7,7 @@ import collections
 import logging
 import os
 import sys
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
@@ -213,8 +214,9 @@ def _remove_dead_processes(folder: Path) -> None:
         pid = int(file.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
-            mark_process_dead(pid)  # type: ignore[no-untyped-call]
+        except OSError:  # there is no such process, or by now another user's
+            with suppress(FileNotFoundError):  # another process removes the same files
+                mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:

@@ -195,7 +195,8 @@ def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -
     hf_model = hf_class.auto_class().from_pretrained(folder, local_files_only=True)
     if hf_class.code:
         [line] = render([EXAMPLE_PROMPT.encode()])
-        tokens_BT = torch.tensor([checkpoint.tokenizer.encode(line.decode()).tolist()])
+        tokens = checkpoint.tokenizer.encode(line.decode()).tolist()
+        tokens_BT = torch.tensor([tokens[: model.config.block_size]])
     else:
         shape = CHECKED_ROWS, min(model.config.block_size, CHECKED_TOKENS)
         generator = torch.Generator().manual_seed(0)

@@ -111,6 +111,35 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     assert render()("calcgpt_requests_in_flight") == 0
 
 
+def test_a_dead_process_whose_number_another_user_has_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(pid: int, signum: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr("os.kill", kill)
+    (tmp_path / "gauge_livesum_1.db").write_bytes(b"")
+    Metrics().render()
+    assert not list(tmp_path.iterdir())
+
+
+def test_processes_may_leave_out_a_dead_one_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remove(path: str) -> None:
+        Path(path).unlink()  # by the other process
+        raise FileNotFoundError(path)
+
+    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
+    monkeypatch.setattr("prometheus_client.multiprocess.os.remove", remove)
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    (tmp_path / f"gauge_livesum_{dead.pid}.db").write_bytes(b"")
+    Metrics().render()
+    assert not list(tmp_path.iterdir())
+
+
 async def _watch_while(metrics: Metrics, blocked: float) -> None:
     watcher = asyncio.create_task(watch_loop(metrics, interval=0.001))
     await asyncio.sleep(0)  # it has begun to wait

@@ -139,6 +139,12 @@ class TestCoordinates:
                 after = hf_model(tokens, attention_mask=mask).logits
                 assert not after.allclose(before, atol=1e-3)
 
+    def test_a_context_that_is_too_short_for_the_work(self, tmp_path: Path) -> None:
+        shape = {"position": "coordinates", "characters": WORK_ALPHABET, "qk_norm": True}
+        small = checkpoint(scratchpad_tokenizer(), "llama", **shape, block_size=30)
+        exported = EXPORTERS["hf"](small, tmp_path / "out", False)
+        assert exported == "a CalcGPTForCausalLM of transformers"
+
 
 class TestTheBiasOfTheHead:
     def weights(self, **changes: Any) -> dict[str, torch.Tensor]:
