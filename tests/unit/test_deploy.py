@@ -22,6 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from serving import server
 
 from api.app import create_app
+from api.problems import ProblemError
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
 from calcgpt.cli import cli
@@ -142,6 +143,16 @@ def test_the_variables_of_image_and_compose_are_valid(monkeypatch: pytest.Monkey
         monkeypatch.setenv(name, value)
     settings = load_settings({})
     assert (settings.host, settings.workers) == ("0.0.0.0", int(composed["CALCGPT_WORKERS"]))
+
+
+def test_the_refusals_of_nginx_are_those_of_the_service() -> None:
+    text = (DEPLOY / "nginx.conf").read_text("utf-8")
+    refusals = re.findall(r"return (\d+) '(\{.*\})';", text)
+    assert {int(status) for status, _ in refusals} == {413, 429, 503}
+    for status, written in refusals:
+        document = json.loads(written)
+        title = ProblemError(int(status), document["detail"]).document()["title"]
+        assert (document["status"], document["title"]) == (int(status), title)
 
 
 def test_compose_takes_away_what_a_service_does_not_need() -> None:
