@@ -30,7 +30,7 @@ import numpy as np
 
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
-from calcgpt.inference.browser import manifest_of, rounded, weights_file
+from calcgpt.inference.browser import fits_half, manifest_of, rounded, weights_file
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
 from calcgpt.inference.limits import limits_of
@@ -85,6 +85,8 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
 
 def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
     """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
+    if not fits_half(checkpoint):
+        return False, "32-bit weights, because some are too large for 16 bits"
     problems = list(_problems(checkpoint))
     half = rounded(checkpoint, half=True).items()
     with_half = Checkpoint(

@@ -61,7 +61,7 @@ def test_scores(checkpoint: Checkpoint) -> dict[str, Any] | None:
 
 
 def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
-    """Returns the file, with numbers of 16 bits or, unless `half` is set, of 32.
+    """Returns the file, with the weights of `rounded`.
 
     Raises what `manifest_of` raises.
     """
@@ -69,7 +69,14 @@ def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
     return save(rounded(checkpoint, half), {"manifest": manifest})
 
 
+def fits_half(checkpoint: Checkpoint) -> bool:
+    """Returns whether no weight is too large for a number of 16 bits."""
+    largest = np.finfo(np.float16).max
+    return all(bool(np.all(np.abs(array) <= largest)) for array in checkpoint.arrays.values())
+
+
 def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
-    """Returns the weights by name, with numbers of 16 or 32 bits."""
-    dtype = np.float16 if half else np.float32
+    """Returns the weights by name, with numbers of 16 bits if `half` is set and all of them fit,
+    else of 32."""
+    dtype = np.float16 if half and fits_half(checkpoint) else np.float32
     return {name: array.astype(dtype) for name, array in checkpoint.arrays.items()}

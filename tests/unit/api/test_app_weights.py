@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from safetensors.numpy import load
@@ -12,6 +13,7 @@ from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import arithmetic_tokenizer
+from calcgpt.inference.browser import weights_file
 from calcgpt.model.gpt import build_model
 
 
@@ -42,6 +44,14 @@ def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> Non
         other = client.get("/v1/models/tiny/weights", headers={"If-None-Match": '"other"'})
         assert other.content == response.content
         problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
+
+
+def test_weights_that_are_too_large_for_16_bits_have_32(tiny: Checkpoint) -> None:
+    arrays = {**tiny.arrays, "head.bias": np.full_like(tiny.arrays["head.bias"], 70_000)}
+    large = replace(tiny, arrays=arrays)
+    tensors = load(weights_file(large))
+    assert {tensor.dtype for tensor in tensors.values()} == {np.dtype(np.float32)}
+    np.testing.assert_array_equal(tensors["head.bias"], arrays["head.bias"])
 
 
 def test_a_model_that_the_browser_cannot_run_has_no_weights_for_it() -> None:
