@@ -227,7 +227,7 @@ class Parser {
 
   /** Skips spaces and returns the next character, or "" at the end. */
   #peek() {
-    while (/^\s$/u.test(this.#characters[this.#position] ?? "")) this.#position += 1;
+    while (/^[^\S\ufeff]$/u.test(this.#characters[this.#position] ?? "")) this.#position += 1;
     return this.#characters[this.#position] ?? "";
   }
 
@@ -260,7 +260,8 @@ class Parser {
       const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
       return new ExpressionError("syntax", unknown, this.#position, this.#position + word.length);
     }
-    const end = Math.min(this.#position + 1, this.#characters.length);
+    const length = [...(this.#number() ?? "?")].length;
+    const end = Math.min(this.#position + length, this.#characters.length);
     return new ExpressionError("syntax", reason, this.#position, end);
   }
 
@@ -353,7 +354,13 @@ function readNumber(typed, end) {
   return decimal(units, MAX_PLACES, bare.includes("."));
 }
 
-/** @param {string} character */
+/** Returns a character in quotation marks, as Python shows it: one that cannot be seen as its code.
+ * @param {string} character */
 function quoted(character) {
+  if (/^[\p{C}\p{Z}]$/u.test(character)) {
+    const code = (character.codePointAt(0) ?? 0).toString(16);
+    const [letter, length] = code.length <= 2 ? ["x", 2] : code.length <= 4 ? ["u", 4] : ["U", 8];
+    return `'\\${letter}${code.padStart(length, "0")}'`;
+  }
   return character === "'" ? '"\'"' : `'${character}'`;
 }
