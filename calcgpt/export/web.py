@@ -25,6 +25,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
             half, remark = _fits_half(checkpoint)
             file = f"models/{checkpoint.name}.safetensors"
             write_bytes(staging / file, weights_file(checkpoint, half))
-            entry = {"id": checkpoint.name, "default": not models, "file": file}
+            entry = {"id": checkpoint.name, "default": not models, "file": quote(file)}
             models.append({**manifest, **entry})
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
@@ -160,12 +161,12 @@ def _name_modules(folder: Path) -> None:
 
 def _name_files(folder: Path, default: str) -> None:
     """Lists in the service worker the files to keep from the start: all but the weights of models
-    other than the default. The version of the files is a hash of all of them."""
+    other than the default, whose address is `default`. The version is a hash of all files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
-    names = [file.relative_to(folder).as_posix() for file in files]
+    names = [quote(file.relative_to(folder).as_posix()) for file in files]
     kept = [n for n in names if not n.endswith(".safetensors") or n == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}

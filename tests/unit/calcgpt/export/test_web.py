@@ -1,0 +1,27 @@
+"""Export to a page that calculates by itself: its files. Tests in a browser are in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.export import web
+
+
+def test_any_name_of_a_model_makes_an_address(
+    tiny: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web, "CHECKED", 1)
+    out = tmp_path / "out"
+    web.export_page([replace(tiny, name="50% #1?")], out, force=False)
+    [model] = json.loads((out / web.BACKEND).read_text())["models"]
+    assert model["id"] == "50% #1?"
+    assert (out / unquote(urlsplit(model["file"]).path)).is_file()
+    [kept] = re.findall(r'"([^"]*\.safetensors)"', (out / web.MARKER).read_text())
+    assert kept == model["file"]
