@@ -3,9 +3,9 @@
     serve run api.ray_app:app checkpoint=scratchpad-long workers=4
 
 Arguments are settings by name. Other settings are read from CALCGPT_... on the machine that builds
-the application. `workers` is the number of replicas. The settings of the address and of trusted
-proxies have no effect, because Ray Serve's proxies listen. Every machine needs this package, and
-the checkpoints under the same path.
+the application. `workers` is the number of replicas. The settings of addresses, connections and
+trusted proxies have no effect, because Ray Serve's proxies listen. Every machine needs this
+package, and the checkpoints under the same path.
 """
 
 from __future__ import annotations
