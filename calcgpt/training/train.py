@@ -221,11 +221,7 @@ class Trainer:
             save = step % config.checkpoint_interval == 0 or is_last or signum != 0
             if step % config.log_interval == 0 or save:  # NaN is noticed before it is saved
                 row = clock.row(counters, self.group)
-                if not math.isfinite(row["loss"]):
-                    raise TrainingError(
-                        f"the loss is {row['loss']} at step {step}: a lower learning rate may "
-                        f"help; the last checkpoint is from an earlier step"
-                    )
+                _check_finite(row["loss"], "the loss", step)
                 log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
                 bar.set_postfix_str(
                     f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, "
@@ -235,6 +231,7 @@ class Trainer:
             with clock.paused():
                 if step % config.eval_interval == 0 or is_last:
                     val_loss, scores = self.validate()
+                    _check_finite(val_loss, "the validation loss", step)
                     log.write(validation_row(step, val_loss, scores))
                     metrics["val_loss"] = val_loss
                     if scores:
@@ -316,6 +313,9 @@ class Trainer:
         }
         folder = self.folder.step_folder(self.counters.step)
         with self._averaged() as (model, raw):
+            # The loss of a step is that of the weights before it.
+            weight_sum = sum(float(p.detach().abs().sum()) for p in model.parameters())
+            _check_finite(weight_sum, "the sum of the weights", self.counters.step)
             tensors = self._training_tensors(raw)
             if self.group.is_main:
                 saved = Checkpoint.of(folder.name, self.recipe, self.tokenizer, model, metrics)
@@ -352,6 +352,15 @@ class Trainer:
         self.counters = Counters.from_json(state.checkpoint.metrics)
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
+
+
+def _check_finite(value: float, name: str, step: int) -> None:
+    """Raises TrainingError for infinity and NaN."""
+    if not math.isfinite(value):
+        raise TrainingError(
+            f"{name} is {value} at step {step}: a lower learning rate may help; the last "
+            f"checkpoint is from an earlier step"
+        )
 
 
 def _tokenizer(recipe: Recipe, data: TrainingData, val_problems: Sequence[Line]) -> Tokenizer:

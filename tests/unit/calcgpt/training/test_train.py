@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -458,6 +459,21 @@ def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -
     with pytest.raises(TrainingError, match="the loss is nan at step"):
         run(data, tmp_path, "train.lr=1e30", "train.grad_clip=0.0", "train.warmup_steps=0")
     assert RunFolder(tmp_path).checkpoints() == []
+
+
+@pytest.mark.parametrize(
+    ("interval", "reason"), [(1, "the validation loss is nan"), (10, "the sum of the weights is")]
+)
+def test_weights_that_diverge_in_the_step_of_a_checkpoint_are_not_saved(
+    data: Path, tmp_path: Path, interval: int, reason: str
+) -> None:
+    """The loss of that step is still finite."""
+    settings = ("train.lr=1e38", "train.grad_clip=0.0", "train.warmup_steps=0")
+    intervals = ("train.checkpoint_interval=1", f"train.eval_interval={interval}")
+    with pytest.raises(TrainingError, match=f"{reason}.* at step 1"):
+        run(data, tmp_path, *settings, *intervals)
+    assert RunFolder(tmp_path).checkpoints() == []
+    assert [row["step"] for row in rows(tmp_path) if math.isfinite(row["loss"])] == [1]
 
 
 def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
