@@ -141,13 +141,15 @@ class ProblemLines:
 class ProblemBatches(BatchSource):
     """One problem a row, shuffled in every epoch.
 
-    Raises DataError for a line without `=`, or one that does not fit in `block_size`.
+    Raises DataError for a line without `=` or an answer, or one that does not fit in `block_size`.
     """
 
     def __init__(
         self, text: str | bytes, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> None:
         self.lines = ProblemLines(text, tokenizer, block_size)
+        if (self.lines.equals == self.lines.lengths - 1).any():  # nothing to learn: no targets
+            raise DataError("batches 'problems' need an answer behind the '=' of each line")
         self.seed = config.seed
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 
