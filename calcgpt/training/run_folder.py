@@ -169,9 +169,10 @@ class RunFolder:
         self.metrics_path.unlink(missing_ok=True)
         shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
 
-    def prune(self) -> None:
-        """Removes all checkpoints but the last ones and the best."""
-        keep = {*self.checkpoints()[-N_RECENT:], best(self.path)}
+    def prune(self, saved: Path) -> None:
+        """Removes all checkpoints but the last ones, the best and the one that was just `saved`,
+        after which damaged ones of an earlier start may come."""
+        keep = {*self.checkpoints()[-N_RECENT:], best(self.path), saved}
         for folder in self.checkpoints():
             if folder not in keep:
                 shutil.rmtree(folder)

@@ -320,7 +320,7 @@ class Trainer:
             if self.group.is_main:
                 saved = Checkpoint.of(folder.name, self.recipe, self.tokenizer, model, metrics)
                 saved.save(folder, extra={TRAINING: tensors})
-                self.folder.prune()
+                self.folder.prune(folder)
 
     def _training_tensors(self, raw: Weights) -> Weights:
         tensors = {_RNG_CPU: torch.get_rng_state()}

@@ -301,6 +301,22 @@ def test_resume_skips_a_damaged_checkpoint(
     assert_same(weights(resumed), expected)
 
 
+def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
+    data: Path, tmp_path: Path
+) -> None:
+    """Two damaged checkpoints count as the last ones until the run has come to their steps."""
+    last = run(data, tmp_path)
+    shutil.copytree(last, tmp_path / "step-00000025")
+    last.rename(tmp_path / "step-00000030")
+    for name in ("step-00000025", "step-00000030"):
+        (tmp_path / name / "config.json").write_text("{}")
+    trainer = Trainer(recipe(), training_data(recipe(), data), RunFolder(tmp_path), CPU)
+    trainer.resume()
+    trainer.train_step()
+    trainer.save({})
+    assert RunFolder(tmp_path).load_last().folder.name == "step-00000016"
+
+
 def test_a_resumed_run_loads_each_file_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
