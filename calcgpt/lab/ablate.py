@@ -64,9 +64,9 @@ def ablate(
     `data` maps tasks to folders that replace their own data. `only` selects tasks or TASK/VARIANT
     pairs. `overrides` change every run. `n_process` jobs run at a time; the default is one for each
     GPU or, on the CPU, one for each `threads` cores.
-    Raises UserError if matplotlib is not installed, before any work, and ConfigError if `out` holds
-    runs with other settings. Raises TrainingError if jobs failed, after the other jobs are trained
-    and reported.
+    Raises UserError if matplotlib is not installed, and ConfigError if `out` holds runs with other
+    settings or on other data, both before any run. Raises TrainingError if jobs failed, after the
+    other jobs are trained and reported.
     """
     check_matplotlib()
     folders = dict(data or {})
@@ -82,25 +82,25 @@ def ablate(
         folder = out / "runs" / task / variant / f"seed-{seed}"
         return Job(task, variant, seed, recipe, folders[task], folder, suite.score)
 
+    def jobs_in_out() -> list[Job]:  # also of earlier calls
+        return [new_job(*pair, seed) for pair in suite.pairs() for seed in _seeds(out, *pair)]
+
     jobs = [new_job(*pair, seed) for seed in suite.seeds for pair in pairs]
     with locked(out, "making an ablation"):
-        for job in jobs:
+        for job in [*jobs_in_out(), *jobs]:
             job.claim()
         # Tasks whose data must exist already come first.
         names = sorted({task for task, _ in pairs})
         for name in sorted(names, key=lambda name: suite.tasks[name].problems is not None):
-            _prepare_data(suite, name, folders[name], name not in (data or {}), progress)
+            loaded = _prepare_data(suite, name, folders[name], name not in (data or {}), progress)
+            for job in jobs_in_out():
+                if job.task == name:
+                    job.check_data(loaded)
         missing = [job for job in jobs if job.score() is None]
         n_process = min(n_process or _default_processes(devices, threads), max(1, len(missing)))
         failures = run_jobs(missing, n_process, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
-        scores = []
-        for pair in suite.pairs():  # also of earlier calls
-            for seed in _seeds(out, *pair):
-                job = new_job(*pair, seed)
-                job.claim()
-                if score := job.score():
-                    scores.append(score)
+        scores = [score for job in jobs_in_out() if (score := job.score())]
         files = write_report(suite, scores, out)
     if failures:
         name, reason = next(iter(failures.items()))
@@ -115,8 +115,10 @@ def _seeds(out: Path, task: str, variant: str) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _prepare_data(suite: Suite, name: str, folder: Path, is_default: bool, progress: bool) -> None:
-    """Generates a task's own problems, or checks that its data is there. Raises UserError."""
+def _prepare_data(
+    suite: Suite, name: str, folder: Path, is_default: bool, progress: bool
+) -> DataFolder:
+    """Returns the data of a task, after generating its own problems. Raises UserError."""
     problems = suite.tasks[name].problems
     if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
@@ -127,7 +129,7 @@ def _prepare_data(suite: Suite, name: str, folder: Path, is_default: bool, progr
             f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
             f"{source}` makes it, or --data {name}=FOLDER names another"
         )
-    DataFolder.load(folder)
+    return DataFolder.load(folder)
 
 
 def _devices(name: str) -> list[str]:

@@ -107,6 +107,14 @@ class Job:
                     "another --out"
                 )
 
+    def check_data(self, data: DataFolder) -> None:
+        """Raises ConfigError if the job was scored on other data. Training checks it as well."""
+        score = self.score()
+        if score and score.data_sha256 != data.fingerprint:
+            raise ConfigError(
+                f"{self.folder} holds a run on other data than {data.path}: choose another --out"
+            )
+
     def steps_done(self) -> int:
         """Returns the step of the newest checkpoint, 0 without one."""
         folders = RunFolder(self.folder).checkpoints()

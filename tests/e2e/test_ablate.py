@@ -106,6 +106,27 @@ def test_runs_of_other_settings_are_refused(
     assert outcome.err.count("\n") == 1
 
 
+def test_what_does_not_fit_to_earlier_runs_is_refused_before_any_run(
+    complete: Path, suite: Path, tmp_path: Path, run_cli: Callable[..., Any]
+) -> None:
+    """The report would have the runs of both calls."""
+    out, other = tmp_path / "out", tmp_path / "other"
+    shutil.copytree(complete, out)
+    shutil.rmtree(out / "runs/sums/learned")
+    shutil.copytree(out / "data/sums", other)
+    with (other / "manifest.json").open("a", encoding="utf-8") as manifest:
+        manifest.write(" ")
+    for reason, flags in {
+        "a run with train.lr": ("--set", "train.lr=0.5"),
+        "a run on other data": ("--data", f"sums={other}"),
+    }.items():
+        outcome = run_cli(*command(suite, out, "--only", "sums/learned", *flags))
+        assert outcome.code == 2
+        assert f"{out}/runs/sums/rope/seed-1 holds {reason}" in outcome.err
+        assert outcome.err.count("\n") == 1
+        assert not list(out.glob("runs/sums/learned/*/metrics.jsonl"))
+
+
 def test_interrupted_and_continued_it_ends_with_the_same_weights(
     suite: Path, complete: Path, tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
