@@ -89,7 +89,7 @@ def report_text(suite: Suite, tasks: Sequence[TaskSummary], plots: Sequence[str]
         parts += [f"## {task.title}", f"{task.budget}.", scores_table(task)]
         if len(task.example.contexts) > 1:
             parts += ["Validation loss by the length of the windows:", contexts_table(task)]
-        task_plots = [name for name in plots if name.startswith(f"{task.name}-")]
+        task_plots = [name for name in plots if name.rpartition("-")[0] == task.name]
         parts += [f"![{name}](plots/{name}.png)" for name in task_plots]
     return "\n\n".join(parts) + "\n"
 
@@ -175,7 +175,7 @@ def draw_losses(task: TaskSummary) -> Figure:
         figure.legend(loc="outside lower right")
     axes.set_yticks(range(len(ranked)), list(heights))
     axes.set_xlabel("validation loss (nats per token): each seed, and their mean")
-    axes.set_title(f"{task.title}: {task.example.steps:,} steps")
+    axes.set_title(f"{task.title}: {task.example.steps:,} steps", parse_math=False)
     axes.grid(axis="x")
     return figure
 
@@ -190,7 +190,8 @@ def draw_parameters(task: TaskSummary) -> Figure:
         axes.errorbar(variant.parameters, loss.mean, loss.sd, label=variant.name, **style)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,g}k")
     axes.margins(x=0.1)
-    axes.set(xlabel="parameters", ylabel="validation loss (nats per token)", title=task.title)
+    axes.set(xlabel="parameters", ylabel="validation loss (nats per token)")
+    axes.set_title(task.title, parse_math=False)
     axes.grid()
     axes.legend(**BESIDE)
     return figure
@@ -209,7 +210,8 @@ def draw_contexts(task: TaskSummary) -> Figure:
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
     axes.set_xlabel(f"tokens per window (trained on {sizes[0]})")
-    axes.set(ylabel="validation loss (nats per token)", title=task.title)
+    axes.set_ylabel("validation loss (nats per token)")
+    axes.set_title(task.title, parse_math=False)
     axes.grid()
     axes.legend(**BESIDE)
     return figure

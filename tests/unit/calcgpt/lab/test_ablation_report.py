@@ -1,8 +1,10 @@
 """The summary over the seeds, and the files of the report."""
 
+import io
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.lab.ablation_report import report_text, write_report
+from calcgpt.lab.ablation_report import (
+    draw_contexts,
+    draw_losses,
+    draw_parameters,
+    report_text,
+    write_report,
+)
 from calcgpt.lab.ablation_summary import STUDENT_T, Estimate, summarise
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite, load_suite
@@ -159,6 +167,21 @@ def test_the_report_is_written_with_the_values_of_every_seed(
     for file in files:
         assert file.stat().st_size > 0
         assert file.suffix != ".png" or f"(plots/{file.name})" in text
+
+
+def test_a_plot_is_shown_with_its_own_task(suite: Suite, scores: list[Score]) -> None:
+    """The name of one task may begin with that of another."""
+    first, second = summarise(suite, scores)
+    tasks = [replace(first, name="sums"), replace(second, name="sums-long")]
+    text = report_text(suite, tasks, ["sums-losses", "sums-long-losses"])
+    assert text.count("plots/sums-losses.png") == text.count("plots/sums-long-losses.png") == 1
+    assert text.index("sums-losses") < text.index(f"## {second.title}") < text.index("sums-long")
+
+
+@pytest.mark.parametrize("draw", [draw_losses, draw_parameters, draw_contexts])
+def test_a_title_is_no_formula(draw: Any, suite: Suite, scores: list[Score]) -> None:
+    task = replace(summarise(suite, scores)[0], title=r"$\wrong$")
+    draw(task).savefig(io.BytesIO())
 
 
 def test_all_variants_of_a_plot_have_different_styles() -> None:
