@@ -92,6 +92,8 @@ def train(
             source = training_data(recipe, data)
             if group.is_main:
                 stack.enter_context(run.locked())
+                if not force:  # another process may have trained while the data was read
+                    run.check_start(resume, recipe.train.checkpoint_interval)
         # Raises before any file is removed.
         trainer = Trainer(recipe, source, run, torch_device, group)
         if group.broadcast(resume and bool(run.checkpoints())):

@@ -26,6 +26,7 @@ from calcgpt.errors import CheckpointError, ConfigError, DataError, TrainingErro
 from calcgpt.model.gpt import compiled
 from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
+from calcgpt.training import train as training_module
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
@@ -352,6 +353,22 @@ def test_nothing_is_overwritten_without_force(data: Path, tmp_path: Path) -> Non
     assert last.stat().st_mtime_ns == stamp
     run(data, tmp_path, "train.steps=5", force=True)
     assert [folder.name for folder in RunFolder(tmp_path).checkpoints()] == ["step-00000005"]
+
+
+def test_a_run_that_ends_while_another_one_reads_its_data_is_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, settings = training_module.training_data, ("train.steps=5", "train.eval_problems=0")
+
+    def read_slowly(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        run(data, tmp_path, *settings)
+        return read(*arguments)
+
+    monkeypatch.setattr(training_module, "training_data", read_slowly)
+    with pytest.raises(ConfigError, match="holds a run: --resume continues it"):
+        run(data, tmp_path, *settings)
+    assert RunFolder(tmp_path).load_last().folder == tmp_path / "step-00000005"
 
 
 def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
