@@ -151,7 +151,7 @@ def cosine(progress: float) -> float:
 
 def lr_factor(config: TrainConfig, step: int) -> float:
     """Returns the learning rate of step `step` (from 0) divided by its peak: a linear warm-up, then
-    the schedule, which ends at `min_lr_ratio`."""
+    the schedule, which would reach `min_lr_ratio` in the step after the last one."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     progress = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
