@@ -82,7 +82,8 @@ def sweep(
     with locked(out, "making a sweep"):
         previous = folder.trials()
         for trial in previous:
-            if trial.params.drawn.keys() != space.space.keys():
+            values, drawn = trial.params.values, trial.params.drawn
+            if not values.keys() == drawn.keys() == space.space.keys():
                 raise DataError(f"{trial.path / 'params.json'} does not belong to this sweep")
         seed = search_seed(space.search.seed, len(previous))
         start = {

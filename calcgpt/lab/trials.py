@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,7 +116,9 @@ class Trial:
 
 def _is_validation(row: Row) -> bool:
     numbers = [row.get("val_loss"), *(row[name] for name in METRICS if name in row)]
-    return all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
+    return all(
+        isinstance(number, int | float) and abs(number) <= sys.float_info.max for number in numbers
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from forks import PATIENCE
-from sweeps import SPACE
+from sweeps import SPACE, new_trial
 
 from datagen.extras import install_line
 
@@ -75,3 +75,18 @@ def test_a_score_needs_problems(
     outcome = run_cli("sweep", recipe_file(text), "--out", tmp_path / "out", "--data", tmp_path)
     assert outcome.code == 2
     assert "'val_exact_match' needs problems" in outcome.err
+
+
+@needs_ray
+def test_a_trial_without_its_values_is_refused(
+    run_cli: Callable[..., Any],
+    recipe_file: Callable[[str], str],
+    data_folder: Path,
+    tmp_path: Path,
+) -> None:
+    file = new_trial(tmp_path, 0).path / "params.json"
+    file.write_text('{"values": {}, "drawn": {"train.lr": 1e-3, "train.schedule": 0}}')
+    flags = ("--out", tmp_path, "--data", data_folder)
+    outcome = run_cli("sweep", recipe_file(SPACE), *flags)
+    assert outcome.code == 2
+    assert outcome.err == f"error: {file} does not belong to this sweep\n"

@@ -23,6 +23,7 @@ def test_lines_that_are_not_validations_are_skipped(tmp_path: Path) -> None:
         '{"step": 15, "loss": 1.0}\n[1]\n{"step": 20, "val_loss": NaN}\nnull\n',
         '{"step": "x", "val_loss": 1}\n' + "[" * 9_999 + "\n",
         validation(20, 1.5),
+        '{"step": 25, "val_loss": 1' + "0" * 400 + "}\n",
         '{"step": 30, "v',
     ]
     trial = new_trial(tmp_path, 0, "".join(lines))
