@@ -155,7 +155,7 @@ class Task:
     def _call(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return function(*arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = f"{type(error).__name__}: {error}"
             raise DataError(f"{self._source}: its {role} failed with {reason}") from error
 
@@ -239,6 +239,8 @@ def load_task(reference: str) -> AnyTask:
 
 
 def _task_of_python(path: Path, name: str) -> Task:
+    if not path.exists():
+        raise ConfigError(f"cannot read {path}: no such file")
     spec = importlib.util.spec_from_file_location(f"calcgpt_task_{path.stem}", path)
     assert spec
     assert spec.loader
@@ -246,8 +248,6 @@ def _task_of_python(path: Path, name: str) -> Task:
     sys.modules[spec.name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
-    except FileNotFoundError:
-        raise ConfigError(f"cannot read {path}: no such file") from None
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{path} failed with {type(error).__name__}: {error}") from error
     task = getattr(module, name, None)

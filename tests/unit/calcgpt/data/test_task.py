@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random as stdlib_random
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -174,6 +175,7 @@ def rare(random: Random) -> str:
         (lambda random: "7", "the line '7' has no '='"),
         (lambda random: f"{stdlib_random.random()}=1", "all randomness must come from its"),
         (lambda random: 1 / 0, "its draw failed with ZeroDivisionError"),
+        (lambda random: sys.exit(3), "its draw failed with SystemExit: 3"),
         (rare, "'z' in '[0-9]+=z' is not in its alphabet"),
     ],
 )
@@ -202,12 +204,14 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
     assert (one.name, one.check, one.fingerprint) == (f"{path}:one", None, two.fingerprint)
     assert two.check
     (tmp_path / "bad.py").write_text("raise SystemExit('stop')\n")
+    (tmp_path / "words.py").write_text("open('words.txt')\n")
     for reference, reason in {
         f"{path}:tow": "has no task 'tow'; did you mean 'two'",
         f"{path}:three": "has no task 'three'",
         f"{path}": "which task in it",
         f"{tmp_path}/none.py:one": "no such file",
         f"{tmp_path}/bad.py:one": "failed with SystemExit: stop",
+        f"{tmp_path}/words.py:one": "words.py failed with FileNotFoundError.*words.txt",
         f"{tmp_path}/none.txt": "No such file",
     }.items():
         with pytest.raises(UserError, match=reason):
