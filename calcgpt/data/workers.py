@@ -66,7 +66,11 @@ class Workers:
             return
         if self._n_unstarted:
             self._n_unstarted -= 1
-            self._workers.appendleft(_Worker(self.first_line))
+            try:
+                self._workers.appendleft(_Worker(self.first_line))
+            except OSError as error:  # too little memory, or too many processes
+                log.warning("a process that draws problems does not start: %s", error.strerror)
+                self._n_unstarted = 0
         if self._workers:
             self._requested[chunk] = self._workers[0]
             self._workers[0].request(chunk)

@@ -295,3 +295,20 @@ def test_a_long_problem_that_comes_up_after_the_probe_is_left_out() -> None:
         ends = (targets != NO_LOSS).cumsum(dim=1).argmax(dim=1)
         seen += [TOKENIZER.decode(row[: end + 1]) for row, end in zip(inputs, ends, strict=True)]
     assert [f"{line}$" for line in seen[: len(expected)]] == expected
+
+
+def test_without_a_worker_the_run_draws_its_problems_itself(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(module, "WORKER_START", -1.0)
+    alone, used = (
+        FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
+    )
+    with used.prefetching(3, 600, 2, SingleProcess()):
+        for step in range(3):
+            assert torch.equal(used.batch(step, 600)[0], alone.batch(step, 600)[0])
+    assert caplog.text.count("does not start: Resource temporarily unavailable") == 1
