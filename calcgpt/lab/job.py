@@ -220,10 +220,14 @@ def _loss(
 def lengthened(model: LanguageModel, block_size: int) -> LanguageModel | None:
     """Returns a model with the same weights that reads `block_size` tokens.
 
-    Returns None if the weights depend on the context, as with one vector for each position.
+    Returns None if the weights depend on the context, as with one vector for each position, or if
+    no config has so long a context.
     """
     config = model.config.model_copy(update={"block_size": block_size})
-    longer = build_model(ModelConfig.model_validate(config.model_dump()), model.vocab_size)
+    try:
+        longer = build_model(build(ModelConfig, config.model_dump(), "longer"), model.vocab_size)
+    except ConfigError:
+        return None
     weights = model.state_dict()
     if any(weights[name].shape != value.shape for name, value in longer.state_dict().items()):
         return None

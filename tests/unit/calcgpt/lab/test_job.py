@@ -35,6 +35,11 @@ def test_a_model_reads_longer_contexts_with_the_same_weights_or_not_at_all(posit
             assert longer(tokens).shape == (2, 128, 21)
 
 
+def test_no_model_reads_more_than_the_longest_context() -> None:
+    model = build_model(load_recipe("nano", ["model.position=rope"]).model, 21)
+    assert lengthened(model, 2**20) is None
+
+
 @pytest.fixture(scope="module")
 def run(data_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     recipe = load_recipe("nano", ["train.steps=5", "train.batches=stream", "train.eval_problems=0"])
