@@ -69,7 +69,7 @@ def measure(
         "layers": model.n_layer,
         "width": model.n_embd,
         "heads": model.n_head,
-        "problems": train.steps * train.batch_size * train.grad_accum,
+        "problems": train.steps * train.batch_size,
         "seed": train.seed,
         "exact_match": results,
     }
