@@ -127,7 +127,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[Path]:
         """Returns the folders of the checkpoints, oldest first."""
-        return sorted(self.path.glob("step-????????"))
+        return sorted(self.path.glob(f"step-{'[0-9]' * 8}"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:

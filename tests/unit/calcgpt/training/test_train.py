@@ -318,6 +318,15 @@ def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
     assert RunFolder(tmp_path).load_last().folder.name == "step-00000016"
 
 
+def test_a_folder_of_the_users_own_is_no_checkpoint(data: Path, tmp_path: Path) -> None:
+    own = tmp_path / "step-best-one"
+    own.mkdir()
+    run(data, tmp_path, "train.eval_problems=0")
+    assert own.is_dir()
+    run(data, tmp_path, "train.eval_problems=0", force=True)
+    assert own.is_dir()
+
+
 def test_a_resumed_run_loads_each_file_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
