@@ -33,5 +33,6 @@ def new_trial(out: Path, index: int, metrics: str = "", lr: float = 1e-3) -> Tri
     values = {"train.lr": lr, "train.schedule": "linear"}
     params = Params(values=values, drawn={"train.lr": lr, "train.schedule": 0})
     trial = SweepFolder(out).new_trial(index, params)
-    (trial.path / "metrics.jsonl").write_text(metrics)
+    if metrics:  # training refuses metrics without a checkpoint
+        (trial.path / "metrics.jsonl").write_text(metrics)
     return trial
