@@ -33,7 +33,7 @@ RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
 COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "rounding")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
-    for model in ("scratchpad-long", "scratchpad-small")
+    for model in ("scratchpad-long", "scratchpad-small", "scratchpad-tiny")
     for name in COMMON
 ]
 CERTIFIED, *CONFIDENCE = (
