@@ -214,7 +214,16 @@ LOAD_TWICE = """async () => {
 
 
 def test_an_engine_that_did_not_start_is_started_again(plain_page: Page) -> None:
-    plain_page.route("**/engine/worker.js", lambda route: route.abort(), times=1)
+    requests: list[Route] = []
+
+    def fail_once(route: Route) -> None:
+        requests.append(route)
+        if len(requests) == 1:
+            route.abort()
+        else:
+            route.fallback()
+
+    plain_page.route("**/engine/worker.js", fail_once)
     first, second = plain_page.evaluate(LOAD_TWICE)
     assert first == "The engine could not start."
     assert second == "The weights of this model are damaged."  # as a running worker says
