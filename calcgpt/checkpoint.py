@@ -187,15 +187,13 @@ def check_replaceable(out: Path, marker: str, force: bool) -> None:
     """Raises CheckpointError if `out` exists, unless `force` is set and `out` is a folder with a
     file named `marker`, which shows that we wrote it. Other programs write a `config.json` as well,
     but without hashes."""
-    if out.exists() and not (out / marker).is_file():
+    if not out.exists():
+        return
+    if not (out / marker).is_file():
         raise CheckpointError(f"{out} exists and has no {marker}: it is left alone")
-    if (
-        marker == CONFIG
-        and out.exists()
-        and "sha256" not in read_json(out / CONFIG, CheckpointError)
-    ):
+    if marker == CONFIG and "sha256" not in read_json(out / CONFIG, CheckpointError):
         raise CheckpointError(f"{out} exists and its {CONFIG} is not ours: it is left alone")
-    if out.exists() and not force:
+    if not force:
         raise CheckpointError(f"{out} exists; --force replaces it")
 
 

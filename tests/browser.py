@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import shutil
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,3 +68,28 @@ def violations(page: Page, **options: Any) -> list[Any]:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     result: list[Any] = axe.run(page, options=options).response["violations"]
     return result
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Serves the files of a folder, without a log. `cache_control` is sent with each of them."""
+
+    cache_control = ""
+
+    def end_headers(self) -> None:
+        if self.cache_control:
+            self.send_header("Cache-Control", self.cache_control)
+        super().end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def static_host(folder: Path, cache_control: str = "") -> Iterator[str]:
+    """Serves the files of a folder; yields the address."""
+    kind = type("Handler", (QuietHandler,), {"cache_control": cache_control})
+    handler = functools.partial(kind, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{host.server_address[1]}"
+        host.shutdown()

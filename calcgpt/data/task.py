@@ -9,7 +9,6 @@ never trained on. For a file they are chosen by the seed, for a function by a ha
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
 from calcgpt.errors import ConfigError, DataError, did_you_mean
-from datagen.files import read_text
+from datagen.files import read_text, text_sha256
 from datagen.splits import Split, split_of_text
 
 ALL = "all"
@@ -297,7 +296,7 @@ def _text(lines: list[Line]) -> str:
 
 
 def _sha256(lines: list[Line]) -> str:
-    return hashlib.sha256(_text(lines).encode()).hexdigest()
+    return text_sha256(_text(lines))
 
 
 def _vocabulary(source: str, text: str) -> str:

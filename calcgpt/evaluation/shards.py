@@ -6,7 +6,6 @@ A folder can keep the results: `scoring.json` identifies the problems and how th
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
@@ -29,7 +28,16 @@ from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
 from datagen.arithmetic import Problem, ProblemArray
 from datagen.errors import NotationError
-from datagen.files import locked, parse_json, read_json, read_text, sha256, write_json, write_text
+from datagen.files import (
+    locked,
+    parse_json,
+    read_json,
+    read_text,
+    sha256,
+    text_sha256,
+    write_json,
+    write_text,
+)
 from datagen.formats import renderer
 from datagen.notation import parse_prompt
 from datagen.workers import WorkersDiedError, make_engine
@@ -227,7 +235,7 @@ def evaluate_in_shards(
     `score_shards`."""
     start = time.perf_counter()
     text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
-    source = {"lines_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    source = {"lines_sha256": text_sha256(text)}
     scored = score_shards(
         scoring,
         shards_of(lines),

@@ -106,7 +106,7 @@ class SavedState:
             raise ConfigError("cannot resume: the run was begun on other data")
 
 
-def has_content(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     """Returns whether a path is a file that is not empty, or a folder with anything in it."""
     return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
 
@@ -149,7 +149,7 @@ class RunFolder:
                     f"{self.path} holds a run: --resume continues it, --force starts afresh"
                 )
             return
-        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if has_content(self.path / name)]
+        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if _has_content(self.path / name)]
         if leftovers and not (resume and self._is_killed_early(interval)):
             what = f"{' and '.join(leftovers)}, but no checkpoint"
             raise ConfigError(f"{self.path} holds {what}: --force replaces them")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import re
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from browser import answered, calculate, violations
+from browser import answered, calculate, static_host, violations
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, ExpressionError
@@ -83,19 +80,11 @@ def folder(checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPath
     return out
 
 
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def host_address(folder: Path) -> Iterator[str]:
     """The address of a static host."""
-    handler = functools.partial(QuietHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as host:
-        threading.Thread(target=host.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{host.server_address[1]}"
-        host.shutdown()
+    with static_host(folder) as address:
+        yield address
 
 
 @pytest.fixture

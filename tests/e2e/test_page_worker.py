@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from browser import static_host
 
 from calcgpt.export import web
 
@@ -36,25 +34,12 @@ READ = "file => fetch(file).then(response => response.text())"
 NAMES = "() => caches.keys()"
 
 
-class Host(http.server.SimpleHTTPRequestHandler):
-    """A host that lets browsers keep files for an hour, as many do for some minutes."""
-
-    def end_headers(self) -> None:
-        self.send_header("Cache-Control", "max-age=3600")
-        super().end_headers()
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[str]:
-    """The address of a host of everything in `tmp_path`."""
-    handler = functools.partial(Host, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    """The address of a host of everything in `tmp_path`. It lets browsers keep files for an hour;
+    many hosts do so for some minutes."""
+    with static_host(tmp_path, cache_control="max-age=3600") as address:
+        yield address
 
 
 @pytest.fixture
