@@ -24,7 +24,7 @@ import { Tour } from "./tour.js";
 /** @typedef {import("./steps.js").Step} Step */
 
 /** @type {Record<string, string>} */
-const KEYPAD_SIGNS = { "*": "×", "/": "÷", "-": "−" };
+const KEYPAD_SIGNS = { "*": "×", x: "×", X: "×", "/": "÷", "-": "−" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];

@@ -2,9 +2,12 @@
 
     12.5*3 - 1,000    a product minus a number
     7 × 6 ÷ 2         other signs for the operations
+    7 x 6 plus 2      and words
     -(2+3)            is 0-(2+3); directly before a number, a minus is its sign
-    1.05^3            is 1.05*1.05*1.05; it binds more tightly than a minus before it
+    1.05^3, 1.05³     are 1.05*1.05*1.05; it binds more tightly than a minus before it
     20%               is 20/100
+    20% of 50         is 20/100*50
+    2(3+4)            is 2*(3+4); but 6/2(3+4) is refused, because people read it in two ways
 
 A number alone is an expression too. Every node has the position of its text. Parentheses around an
 operand belong to the operation that uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the
@@ -27,7 +30,15 @@ MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
 
-_TYPED = str.maketrans("×✕∗·⋅÷∕−–", "*****//--")  # one for one, so that positions stay
+# Full-width characters are typed in East Asian scripts. One for one, so that positions stay.
+_TYPED = str.maketrans("−–０１２３４５６７８９＋－＊／＾％（）．，＝", "--0123456789+-*/^%().,=")
+_OPERATIONS = {  # as they are typed
+    **dict.fromkeys(("+", "plus"), "+"),
+    **dict.fromkeys(("-", "minus"), "-"),
+    **dict.fromkeys(("*", "×", "✕", "∗", "·", "⋅", "x", "times", "multiplied by", "of"), "*"),
+    **dict.fromkeys(("/", "÷", "∕", "over", "divided by"), "/"),
+    **dict.fromkeys(("^", "**"), "^"),
+}
 _SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
 _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 
@@ -39,6 +50,18 @@ _NUMBER = re.compile(rf"(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+
 _SPACE = re.compile(r"\s*")
 _DIGITS = re.compile("[0-9]*")
 _WORD = re.compile("[A-Za-z]{2,}")
+_ANY_CASE = re.IGNORECASE | re.ASCII  # without ASCII, ı is an i
+_OPERATION = re.compile(
+    "|".join(  # the longest first: ** before *
+        r"\s+".join(map(re.escape, typed.split())) + ("(?![A-Za-z])" if typed[0].isalpha() else "")
+        for typed in sorted(_OPERATIONS, key=len, reverse=True)
+    ),
+    _ANY_CASE,
+)
+_PERCENT = re.compile("%|percent(?![A-Za-z])", _ANY_CASE)
+_HEXADECIMAL = re.compile("(?<![0-9.])0x", _ANY_CASE)
+_SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_NO_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _HINTS = {
     **dict.fromkeys("xX", "; to multiply, write * or ×"),
     **dict.fromkeys("eE", "; write a number with all its digits"),
@@ -60,8 +83,8 @@ class Literal:
     def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
         """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
         where they end. There must be such a digit."""
-        point = text.index(".", self.start)
-        typed = _DIGITS.match(text, point + 1 + places)
+        text = text.translate(_TYPED)
+        typed = _DIGITS.match(text, text.index(".", self.start) + 1 + places)
         assert typed
         return typed.end() - len(typed[0].lstrip("0")), typed.end()
 
@@ -231,14 +254,20 @@ class _Reader:
         while True:
             start, character = self._next(position)
             position = start + 1
-            if rank := _RANKS.get(character):
-                # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
-                self._complete(rank + 1 if rank is _Rank.POWER else rank)
-                self._signs.append(_Sign(character, rank, start))
-                return position
-            if character == "%":
+            if typed := self._typed_operation(start):
+                operation = _OPERATIONS[" ".join(typed.lower().split())]
+                return self._wait(operation, start, start + len(typed))
+            if percent := _PERCENT.match(self._typed, start):
+                position = percent.end()
                 hundred = _Part(Literal(Number(100), start, position), start, position)
                 self._parts.append(_operation(self._parts.pop(), Operation.DIV, hundred))
+            elif superscript := _SUPERSCRIPT.match(self._typed, start):
+                position = superscript.end()
+                number = Number(int(superscript[0].translate(_NO_SUPERSCRIPT)))
+                exponent = _Part(Literal(number, start, position), start, position)
+                self._parts.append(_power(self._parts.pop(), exponent))
+            elif character == "(" and self._begins_factor(start):
+                return self._wait("*", start, start)
             elif character == ")":
                 self._complete(_Rank.SUM)
                 if not self._signs:
@@ -255,6 +284,31 @@ class _Reader:
                 return None
             else:
                 raise self._error(_Expected.OPERATION, start)
+
+    def _typed_operation(self, start: int) -> str:
+        """Returns the text of the operation at `start`, or "" if there is none."""
+        typed = _OPERATION.match(self._typed, start)
+        if not typed or (typed[0].lower() == "of" and not self._follows_percent(start)):
+            return ""
+        return "" if _HEXADECIMAL.match(self._typed, max(0, start - 1)) else typed[0]
+
+    def _follows_percent(self, start: int) -> bool:
+        return self._typed[:start].rstrip().lower().endswith(("%", "percent"))
+
+    def _begins_factor(self, start: int) -> bool:
+        """Returns whether the ( at `start` begins a factor: 2(3+4) is a product. 6/2(3) is refused,
+        and 2^3(4) as well, because people read them in two ways."""
+        signs = (sign.character for sign in reversed(self._signs) if sign.rank is not _Rank.PREFIX)
+        before = self._typed[:start].rstrip()
+        return next(signs, "") not in ("/", "^") and before.endswith((*"0123456789.)",))
+
+    def _wait(self, operation: str, start: int, end: int) -> int:
+        """Adds an operation at text[start:end] to the signs that wait. Returns `end`."""
+        rank = _RANKS[operation]
+        # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
+        self._complete(rank + 1 if rank is _Rank.POWER else rank)
+        self._signs.append(_Sign(operation, rank, start))
+        return end
 
     def _next(self, position: int) -> tuple[int, str]:
         """Returns the position of the next character that is not a space, and it; "" at the end."""
@@ -280,7 +334,7 @@ class _Reader:
         text, number = self._text, _NUMBER.match(self._typed, start)
         end = number.end() if number else min(start + 1, len(text))
         character = text[start:end]
-        if character == ",":
+        if self._typed[start:end] == ",":
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := _WORD.match(text, start):
@@ -289,13 +343,11 @@ class _Reader:
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
         if expected is _Expected.OPERAND:
             reason = f"a number is expected, not {repr(character) if character else 'the end'}"
-            if text[max(0, start - 1) : end] == "**":
-                reason += "; for a power, write ^"
         elif expected is _Expected.END:
             reason = "nothing may follow the ="
         elif number or character == "(":
             reason = "an operation is missing: one of + - * / ^"
-            if text[:start].rstrip().endswith("%"):
+            if self._follows_percent(start):
                 reason += "; % divides by 100, and there is no remainder"
             return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
         elif character == ")":

@@ -132,9 +132,9 @@ def test_file_names_in_place_of_a_star_are_recognized(
             f"error: a number is expected, not 'x'\n  {'1' * 35}+x+{'1' * 34}\n{' ' * 38}^\n",
         ),
         (
-            "2 x 3",
+            "2 + 0x3",
             "error: 'x' is not an operation; valid are + - * / ^; to multiply, write * or ×\n"
-            "  2 x 3\n    ^\n",
+            "  2 + 0x3\n       ^\n",
         ),
     ],
     ids=range(7),

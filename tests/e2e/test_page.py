@@ -131,6 +131,10 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     expect(page.get_by_label("Expression")).to_have_value("36+4")
     page.keyboard.press("Enter")
     answered(page, "40")
+    page.keyboard.type("x2")
+    expect(page.get_by_label("Expression")).to_have_value("40×2")
+    page.keyboard.press("Enter")
+    answered(page, "80")
 
     page.get_by_role("button", name="7", exact=True).focus()
     page.keyboard.press("Escape")

@@ -8,12 +8,25 @@ const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
 
-/** @type {Record<string, string>} */
-const OPERATOR_ALIASES = { "×": "*", "✕": "*", "∗": "*", "·": "*", "⋅": "*", "÷": "/", "∕": "/", "−": "-", "–": "-" };
+// Full-width characters are typed in East Asian scripts.
+const MINUSES = "−–";
+const FULL_WIDTH = "０１２３４５６７８９＋－＊／＾％（）．，＝";
+const OPERATIONS = new Map(
+  Object.entries({
+    "+": ["+", "plus"],
+    "-": ["-", "minus"],
+    "*": ["*", "×", "✕", "∗", "·", "⋅", "x", "times", "multiplied by", "of"],
+    "/": ["/", "÷", "∕", "over", "divided by"],
+    "^": ["^", "**"],
+  }).flatMap(([operation, spellings]) => spellings.map((typed) => [typed, operation])),
+);
 const SEPARATORS = ",_'’\u00a0\u202f\u2009"; // between thousands; the last three are spaces
 const THOUSANDS = `[1-9][0-9]{0,2}(?<mark>[${SEPARATORS}])[0-9]{3}(?:\\k<mark>[0-9]{3})*(?![0-9])`;
 const NUMBER = new RegExp(`(?:${THOUSANDS}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
 const WORD = /[A-Za-z]{2,}/y;
+const OPERATION = new RegExp([...OPERATIONS.keys()].sort((a, b) => b.length - a.length).map(pattern).join("|"), "iy");
+const PERCENT = /%|percent(?![A-Za-z])/iy;
+const SUPERSCRIPT = /[⁰¹²³⁴⁵⁶⁷⁸⁹]+/y;
 /** Hints for characters that are not operations.
  * @type {Record<string, string>} */
 const HINTS = {
@@ -74,7 +87,7 @@ export function parse(text) {
     const reason = `longer than ${MAX_LENGTH} characters`;
     throw new ExpressionError("too-long", reason, MAX_LENGTH, characters.length);
   }
-  return new Parser(characters.map((character) => OPERATOR_ALIASES[character] ?? character)).parse();
+  return new Parser(characters).parse();
 }
 
 /**
@@ -103,19 +116,36 @@ function rankOf(expression) {
   return "*/".includes(expression.op) ? 1 : 0;
 }
 
+/** Returns the pattern of an operation as it is typed.
+ * @param {string} typed */
+function pattern(typed) {
+  if (!/^[a-z]/.test(typed)) return typed.replace(/[*+^]/g, "\\$&");
+  return `${typed.replace(" ", "[ \\t\\n\\r\\f\\v]+")}(?![A-Za-z])`;
+}
+
+/** Returns the usual character for one that is typed.
+ * @param {string} typed */
+function normal(typed) {
+  if (MINUSES.includes(typed)) return "-";
+  return FULL_WIDTH.includes(typed) ? String.fromCharCode(typed.charCodeAt(0) - 0xfee0) : typed;
+}
+
 /** Parses by recursive descent. */
 class Parser {
-  #characters;
+  #typed; // code points
+  #characters; // the same, with the usual characters
   #text;
   #units; // the index of the UTF-16 unit of each code point
   #position = 0;
+  #exponentEnd = -1; // the position after the last exponent
 
-  /** @param {string[]} characters */
-  constructor(characters) {
-    this.#characters = characters;
-    this.#text = characters.join("");
+  /** @param {string[]} typed */
+  constructor(typed) {
+    this.#typed = typed;
+    this.#characters = typed.map(normal);
+    this.#text = this.#characters.join("");
     this.#units = [0];
-    for (const [index, character] of characters.entries()) this.#units.push(this.#units[index] + character.length);
+    for (const [index, character] of typed.entries()) this.#units.push(this.#units[index] + character.length);
   }
 
   /** Returns the tree of the whole text.
@@ -137,25 +167,41 @@ class Parser {
   /** @returns {Parsed} */
   #sum() {
     let left = this.#product();
-    while (["+", "-"].includes(this.#peek())) left = this.#binary(left, () => this.#product());
+    for (let sign; (sign = this.#readOperation("+-")); ) left = operation(left, sign, this.#product());
     return left;
   }
 
   /** @returns {Parsed} */
   #product() {
     let left = this.#operand();
-    while (["*", "/"].includes(this.#peek())) left = this.#binary(left, () => this.#operand());
+    for (let sign = ""; (sign = this.#readOperation("*/") || this.#impliedProduct(sign)); ) {
+      left = operation(left, sign, this.#operand());
+    }
     return left;
   }
 
-  /**
-   * @param {Parsed} left
-   * @param {() => Parsed} readRight
-   */
-  #binary(left, readRight) {
-    const op = this.#characters[this.#position];
-    this.#position += 1;
-    return operation(left, op, readRight());
+  /** Reads an operation if it is one of `signs`. Returns its sign, or "" if nothing is read.
+   * @param {string} signs */
+  #readOperation(signs) {
+    this.#peek();
+    const typed = this.#match(OPERATION);
+    const sign = OPERATIONS.get(typed.toLowerCase().replace(/\s+/g, " ")) ?? "";
+    if (!sign || !signs.includes(sign)) return "";
+    if (typed.toLowerCase() === "of" && !this.#followsPercent()) return "";
+    const isHexadecimal = typed.toLowerCase() === "x" && /(?<![0-9.])0$/.test(this.#before());
+    if (isHexadecimal) return "";
+    this.#position += typed.length;
+    return sign;
+  }
+
+  /** Returns "*" if the next character is a ( that begins a factor: 2(3+4) is a product. 6/2(3) is refused,
+   * and 2^3(4) as well, because people read them in two ways.
+   * @param {string} sign of the operation before the last operand */
+  #impliedProduct(sign) {
+    if (this.#peek() !== "(" || sign === "/") return "";
+    const before = this.#before().trimEnd();
+    const followsExponent = [...before].length === this.#exponentEnd;
+    return /[0-9.)]$/.test(before) && !followsExponent ? "*" : "";
   }
 
   /** @returns {Parsed} */
@@ -170,30 +216,28 @@ class Parser {
 
   /** @returns {Parsed} */
   #power() {
-    const base = this.#percentage();
-    if (this.#peek() !== "^") return base;
-    this.#position += 1;
+    const base = this.#postfix();
+    if (!this.#readOperation("^")) return base;
     const exponent = this.#operand();
-    const { units, places } = numberOf(exponent.node) ?? { units: -1n, places: 0 };
-    if (places || units < 0n || units > MAX_EXPONENT) {
-      const reason = `an exponent must be a whole number from 0 to ${MAX_EXPONENT}`;
-      throw new ExpressionError("out-of-range", reason, exponent.start, exponent.end);
-    }
-    const n = Math.max(0, Number(units) - 1); // the number of products, which are nested
-    const { depth, count } = base.node;
-    const size = { depth: depth + n, count: count + n };
-    return withExtent({ base: base.node, exponent: Number(units), ...size }, base.start, exponent.end);
+    this.#exponentEnd = exponent.end;
+    return power(base, exponent);
   }
 
-  /** @returns {Parsed} */
-  #percentage() {
+  /** Reads an operand and the percent signs and superscripts after it.
+   * @returns {Parsed} */
+  #postfix() {
     let operand = this.#atom();
-    while (this.#peek() === "%") {
+    for (;;) {
+      this.#peek();
       const start = this.#position;
-      this.#position += 1;
-      operand = operation(operand, "/", literal({ units: 100n, places: 0 }, start, this.#position));
+      const percent = this.#match(PERCENT);
+      const superscript = this.#match(SUPERSCRIPT);
+      this.#position += (percent || superscript).length;
+      const span = /** @type {const} */ ([start, this.#position]);
+      if (percent) operand = operation(operand, "/", literal({ units: 100n, places: 0 }, ...span));
+      else if (superscript) operand = power(operand, literal({ units: BigInt(superscript.normalize("NFKC")), places: 0 }, ...span));
+      else return operand;
     }
-    return operand;
   }
 
   /** @returns {Parsed} */
@@ -210,10 +254,8 @@ class Parser {
     const typed = this.#number();
     if (typed === null) {
       if (character === ",") throw this.#commaError();
-      const actual = character ? quoted(character) : "the end";
-      const isDoubled = character === "*" && this.#characters[this.#position - 1] === "*";
-      const hint = isDoubled ? "; for a power, write ^" : "";
-      throw this.#syntaxError(`a number is expected, not ${actual}${hint}`);
+      const actual = character ? quoted(this.#typed[this.#position]) : "the end";
+      throw this.#syntaxError(`a number is expected, not ${actual}`);
     }
     this.#position += [...typed].length;
     return literal(readNumber(typed, this.#position), start, this.#position);
@@ -221,8 +263,23 @@ class Parser {
 
   /** Returns the text of the number at the current position, or null. */
   #number() {
-    NUMBER.lastIndex = this.#units[this.#position];
-    return NUMBER.exec(this.#text)?.[0] ?? null;
+    return this.#match(NUMBER) || null;
+  }
+
+  /** Returns the text that a pattern matches at the current position, or "".
+   * @param {RegExp} pattern sticky */
+  #match(pattern) {
+    pattern.lastIndex = this.#units[this.#position];
+    return pattern.exec(this.#text)?.[0] ?? "";
+  }
+
+  /** Returns the text before the current position. */
+  #before() {
+    return this.#characters.slice(0, this.#position).join("");
+  }
+
+  #followsPercent() {
+    return /(?:%|percent)$/i.test(this.#before().trimEnd());
   }
 
   /** Skips spaces and returns the next character, or "" at the end. */
@@ -243,7 +300,7 @@ class Parser {
       return this.#syntaxError(`a ) is missing: the ( at position ${open} is not closed`);
     }
     const hint = HINTS[character] ?? "";
-    return this.#syntaxError(`${quoted(character)} is not an operation; valid are + - * / ^${hint}`);
+    return this.#syntaxError(`${quoted(this.#typed[this.#position])} is not an operation; valid are + - * / ^${hint}`);
   }
 
   #commaError() {
@@ -254,8 +311,7 @@ class Parser {
   /** Returns a syntax error at the current position.
    * @param {string} reason replaced by another one if there is a word at the position */
   #syntaxError(reason) {
-    WORD.lastIndex = this.#units[this.#position];
-    const word = WORD.exec(this.#text)?.[0];
+    const word = this.#match(WORD);
     if (word) {
       const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
       return new ExpressionError("syntax", unknown, this.#position, this.#position + word.length);
@@ -267,8 +323,7 @@ class Parser {
 
   /** @param {number} length */
   #missingOperationError(length) {
-    const before = this.#characters.slice(0, this.#position).join("").trimEnd();
-    const hint = before.endsWith("%") ? "; % divides by 100, and there is no remainder" : "";
+    const hint = this.#followsPercent() ? "; % divides by 100, and there is no remainder" : "";
     const reason = `an operation is missing: one of + - * / ^${hint}`;
     return new ExpressionError("no-operation", reason, this.#position, this.#position + length);
   }
@@ -308,6 +363,24 @@ function negative(start, operand) {
   const number = numberOf(operand.node);
   if (number) return literal({ ...number, units: -number.units }, start, operand.end);
   return operation(literal({ units: 0n, places: 0 }, start, start + 1), "-", operand);
+}
+
+/**
+ * Returns a base to the power of a whole number.
+ * @param {Parsed} base
+ * @param {Parsed} exponent
+ * @throws {ExpressionError} if the exponent is another number, or no number
+ */
+function power(base, exponent) {
+  const { units, places } = numberOf(exponent.node) ?? { units: -1n, places: 0 };
+  if (places || units < 0n || units > MAX_EXPONENT) {
+    const reason = `an exponent must be a whole number from 0 to ${MAX_EXPONENT}`;
+    throw new ExpressionError("out-of-range", reason, exponent.start, exponent.end);
+  }
+  const n = Math.max(0, Number(units) - 1); // the number of products, which are nested
+  const { depth, count } = base.node;
+  const size = { depth: depth + n, count: count + n };
+  return withExtent({ base: base.node, exponent: Number(units), ...size }, base.start, exponent.end);
 }
 
 /**
