@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from calcgpt.cli import analysis, checkpoints, data, experiments, training
+from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
 from calcgpt.cli.calc import calc
 from datagen.errors import UserError, file_error
 
@@ -132,7 +132,7 @@ def cli() -> None:
     """
 
 
-for module in (data, training, checkpoints, analysis, experiments):
+for module in (data, training, evaluation, checkpoints, analysis, experiments):
     for command in module.COMMANDS:
         cli.add_command(command)
 cli.add_command(calc)

@@ -1,4 +1,4 @@
-"""Commands that look at a model: what it gets right, how sure it is, and what happens inside."""
+"""Commands that look at a model: its rules, its data, its inside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from calcgpt.cli.options import (
     NAME,
     PATH,
     ExpressionCommand,
-    Number,
     checkpoint_argument,
     complete_checkpoint,
     complete_recipe,
@@ -165,56 +164,6 @@ def inspect_(
     click.echo(inspection.table())
     for error in inspection.answer.errors:
         click.echo(error, err=True)
-
-
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    default=(1e-3, 1e-4, 1e-5),
-    show_default=True,
-    type=Number(1e-9, 0.5),
-    help="The share of problems that may be answered wrongly above a threshold. Repeatable.",
-)
-@click.option(
-    "--by",
-    "measure",
-    default="whole",
-    show_default=True,
-    type=click.Choice(["whole", "weakest_step", "answer"]),
-    help="Which number of the confidence.",
-)
-@drawing_option("the curves as confidence.png")
-@json_option("Write the numbers to this file.")
-def confidence(
-    files: tuple[Path, ...],
-    targets: tuple[float, ...],
-    measure: str,
-    out: Path | None,
-    json_file: Path | None,
-) -> None:
-    """Measure how far a model's confidence can be trusted, from FILES of scored problems.
-
-    FILES are those of `eval --scored`. For each target there is a threshold with a guarantee on
-    average (conformal), and one that holds with 95% confidence. Both are for problems like those of
-    the file. The tables compare the confidence with the wrong answers, by class and by decade.
-    """
-    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_trust
-    from calcgpt.plots import check_matplotlib
-
-    if out:
-        check_matplotlib()
-    names = [file.stem for file in files]
-    for file in files:
-        if names.count(file.stem) > 1:
-            raise click.UsageError(f"{file}: several files have the name {file.stem}")
-    trusts = [read_trust(file, measure) for file in files]
-    drawn = draw_confidence(out, trusts) if out else []
-    tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]
-    record = {trust.name: trust.record(targets) for trust in trusts}
-    echo_report("\n".join(tables), drawn, json_file, record)
 
 
 @click.command()
@@ -420,4 +369,4 @@ def circuits(
     )
 
 
-COMMANDS = [info, inspect_, plot, confidence, certify, coverage, circuits]
+COMMANDS = [info, inspect_, plot, certify, coverage, circuits]

@@ -1,0 +1,358 @@
+"""Commands that score a checkpoint, publish it with its scores, and measure its confidence."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calcgpt.cli.options import (
+    NAME,
+    PATH,
+    Number,
+    checkpoint_argument,
+    complete_checkpoint,
+    device_option,
+    drawing_option,
+    echo_report,
+    force_option,
+    given_options,
+    json_option,
+    named_paths,
+    out_argument,
+    output_file,
+    quiet_option,
+    scoring_engine_option,
+    seed_option,
+    task_option,
+)
+from datagen.errors import UserError
+
+if TYPE_CHECKING:
+    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.data.task import AnyTask
+    from calcgpt.evaluation.evaluate import Evaluation
+    from calcgpt.inference.generate import Sampling
+
+# What `eval` takes for a model of plain text.
+OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
+
+
+@click.command(name="eval")
+@checkpoint_argument
+@click.option("--data", type=PATH, help="A file of problems, or of plain text.")
+@task_option
+@click.option(
+    "--split",
+    type=click.Choice(["train", "val", "test", "all"]),
+    help="With --task: the questions to score. Those of val and test were held out.  "
+    "[default: test]",
+)
+@click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
+@click.option(
+    "--temperature",
+    default=0.0,
+    show_default=True,
+    type=Number(min=0),
+    help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
+)
+@seed_option("sampling")
+@scoring_engine_option
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="Decode every answer, instead of reading greedy ones from one pass over the line.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes, with one thread each.  [default: this one, with all threads]",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="A running cluster of Ray that computes, in place of processes here. It gets the model.",
+)
+@click.option(
+    "--shards",
+    type=PATH,
+    help="Keep answers in this folder as they come. The same command continues.",
+)
+@click.option(
+    "--scored",
+    type=PATH,
+    callback=output_file,
+    help="Write each problem and its answer to this file, for `calcgpt coverage --scored`.",
+)
+@json_option("Write all scores to this file.")
+@click.option(
+    "--errors",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Show this many wrong answers.",
+)
+@device_option
+@quiet_option
+def evaluate(
+    checkpoint: str,
+    data: Path | None,
+    task: str | None,
+    split: str | None,
+    limit: int | None,
+    temperature: float,
+    seed: int,
+    engine: str | None,
+    plain: bool,
+    workers: int | None,
+    ray_address: str | None,
+    shards: Path | None,
+    scored: Path | None,
+    json_file: Path | None,
+    errors: int,
+    device: str,
+    quiet: bool,
+) -> None:
+    """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
+
+    A model of plain text is scored on a text: loss, perplexity and bits per character.
+
+    The report also says how far the model's confidence can be trusted and, for a model that writes
+    worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
+    """
+    from calcgpt.evaluation import report
+    from calcgpt.evaluation import shards as in_shards
+    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
+    from calcgpt.evaluation.evaluate import predicts_text
+    from calcgpt.inference.generate import Sampling
+    from calcgpt.registry import resolve
+    from datagen.files import write_json, write_text
+
+    source = _source_of(data, task)
+    is_shared = bool(workers or ray_address or shards)
+    if (is_shared or scored) if task else split:
+        raise click.UsageError(
+            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+        )
+    if scored and json_file and scored.resolve() == json_file.resolve():
+        raise click.UsageError(f"--scored and --json both name {scored}")
+    if temperature and is_shared:
+        raise UserError(
+            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
+        )
+    folder, engine = resolve(checkpoint), _engine_of(engine)
+    device = _device_of(engine, device, ray_address)
+    loaded, decoder = in_shards.load_for_scoring(folder, device, engine)
+    if data and predicts_text(loaded):
+        if given_options() - OF_TEXTS:
+            raise UserError(
+                f"{loaded.name} predicts text: use no other options than --data, --json, --device "
+                "and --quiet"
+            )
+        _evaluate_text(loaded, data, json_file, quiet)
+        return
+    sampling, split = Sampling(temperature, seed=seed), split or "test"
+    evaluate_lines: report.Evaluate = partial(
+        evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
+    )
+    if is_shared:
+        evaluate_lines = partial(
+            in_shards.evaluate_in_shards,
+            in_shards.Scoring(
+                folder, device, engine, plain, threads=1 if workers or ray_address else None
+            ),
+            workers=workers,
+            ray_address=ray_address,
+            folder=shards,
+        )
+    _note_other_task(loaded, source)
+    record, evaluation = report.evaluation_record(
+        loaded, source, sampling, limit, not quiet, evaluate_lines, split
+    )
+    if scored:
+        write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
+    if json_file:
+        write_json(json_file, record)
+    what = f"{task}, {split}" if task else str(data)
+    _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
+    if errors:
+        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+@click.command()
+@click.argument("run", type=NAME, shell_complete=complete_checkpoint)
+@out_argument
+@click.option("--data", type=PATH, help="The folder of the data set.")
+@task_option
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="NAME=FILE",
+    callback=named_paths,
+    help="Also score this file, under this name. Repeatable.",
+)
+@scoring_engine_option
+@device_option
+@force_option("a checkpoint at OUT")
+@quiet_option
+def publish(
+    run: str,
+    out: Path,
+    data: Path | None,
+    task: str | None,
+    also: dict[str, Path],
+    engine: str | None,
+    device: str,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Score the best checkpoint of RUN on validation and test, and write it to OUT.
+
+    OUT holds the model, its scores and its model card, without the state of the training.
+    """
+    from calcgpt.evaluation.report import publish as write
+    from calcgpt.evaluation.shards import load_for_scoring
+    from calcgpt.registry import resolve
+
+    source = _source_of(data, task)
+    engine = _engine_of(engine)
+    loaded, decoder = load_for_scoring(resolve(run), _device_of(engine, device), engine)
+    _note_other_task(loaded, source)
+    write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
+    click.echo(f"{loaded.name} is published as {out}")
+
+
+def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
+    """Returns the path of --data or the task of --task. Raises UsageError unless exactly one of
+    them is given."""
+    from calcgpt.data.task import load_task
+
+    if data and not task:
+        return data
+    if task and not data:
+        return load_task(task)
+    raise click.UsageError("give either --data or --task")
+
+
+def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
+    if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
+        return
+    click.echo(f"{checkpoint.name} was trained on other data than {source.name}", err=True)
+
+
+def _print_scores(
+    what: str, sampling: Sampling, record: dict[str, Any], evaluation: Evaluation
+) -> None:
+    from calcgpt.evaluation import report
+
+    how = f"sampled at temperature {sampling.temperature:g}, seed {sampling.seed}"
+    click.echo(f"{what}: {how if sampling.temperature else 'greedy'} decoding")
+    click.echo(report.score_table(evaluation.scores))
+    if evaluation.problems_per_second:
+        click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
+    click.echo(report.confidence_line(record))
+    if "first_faults" in record:
+        click.echo(report.first_error_table(record))
+
+
+def _engine_of(engine: str | None) -> str:
+    """Returns the engine that --engine names, or its default."""
+    from datagen.extras import is_installed
+
+    return engine or ("torch" if is_installed("torch") else "native")
+
+
+def _device_of(engine: str, device: str, ray_address: str | None = None) -> str:
+    """Returns the device that --device names. Raises UserError if the engine or the machines of
+    --ray-address cannot use it."""
+    from datagen.extras import require
+
+    if ray_address and device not in ("auto", "cpu"):
+        raise UserError("--ray-address scores on CPUs")
+    if ray_address:
+        device = "cpu"
+    if engine != "torch":
+        if device not in ("auto", "cpu"):
+            raise UserError(f"--device {device} is for --engine torch")
+        return "cpu"
+    require("--engine torch", "torch")
+    from calcgpt.training.train import pick_device
+
+    return str(pick_device(device))
+
+
+def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+    from datagen.extras import require
+
+    require("the score of a text", "torch")
+    from calcgpt.evaluation.losses import score_text
+    from datagen.files import read_text, text_sha256, write_json
+    from datagen.progress import progress_bar
+
+    text = read_text(data)
+    n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
+        scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
+    perplexity, bits = scores.perplexity, scores.bits_per_character
+    if json_file:
+        measured = {"perplexity": perplexity, "bits_per_character": bits}
+        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": text_sha256(text)}
+        write_json(json_file, {**scores._asdict(), **measured, **source})
+    click.echo(f"{loaded.name} on {data}: {scores.n_tokens:,} tokens")
+    click.echo(f"loss {scores.loss:.4f} nats per token, perplexity {perplexity:.3f}")
+    click.echo(f"{bits:.4f} bits per character")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=PATH)
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    default=(1e-3, 1e-4, 1e-5),
+    show_default=True,
+    type=Number(1e-9, 0.5),
+    help="The share of problems that may be answered wrongly above a threshold. Repeatable.",
+)
+@click.option(
+    "--by",
+    "measure",
+    default="whole",
+    show_default=True,
+    type=click.Choice(["whole", "weakest_step", "answer"]),
+    help="Which number of the confidence.",
+)
+@drawing_option("the curves as confidence.png")
+@json_option("Write the numbers to this file.")
+def confidence(
+    files: tuple[Path, ...],
+    targets: tuple[float, ...],
+    measure: str,
+    out: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Measure how far a model's confidence can be trusted, from FILES of scored problems.
+
+    FILES are those of `eval --scored`. For each target there is a threshold with a guarantee on
+    average (conformal), and one that holds with 95% confidence. Both are for problems like those of
+    the file. The tables compare the confidence with the wrong answers, by class and by decade.
+    """
+    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_trust
+    from calcgpt.plots import check_matplotlib
+
+    if out:
+        check_matplotlib()
+    names = [file.stem for file in files]
+    for file in files:
+        if names.count(file.stem) > 1:
+            raise click.UsageError(f"{file}: several files have the name {file.stem}")
+    trusts = [read_trust(file, measure) for file in files]
+    drawn = draw_confidence(out, trusts) if out else []
+    tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]
+    record = {trust.name: trust.record(targets) for trust in trusts}
+    echo_report("\n".join(tables), drawn, json_file, record)
+
+
+COMMANDS = [evaluate, publish, confidence]
