@@ -10,10 +10,14 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from datagen.errors import UserError
+from datagen.files import locked
+
+PATIENCE = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
 DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -34,10 +38,16 @@ def cache_folder() -> Path:
 
 def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
     """Returns the content of the cache file `name`. If there is none, calls `make` and adds its
-    result. `what` describes the content in the log."""
+    result; of several processes, one does. `what` describes the content in the log."""
     path = cache_folder() / name
     content = read_cached(path)
-    if content is None:
+    if content is not None:
+        return content
+    with ExitStack() as stack:
+        with suppress(OSError, UserError):  # no folder, or the other process takes too long
+            stack.enter_context(locked(path.parent, "writing", timeout=PATIENCE))
+            if (content := read_cached(path)) is not None:
+                return content
         log.info("making %s, once: %s", what, path)
         content = make()
         try:

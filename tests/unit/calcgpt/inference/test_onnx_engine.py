@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,10 +19,12 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
+from calcgpt.inference import cache
 from calcgpt.inference import onnx as onnx_engine
 from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.inference.onnx import PACKAGE, OnnxDecoder, cached_graph, graph_key
+from datagen.files import locked
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
@@ -76,7 +79,7 @@ def cached(tiny: Checkpoint, exporter: CountingExporter, folder: Path) -> Path:
     """The cache file of `tiny`."""
     cached_graph(tiny.model)
     assert exporter.n_call == 1
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("*.graph")
     return file
 
 
@@ -98,7 +101,7 @@ def test_a_graph_is_exported_from_the_model_without_losing_log_lines(
     monkeypatch.setattr(type(model.positions), "embed", logged)
     assert cached_graph(model) != tiny_graph  # `check` has compared it with the model
     assert "answered" in caplog.text
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.glob("*.graph"))) == 1
 
 
 def test_a_cached_graph_needs_only_onnxruntime(
@@ -228,6 +231,36 @@ def test_a_file_that_several_threads_write_is_whole_at_any_time(tmp_path: Path) 
         for writer in writers:
             writer.result()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_of_several_that_need_a_file_one_makes_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barrier, have_read, makers = threading.Barrier(4), set[int](), list[int]()
+
+    def read(path: Path) -> bytes | None:
+        content = read_cached(path)
+        if (thread := threading.get_ident()) not in have_read:
+            have_read.add(thread)
+            barrier.wait()  # no one has found the file
+        return content
+
+    def make() -> bytes:
+        makers.append(threading.get_ident())
+        return b"made"
+
+    monkeypatch.setattr(cache, "read_cached", read)
+    with ThreadPoolExecutor(4) as pool:
+        futures = [pool.submit(cache.cached, "a.graph", make, "a graph") for _ in range(4)]
+        assert [future.result() for future in futures] == [b"made"] * 4
+    assert len(makers) == 1
+
+
+def test_who_waits_too_long_makes_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "PATIENCE", 0.01)
+    with locked(folder, "writing"):
+        assert cache.cached("a.graph", lambda: b"made", "a graph") == b"made"
+    assert read_cached(folder / "a.graph") == b"made"
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
