@@ -305,6 +305,11 @@ byId("fold").addEventListener("click", () => {
   for (const details of all) details.open = isAnyClosed;
 });
 addEventListener("hashchange", () => models.reopen());
+byId("to-work").addEventListener("click", (event) => {
+  event.preventDefault(); // the address stays that of the calculation
+  byId("work").scrollIntoView();
+  byId("work").focus();
+});
 
 function showHistory() {
   byId("no-history").hidden = !history.isEmpty;

@@ -53,6 +53,16 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
 
 
+def test_the_way_to_the_work_keeps_the_address(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 740})
+    calculate(page, "12.5*3", "scratchpad-long")
+    answered(page, "37.5")
+    page.get_by_role("link", name="What the model wrote").click()
+    expect(page.locator("#work")).to_be_focused()
+    expect(page.locator("#work-title")).to_be_in_viewport()
+    assert page.url.endswith("/#q=12.5*3&model=scratchpad-long")
+
+
 HASHES = """async (questions) => {
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const format = (question) => formatHash({ ...DEFAULT_STATE, question });
