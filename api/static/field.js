@@ -43,6 +43,11 @@ export class Field {
     this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
   }
 
+  /** Takes the focus. */
+  focus() {
+    this.#input.focus({ preventScroll: true });
+  }
+
   /** Inserts the character of a key at the caret.
    * @param {string} key */
   insertKey(key) {

@@ -136,8 +136,8 @@ export class Runner {
     this.#readout.hide();
     byId("example").hidden = true;
     this.#field.text = "";
-    for (const id of ["answer", "error", "nodes"]) byId(id).replaceChildren();
     this.#showWork(false);
+    for (const id of ["answer", "error", "nodes"]) this.#empty(id);
     this.#history.resetRecall();
   }
 
@@ -154,9 +154,9 @@ export class Runner {
     if (isExample) this.#field.setAnswer(""); // the next key starts a new expression
     this.#field.clearError();
     this.#readout.hide();
-    byId("answer").replaceChildren();
-    if (!isExample) byId("error").replaceChildren(); // the example keeps the message that a key is needed
-    this.#nodes.replaceChildren();
+    this.#empty("answer");
+    if (!isExample) this.#empty("error"); // the example keeps the message that a key is needed
+    this.#empty("nodes");
     this.#showWork(true, isExample);
     byId("stop").textContent = "Stop";
     byId("running").hidden = false;
@@ -194,7 +194,7 @@ export class Runner {
 
   #finish() {
     this.#run = null;
-    byId("running").hidden = true;
+    this.#hide("running", true);
     byId("work").ariaBusy = "false";
     cachePage();
   }
@@ -219,7 +219,30 @@ export class Runner {
    * @param {boolean} hasWork
    * @param {boolean} hasExamples */
   #showWork(hasWork, hasExamples = !hasWork) {
-    byId("written").hidden = !hasWork;
-    byId("examples").hidden = !hasExamples;
+    this.#hide("written", !hasWork);
+    this.#hide("examples", !hasExamples);
+  }
+
+  /** Removes what an element of the page shows.
+   * @param {string} id */
+  #empty(id) {
+    this.#takeFocusFrom(id);
+    byId(id).replaceChildren();
+  }
+
+  /**
+   * Hides an element of the page, or shows it.
+   * @param {string} id
+   * @param {boolean} isHidden
+   */
+  #hide(id, isHidden) {
+    if (isHidden) this.#takeFocusFrom(id);
+    byId(id).hidden = isHidden;
+  }
+
+  /** Moves the focus to the field if it is within an element. Otherwise it would be lost with the element.
+   * @param {string} id */
+  #takeFocusFrom(id) {
+    if (byId(id).contains(document.activeElement)) this.#field.focus();
   }
 }

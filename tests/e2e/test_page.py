@@ -146,6 +146,29 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     answered(page, "70")
 
 
+def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    field = page.get_by_label("Expression")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    page.locator("#examples").get_by_role("button", name="12.5×3").press("Enter")
+    answered(page, "37.5")
+    expect(field).to_be_focused()
+    calculate(page, "1" * 45 + "+2")
+    page.get_by_role("button", name="Ask it all the same").press("Enter")
+    expect(page.locator("#answer")).not_to_be_empty()
+    expect(field).to_be_focused()
+    page.get_by_label("Slow motion").check()
+    field.fill("2+2")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Show all").press("Enter")
+    answered(page, "4")
+    expect(field).to_be_focused()
+    page.locator(".sheet [tabindex='0']").press("Escape")  # closes the box beside the digit
+    page.keyboard.press("Escape")
+    expect(page.locator("#answer")).to_be_empty()
+    expect(field).to_be_focused()
+
+
 def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
     calculate(page, "(1+2)*(3-4)")
     answered(page, "−3")
