@@ -24,6 +24,11 @@ export class History {
     this.#onChoose = onChoose;
     this.#load();
     this.#show();
+    addEventListener("storage", ({ key }) => {
+      if (key !== KEY && key !== null) return;
+      this.#load(); // another tab has changed it
+      this.#show();
+    });
   }
 
   /** Whether there are no entries. */
@@ -66,7 +71,7 @@ export class History {
 
   #load() {
     try {
-      const stored = JSON.parse(localStorage.getItem(KEY) ?? "");
+      const stored = JSON.parse(localStorage.getItem(KEY) ?? "[]");
       if (Array.isArray(stored)) this.#entries = stored.filter(isEntry).slice(0, LIMIT);
     } catch {} // storage is forbidden or damaged: start with an empty history
   }
