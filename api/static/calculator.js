@@ -305,6 +305,7 @@ byId("fold").addEventListener("click", () => {
   for (const details of all) details.open = isAnyClosed;
 });
 addEventListener("hashchange", () => models.reopen());
+addEventListener("pageshow", () => showView(byId("work").dataset.view ?? "")); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation
   byId("work").scrollIntoView();

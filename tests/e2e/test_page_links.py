@@ -63,6 +63,16 @@ def test_the_way_to_the_work_keeps_the_address(page: Page) -> None:
     assert page.url.endswith("/#q=12.5*3&model=scratchpad-long")
 
 
+def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
+    answered(page, "14082.9")
+    page.get_by_role("radio", name="Raw text").check()
+    page.goto("about:blank")
+    page.go_back()  # the browser restores the radio button
+    answered(page, "14082.9")
+    expect(page.locator("#work")).to_have_attribute("data-view", "paper")
+    expect(page.get_by_role("radio", name="Paper")).to_be_checked()
+
+
 HASHES = """async (questions) => {
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const format = (question) => formatHash({ ...DEFAULT_STATE, question });
