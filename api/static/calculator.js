@@ -224,10 +224,10 @@ byId("keypad").addEventListener("click", (event) => {
 byId("keypad").addEventListener("mousedown", (event) => event.preventDefault());
 
 document.addEventListener("keydown", (event) => {
-  const { key, ctrlKey, metaKey, altKey } = event;
+  const { key, ctrlKey, metaKey, altKey, isComposing } = event;
   const target = targetOf(event);
   const inField = target === input;
-  if (ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
+  if (isComposing || ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
     if (readout.isShown) readout.hide();

@@ -146,6 +146,24 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     answered(page, "70")
 
 
+def test_an_input_method_keeps_its_keys(page: Page) -> None:
+    calculate(page, "1+1", "scratchpad-long")
+    answered(page, "2")
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
+    session = page.context.new_cdp_session(page)
+    composed = {"text": "7+8", "selectionStart": 3, "selectionEnd": 3}
+    session.send("Input.imeSetComposition", composed)
+    for key in ("9", "Enter"):  # it chooses a candidate, and accepts it
+        session.send("Input.dispatchKeyEvent", {"type": "rawKeyDown", "key": key})
+    expect(page.get_by_label("Expression")).to_have_value("7+8")
+    session.send("Input.insertText", {"text": "7+8"})  # what it does then
+    session.detach()
+    page.keyboard.press("Enter")
+    answered(page, "15")
+    assert [url.endswith("/v1/calculate/stream") for url in urls].count(True) == 1
+
+
 def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     field = page.get_by_label("Expression")
