@@ -54,12 +54,6 @@ async function start() {
 
 start().catch(() => {}); // the next calculation tries again and reports the error
 
-/** Hides the links that need a service if there is none. */
-export async function hideServiceLinks() {
-  if ((await getHost()).service) return;
-  for (const link of document.querySelectorAll(".of-service")) link.setAttribute("hidden", "");
-}
-
 /** Caches a page without a service, so that it works offline. This fetches all its files, so call it
  * after the page has shown its first answer. */
 export async function cachePage() {

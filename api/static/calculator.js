@@ -1,7 +1,7 @@
 // The page: connects its controls, the keyboard, the address, the example and the tour to the calculations.
 
 import { parseHash } from "./address.js";
-import { cachePage, calculate, hideServiceLinks } from "./backend.js";
+import { cachePage, calculate } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
 import { Comparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
@@ -324,4 +324,3 @@ if (!parseHash(location.hash)) {
   playExample();
 }
 models.load();
-hideServiceLinks();

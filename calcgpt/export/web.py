@@ -7,7 +7,8 @@ static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
-The files of the page are those of the service, but index.html also lists the modules that it loads.
+The files of the page are those of the service, but index.html has no links to the service, and also
+lists the modules that it loads.
 The weights have 16 bits if the model then solves the same problems as with 32.
 
 `export_snapshots` writes what the page shows as *Watch it learn*:
@@ -79,6 +80,7 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
             models.append({**manifest, **entry})
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
+        _remove_service(staging)
         _name_modules(staging)
         _name_files(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
@@ -134,6 +136,13 @@ def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
     prompts = [render_prompt(problem) for problem in problems]
     completions = complete(decoder, tokenizer, prompts, stop)
     return [tokenizer.decode(completion.ids) for completion in completions]
+
+
+def _remove_service(folder: Path) -> None:
+    """Removes the parts of the page that lead to a service."""
+    page = folder / "index.html"
+    part = re.compile(r' ?<(\w+) class="of-service".*?</\1>', re.S)
+    write_text(page, part.sub("", page.read_text("utf-8")))
 
 
 def _name_modules(folder: Path) -> None:

@@ -31,7 +31,7 @@ from datagen.notation import number_text, render_prompt
 from datagen.work import render
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
@@ -244,6 +244,19 @@ def test_a_look_inside(exported: Page) -> None:
         assert violations(exported) == []
     exported.get_by_role("button", name="Look inside the model").click()
     expect(words).to_have_count(0)
+
+
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scripts: bool) -> None:
+    with browser.new_context(java_script_enabled=has_scripts) as context:
+        page = context.new_page()
+        page.goto(host_address)
+        expect(page.get_by_text("This page needs JavaScript.", exact=True)).to_be_visible(
+            visible=not has_scripts
+        )
+        expect(page.get_by_role("button", name="Take the tour").last).to_be_visible()
+        links = page.locator("a").evaluate_all("all => all.map(e => e.getAttribute('href'))")
+        assert links == ["#work"]
 
 
 EXAMPLE = """async model => {
