@@ -13,17 +13,19 @@ import { recordedLook } from "./example.js";
  * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
  */
 
-/** @type {Host} */
-const WITH_SERVICE = { service: true, models: [] };
-
 /** @type {Promise<Host> | undefined} */
 let host;
 
-/** Returns what the host of the page offers. @returns {Promise<Host>} */
+/**
+ * Returns what the host of the page offers.
+ * @returns {Promise<Host>}
+ * @throws {service.ServiceError}
+ */
 function getHost() {
-  host ??= fetch("static/backend.json")
-    .then((response) => (response.ok ? response.json() : WITH_SERVICE))
-    .catch(() => WITH_SERVICE); // its client then reports that the service cannot be reached
+  host ??= service.getHost().catch((error) => {
+    host = undefined; // the next request tries again
+    throw error;
+  });
   return host;
 }
 
@@ -57,8 +59,9 @@ start().catch(() => {}); // the next calculation tries again and reports the err
 /** Caches a page without a service, so that it works offline. This fetches all its files, so call it
  * after the page has shown its first answer. */
 export async function cachePage() {
-  if ((await getHost()).service) return;
-  await navigator.serviceWorker?.register("sw.js").catch(() => {}); // for example in a private window
+  try {
+    if (!(await getHost()).service) await navigator.serviceWorker?.register("sw.js");
+  } catch {} // for example in a private window
 }
 
 /**

@@ -123,6 +123,20 @@ const storedKey = {
 };
 
 /**
+ * Returns what the host of the page offers (backend.js).
+ * @returns {Promise<import("./backend.js").Host>}
+ * @throws {ServiceError}
+ */
+export async function getHost() {
+  const response = await request("static/backend.json");
+  try {
+    return await response.json();
+  } catch {
+    throw new ServiceError("A file of the page could not be read.");
+  }
+}
+
+/**
  * Returns the models that calculate.
  * @returns {Promise<Model[]>}
  * @throws {ServiceError}

@@ -335,6 +335,16 @@ def test_an_example_plays_before_any_model_has_loaded(
     expect(page.locator("#history button")).to_have_count(0)
 
 
+def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) -> None:
+    with browser.new_context(service_workers="block", reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.route("**/backend.json", lambda route: route.fulfill(status=503), times=1)
+        page.goto(host_address)
+        expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+        calculate(page, "12.5*3")
+        answered(page, "37.5")
+
+
 def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
     calculate(exported, "471/299", "scratchpad-long")
     answered(exported, "1.57525084")
