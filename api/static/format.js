@@ -6,6 +6,8 @@ const SIGNS = { "*": "×", "/": "÷", "-": "−" };
 export const SURE = 0.97;
 /** The least probability at which the model counts as sure of a character. */
 export const SURE_CHARACTER = 0.99;
+/** Less probable characters are also underlined, for people who cannot see the shade. */
+export const IMPROBABLE = 0.9;
 
 /**
  * Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read

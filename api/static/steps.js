@@ -2,7 +2,7 @@
 // and as rows of text (docs/SCRATCHPAD.md) that are shaded by probability.
 
 import {
-  SURE, SURE_CHARACTER, createElement, describeConfidence, doubt, formatNumbers, formatPercent, formatSigns, targetOf,
+  IMPROBABLE, SURE, SURE_CHARACTER, createElement, describeConfidence, doubt, formatNumbers, formatPercent, formatSigns, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT } from "./inside/bars.js";
@@ -18,7 +18,6 @@ import { SheetView } from "./paper/view.js";
 
 const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const ROW_START = /[;|:=]/;
-const IMPROBABLE = 0.9; // less probable characters are also underlined, for people who cannot see the shade
 
 const ANSWER_LABEL = "answer, backwards";
 /** Labels of rows by their first character.

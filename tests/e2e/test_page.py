@@ -101,6 +101,17 @@ def test_the_shade_is_the_doubt(page: Page) -> None:
     assert by_probability == sorted(by_probability, reverse=True)
 
 
+def test_an_improbable_digit_is_underlined_on_paper(page: Page) -> None:
+    calculate(page, WRONG, "direct")
+    lines = page.locator(".sheet [data-at]").evaluate_all(
+        """all => all.map(e => [Number(e.style.getPropertyValue("--doubt")) > 0.71, // 90%
+            getComputedStyle(e).textDecorationLine])"""
+    )
+    assert [True, "underline"] in lines
+    assert [True, "none"] not in lines
+    assert [False, "underline"] not in lines
+
+
 def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
     press(page, "1", "2", "point", "5", "times", "4", "delete", "3", "equals: calculate")
     answered(page, "37.5")

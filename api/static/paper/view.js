@@ -1,6 +1,6 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
-import { doubt, createElement, formatPercent } from "../format.js";
+import { IMPROBABLE, createElement, doubt } from "../format.js";
 import { explain, isWrong } from "../paper.js";
 
 /** @typedef {import("./sheet.js").Cell} Cell */
@@ -129,6 +129,7 @@ export class SheetView {
     const probability = this.#probabilities[cell.at];
     if (probability !== undefined && !source.isChoice) {
       cellElement.style.setProperty("--doubt", doubt(probability).toFixed(3));
+      cellElement.classList.toggle("improbable", probability < IMPROBABLE);
     }
     return cellElement;
   }
