@@ -142,6 +142,7 @@ export class Tour {
     const { title, text, prepare, targets } = STEPS[index];
     this.#box.replaceChildren(...content(title, text, index));
     this.#box.hidden = false;
+    this.#box.scrollTop = 0;
     this.#box.focus();
     await prepare(this.#page);
     if (this.#index === index) this.#highlight(findVisible(targets)); // unless another step is shown now

@@ -392,6 +392,18 @@ def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     assert "#" not in page.url
 
 
+def test_the_tour_fits_a_low_window(page: Page) -> None:
+    page.set_viewport_size({"width": 640, "height": 320})  # a phone on its side, or zoomed in
+    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
+    tour = page.get_by_role("dialog")
+    for title in ["The question", "Digits backwards", "The steps"]:
+        expect(tour.get_by_role("heading")).to_have_text(title)
+        expect(tour.get_by_role("heading")).to_be_in_viewport(ratio=0.9)
+        expect(tour.get_by_role("button", name="Next")).to_be_in_viewport(ratio=0.9)
+        tour.evaluate("tour => tour.scrollTo(0, tour.scrollHeight)")
+        tour.get_by_role("button", name="Next").click()
+
+
 def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     offer = page.locator("#tour-offer")
     offer.get_by_role("button", name="Take the tour").press("Enter")
