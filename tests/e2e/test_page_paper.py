@@ -304,6 +304,14 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     expect(sheet.locator(":focus")).to_have_count(1)
 
 
+def test_a_line_is_drawn_in_the_colours_of_the_system(open_page: OpenPage) -> None:
+    page = open_page(forced_colors="active")
+    answered(page, "14082.9")
+    for ruled in page.locator(".row.ruled").all():
+        expect(ruled).to_have_css("border-top-style", "solid")
+        expect(ruled).to_have_css("border-top-color", "rgb(0, 0, 0)")
+
+
 @pytest.mark.parametrize("width", [320, 390])
 def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
     """It stands in the window, beside the character, and not under the finger."""
