@@ -54,7 +54,7 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
   },
 });
 const tour = new Tour(byId("tour"), byId("tour-offer"), {
-  ask: (expression) => ask(expression, (choiceBeforeTour ?? models.choice).model),
+  ask: (expression) => ask(expression, models.modelInSteps((choiceBeforeTour ?? models.choice).model)),
   askWithoutWork: (expression) => ask(expression, models.directModel),
   view: showView,
   pointAt: (at) => runner.steps.at(-1)?.pointAt(at),

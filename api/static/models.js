@@ -83,6 +83,13 @@ export class Models {
     return this.#models.some(({ id }) => id === model);
   }
 
+  /** Returns a model if it shows its work, or else the first one that does, or "" if there is none.
+   * @param {string} preferred */
+  modelInSteps(preferred) {
+    const models = this.#models.filter(({ domain }) => domain.works_in_steps);
+    return (models.find(({ id }) => id === preferred) ?? models[0])?.id ?? "";
+  }
+
   /** The id, the display name and the number of parameters of each model. */
   get all() {
     return this.#models.map((model) => ({ id: model.id, name: displayName(model), parameters: model.parameters }));

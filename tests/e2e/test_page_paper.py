@@ -412,6 +412,17 @@ def test_the_tour_fits_a_low_window(page: Page) -> None:
         tour.get_by_role("button", name="Next").click()
 
 
+def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
+    model = page.get_by_role("combobox", name="Model")
+    model.select_option("direct")
+    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
+    expect(page.locator(".toured")).to_be_visible()
+    answered(page, "14082.9")
+    expect(model).to_have_value("scratchpad-long")
+    page.keyboard.press("Escape")
+    expect(model).to_have_value("direct")
+
+
 def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     offer = page.locator("#tour-offer")
     offer.get_by_role("button", name="Take the tour").press("Enter")
