@@ -453,3 +453,14 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     page.goto(address)
     expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
     expect(offer).to_be_hidden()
+
+
+def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    page.emulate_media(media="print")
+    expect(page.get_by_label("Expression")).to_be_visible()
+    expect(page.locator("#answer .value")).to_be_visible()
+    expect(page.locator(".sheet")).to_be_visible()
+    for name in ("button", "radio", "checkbox", "combobox", "link"):
+        expect(page.get_by_role(name)).to_have_count(0)
