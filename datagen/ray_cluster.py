@@ -6,13 +6,15 @@ Ray is in the extra `ray`. It is imported when it is needed. Its usage reports a
 import logging
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Any
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from datagen.errors import UserError
@@ -63,22 +65,26 @@ def connected(
     Without an address, Ray is started on this machine with `cpus` CPUs, by default all, and ended
     after the block. A Ray that this process has already started is used as it is. `options` are
     arguments of `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if
-    Ray cannot be started or reached.
+    Ray cannot be started or reached. Within the block, SIGTERM raises KeyboardInterrupt with its
+    number as the argument.
 
     If Ray ends this process within the block, one line on stderr says so.
     """
     prepare(address)
     import ray
 
+    previous = signal.getsignal(signal.SIGTERM)
     if ray.is_initialized():
-        yield ray
+        with _terminable(previous):
+            yield ray
         return
     if address is None:
         options |= {"num_cpus": cpus, "include_dashboard": False, **(local or {})}
     with _watched():
         _init(address, options)
         try:
-            yield ray
+            with _terminable(previous):
+                yield ray
         finally:
             ray.shutdown()
 
@@ -101,6 +107,31 @@ def _init(address: str | None, options: dict[str, Any]) -> None:
                 continue
             location = address or "this machine"
             raise UserError(f"no Ray at {location}: {first_line(error)}") from error
+
+
+@contextmanager
+def _terminable(previous: Any) -> Iterator[None]:
+    """Makes SIGTERM raise KeyboardInterrupt with its number as the argument. After the block, the
+    handler of SIGTERM is `previous`.
+
+    Ray's own handler would print its stack and abort the process.
+    """
+    received: list[int] = []
+
+    def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+        received.append(signum)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # it cannot handle signals
+        yield
+        return
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:  # Ray replaces the exception by one without arguments
+        raise KeyboardInterrupt(*received) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 @contextmanager

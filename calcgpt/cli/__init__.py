@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -87,11 +88,19 @@ class Commands(click.Group):
             _fail(error.format_message())
         except UserError as error:
             _fail(str(error))
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, click.Abort) as stop:
             click.echo("interrupted", err=True)
-            sys.exit(130)
+            sys.exit(128 + signal_of(stop))
         except OSError as error:
             _fail(file_error(error))
+
+
+def signal_of(stop: BaseException) -> int:
+    """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
+    argument of the interrupt (see `datagen.ray_cluster`), or SIGINT."""
+    if isinstance(stop, click.Abort):
+        stop = stop.__cause__ or stop
+    return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)
 
 
 @contextmanager

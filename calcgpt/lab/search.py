@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from ray import tune
@@ -185,7 +183,7 @@ def cluster(resources: Resources, address: str | None) -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     concurrent = resources.concurrent or max(1, usable_cores() // resources.cpus)
     local = {"object_store_memory": OBJECT_STORE}
-    with connected(address, concurrent * resources.cpus, local=local) as ray, _interruptible():
+    with connected(address, concurrent * resources.cpus, local=local) as ray:
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not any(
             machine.get("CPU", 0) >= resources.cpus and machine.get("GPU", 0) >= resources.gpus
@@ -193,22 +191,6 @@ def cluster(resources: Resources, address: str | None) -> Iterator[None]:
         ):
             raise ConfigError(f"no machine has {resources} for a trial")
         yield
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Makes SIGTERM raise KeyboardInterrupt with its number as the argument."""
-    received: list[int] = []
-
-    def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
-        received.append(signum)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)  # Ray's own handler would abort the process
-    try:
-        yield
-    except KeyboardInterrupt:  # Ray replaces the exception by one without arguments
-        raise KeyboardInterrupt(*received) from None
 
 
 class Progress(Callback):

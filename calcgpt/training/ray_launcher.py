@@ -47,7 +47,8 @@ def train_on_ray(
 
     `address` is that of a running cluster. Without it, Ray runs on this machine and ends with the
     run. Raises what `train` raises, and ConfigError if Ray is not installed or cannot be reached.
-    A signal ends the run without saving: the steps after the last checkpoint are lost.
+    A signal raises KeyboardInterrupt and ends the run without saving: the steps after the last
+    checkpoint are lost.
     """
     os.environ["RAY_TRAIN_V2_ENABLED"] = "1"
     prepare(address)
@@ -81,6 +82,8 @@ def train_on_ray(
             ),
             run_config=ray_train.RunConfig(name="run", storage_path=storage),
         )
+        # Ray's handler of Ctrl-C would end this process without a word.
+        trainer._register_sigint_handler = lambda controller: None  # type: ignore[attr-defined]
         try:
             trainer.fit()
         except ray_train.WorkerGroupError as error:

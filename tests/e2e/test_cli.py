@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -273,6 +274,20 @@ def test_the_command_is_installed() -> None:
         ended = subprocess.run([*ended.args], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.returncode == 2
     assert ended.stderr == "error: cannot write: No space left on device\n"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 130), ((signal.SIGTERM,), 143)])
+def test_the_exit_code_of_an_interrupted_command_has_the_number_of_the_signal(
+    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., Any],
+    arguments: tuple[int, ...],
+    code: int,
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt(*arguments)
+
+    monkeypatch.setattr("calcgpt.recipe.recipe_names", interrupt)
+    assert run_cli("recipes") == (code, "", "\ninterrupted\n")
 
 
 def test_training_imports_only_what_it_needs(data_folder: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,9 @@ import pytest
 
 pytest.importorskip("ray.train", reason="Ray is not installed: the extra `ray` installs it")
 
-from forks import RAY, TRAINING, run
+from forks import RAY, TRAINING, Popen
 from ray_cluster import RayCluster, own_lines
+from serving import wait_for
 
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
@@ -31,10 +33,8 @@ SETTINGS = (
 )
 
 
-def train_on_ray(
-    cluster: RayCluster, data: Path, out: Path, *flags: str
-) -> subprocess.CompletedProcess[str]:
-    """Runs `calcgpt train --engine ray` on a cluster, in the parent folder of `out`."""
+def start(cluster: RayCluster, data: Path, out: Path, *flags: str) -> Popen:
+    """Starts `calcgpt train --engine ray` on a cluster, in the parent folder of `out`."""
     command = [
         sys.executable,
         "-m",
@@ -57,7 +57,16 @@ def train_on_ray(
         *(word for value in SETTINGS for word in ("--set", value)),
         *flags,
     ]
-    return run(command, TRAINING + RAY, cwd=out.parent, env=cluster.environment)
+    return Popen(command, TRAINING + RAY, cwd=out.parent, env=cluster.environment)
+
+
+def train_on_ray(
+    cluster: RayCluster, data: Path, out: Path, *flags: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the same command to its end."""
+    process = start(cluster, data, out, *flags)
+    output, errors = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.wait(0), output, errors)
 
 
 def losses(out: Path) -> list[float]:
@@ -90,6 +99,17 @@ def test_an_error_in_a_worker_of_a_cluster_is_one_line(
     reason = f"cannot read {tmp_path}/nowhere/train.txt: No such file or directory"
     assert own_lines(ended.stderr) == f"error: {reason}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_the_run(ray_cluster: RayCluster, data_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    flags = ("--set", "train.steps=100000", "--set", "train.checkpoint_interval=10", "--quiet")
+    process = start(ray_cluster, data_folder, out, *flags)
+    wait_for(lambda: [*out.glob("step-*")] or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert (process.wait(0), own_lines(errors)) == (128 + signal.SIGINT, "\ninterrupted\n")
+    assert list(tmp_path.iterdir()) == [out]
 
 
 def refusal(run_cli: Callable[..., object], data: Path, out: Path, *flags: str) -> str:
