@@ -151,7 +151,7 @@ def trainer(
     )
     recipe = Recipe(tokenizer="chars", model=config, train=train)
     characters = "".join(map(chr, random_text(shape.vocabulary) + ord("0")))
-    data = DataFolder(Path(), characters, characters, None)
+    data = DataFolder(Path(), characters, characters, False, "")
     return Trainer(recipe, data, RunFolder(Path()), device)  # nothing is written
 
 

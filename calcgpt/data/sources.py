@@ -29,7 +29,8 @@ from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.data.workers import Chunk, Workers, render_chunk
 from calcgpt.errors import ConfigError, DataError
-from datagen.files import read_text
+from datagen.files import read_json, read_text, sha256, text_sha256
+from datagen.manifest import MANIFEST
 from datagen.plan import GENERATOR
 from datagen.splits import Split
 
@@ -67,32 +68,24 @@ class DataFolder:
     path: Path
     train_text: str
     val_text: str
-    manifest_sha256: str | None
-
-    @property
-    def holds_problems(self) -> bool:
-        """Whether its lines are arithmetic problems, not plain text."""
-        return self.manifest_sha256 is not None
-
-    @property
-    def fingerprint(self) -> str:
-        if self.manifest_sha256:
-            return self.manifest_sha256
-        hashes = (hashlib.sha256(text.encode()) for text in (self.train_text, self.val_text))
-        return hashlib.sha256(b"".join(text_hash.digest() for text_hash in hashes)).hexdigest()
+    holds_problems: bool  # its lines are arithmetic problems, not plain text
+    fingerprint: str  # hash of the manifest, or of both texts if no manifest has their hashes
 
     @classmethod
     def load(cls, path: Path) -> DataFolder:
-        """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8."""
+        """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8, or if the
+        manifest is not JSON."""
         if path.is_file():
             raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
-        manifest = path / "manifest.json"
-        return cls(
-            path,
-            read_text(path / "train.txt"),
-            read_text(path / "val.txt"),
-            hashlib.sha256(manifest.read_bytes()).hexdigest() if manifest.is_file() else None,
-        )
+        train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
+        hashes = [text_sha256(train_text), text_sha256(val_text)]
+        fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()
+        manifest = path / MANIFEST
+        if holds_problems := manifest.is_file():
+            recorded = read_json(manifest).get("sha256")
+            if isinstance(recorded, dict) and [recorded.get(s) for s in ("train", "val")] == hashes:
+                fingerprint = sha256(manifest)  # else a file was edited
+        return cls(path, train_text, val_text, holds_problems, fingerprint)
 
     def batches(
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int

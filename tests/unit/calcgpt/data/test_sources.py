@@ -1,5 +1,6 @@
 """The data of a run, with files and without."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from calcgpt.data.batches import ProblemBatches
 from calcgpt.data.problems import split_line
 from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshBatches, FreshData, training_data
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import load_recipe
+from datagen.files import sha256
 from datagen.notation import parse
 from datagen.splits import Split, split_of
 
@@ -52,6 +54,26 @@ def test_the_fingerprint_of_a_text_covers_both_files(file: str, tmp_path: Path) 
     before = DataFolder.load(tmp_path).fingerprint
     (tmp_path / file).write_text("or not")
     assert DataFolder.load(tmp_path).fingerprint != before
+
+
+@pytest.mark.parametrize("file", ["train.txt", "val.txt"])
+def test_the_fingerprint_of_problems_is_that_of_their_manifest_until_a_file_is_edited(
+    file: str, data_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(data_folder, tmp_path, dirs_exist_ok=True)
+    manifest = tmp_path / "manifest.json"
+    original = DataFolder.load(tmp_path).fingerprint
+    assert original == sha256(manifest)
+    lines = (tmp_path / file).read_text().splitlines(keepends=True)
+    (tmp_path / file).write_text("".join(reversed(lines)))  # of the same size
+    edited = DataFolder.load(tmp_path)
+    assert edited.fingerprint != original
+    assert edited.holds_problems
+    manifest.write_text("{}")  # of another program
+    assert DataFolder.load(tmp_path).fingerprint == edited.fingerprint
+    manifest.write_text("{")
+    with pytest.raises(DataError, match=r"manifest\.json: not JSON"):
+        DataFolder.load(tmp_path)
 
 
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
