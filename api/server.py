@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import time
 from functools import partial
 from itertools import chain
@@ -28,7 +27,7 @@ from api.problems import RETRY, ProblemError
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
-from api.telemetry import Metrics
+from api.telemetry import Metrics, shared_folder
 from calcgpt.errors import UserError
 from datagen.workers import end_with_parent
 
@@ -113,7 +112,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     create_app(settings, loader(settings))
     model = next(loader(settings)()).name
     health_listener = _health_listener(settings)
-    with tempfile.TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
+    with shared_folder() as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
         log.info("%s on %s; Ctrl+C ends the service", start, url_of(listener))

@@ -6,8 +6,12 @@ import asyncio
 import collections
 import logging
 import os
+import shutil
 import sys
-from contextlib import suppress
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
@@ -26,6 +30,9 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
+
+from calcgpt.errors import UserError
+from datagen.files import locked
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the current request, added to its log records."""
@@ -145,6 +152,8 @@ REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SHEDS = ("full", "rate", "deadline", "disconnected")
+FOLDER_PREFIX = "calcgpt-metrics-"
+LOCK_SECONDS = 60  # until a process has locked its new folder, at most
 
 
 class Metrics:
@@ -206,6 +215,22 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+@contextmanager
+def shared_folder() -> Iterator[str]:
+    """Yields an empty folder for PROMETHEUS_MULTIPROC_DIR, and removes it at the end. Also removes
+    those of services that were killed: nobody locks them any more."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/.lock"):
+        with suppress(UserError, OSError):  # it is locked, or another user's
+            if time.time() - lock.stat().st_mtime > LOCK_SECONDS:
+                with locked(lock.parent, "serving"):
+                    shutil.rmtree(lock.parent)
+    with (
+        tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder,
+        locked(Path(folder), "serving"),
+    ):
+        yield folder
 
 
 def _remove_dead_processes(folder: Path) -> None:
