@@ -66,6 +66,7 @@ Distribution = Literal[
 ]
 
 TokenId = Annotated[int, Field(ge=0, lt=2**16)]
+MAX_STEPS = 99_999_999  # the names of checkpoints have eight digits
 MAX_TABLE = 2**24  # numbers in a table of positions: 131,072 positions of a head of width 128
 
 
@@ -213,13 +214,13 @@ class TrainConfig(Section):
 
     batches: Batches = Field("stream", description="how batches are made from text")
     join_lines: bool = Field(True, description="stream: remove newlines, as the blog does")
-    batch_size: int = Field(16, ge=1, description="sequences per step")
+    batch_size: int = Field(16, ge=1, le=1_000_000, description="sequences per step")
     grad_accum: int = Field(1, ge=1, description="micro-batches per step; divides batch_size")
-    steps: int = Field(5_000, ge=1, description="updates of the weights")
+    steps: int = Field(5_000, ge=1, le=MAX_STEPS, description="updates of the weights")
     optimizer: Optimizer = Field("adamw", description="what updates the weights")
     lr: float = Field(3e-4, gt=0, description="peak learning rate")
     schedule: Schedule = Field("constant", description="course of the learning rate after warm-up")
-    warmup_steps: int = Field(0, ge=0, description="steps of a linear warm-up")
+    warmup_steps: int = Field(0, ge=0, le=MAX_STEPS, description="steps of a linear warm-up")
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
     weight_decay: float = Field(0.01, ge=0, description="decoupled, times the learning rate")
     decayed: Literal["all", "matrices"] = Field(
@@ -236,11 +237,17 @@ class TrainConfig(Section):
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(False, description="compile the model with torch.compile")
     parallel: Parallel = Field("ddp", description="how several processes share the model")
-    log_interval: int = Field(50, ge=1, description="steps between rows of metrics.jsonl")
-    eval_interval: int = Field(500, ge=1, description="steps between validations")
-    eval_batches: int = Field(20, ge=1, description="validation batches for the loss")
-    eval_problems: int = Field(1_000, ge=0, description="validation problems answered greedily")
-    checkpoint_interval: int = Field(500, ge=1, description="steps between checkpoints")
+    log_interval: int = Field(
+        50, ge=1, le=MAX_STEPS, description="steps between rows of metrics.jsonl"
+    )
+    eval_interval: int = Field(500, ge=1, le=MAX_STEPS, description="steps between validations")
+    eval_batches: int = Field(20, ge=1, le=1_000_000, description="validation batches for the loss")
+    eval_problems: int = Field(
+        1_000, ge=0, le=1_000_000, description="validation problems answered greedily"
+    )
+    checkpoint_interval: int = Field(
+        500, ge=1, le=MAX_STEPS, description="steps between checkpoints"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -100,6 +100,12 @@ REFUSED = {
 
 REFUSED_ELSEWHERE = {
     "train.grad_accum=3": "batch_size 16 is not divisible by grad_accum 3",
+    "train.batch_size=1000001": "train.batch_size: Input should be less than or equal to 1000000",
+    "train.steps=100000000": "train.steps: Input should be less than or equal to 99999999",
+    "train.warmup_steps=100000000": "train.warmup_steps: Input should be less than or equal to",
+    "train.eval_interval=100000000": "train.eval_interval: Input should be less than or equal to",
+    "train.eval_batches=1000001": "train.eval_batches: Input should be less than or equal to",
+    "train.eval_problems=1000001": "train.eval_problems: Input should be less than or equal to",
     "train.lr=-1": "train.lr: Input should be greater than 0",
     "train.lr=nan": "train.lr: Input should be a finite number",
     "train.seed=-1": "train.seed: Input should be greater than or equal to 0",
