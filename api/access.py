@@ -118,10 +118,10 @@ class Limiter:
         try:
             self._rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
         except ValueError as error:
-            raise ConfigError(f"rate limit: {error}") from None
+            raise ConfigError(str(error)) from None
         self.smallest = min(self._rates, key=lambda item: item.amount)
         if self.smallest.amount < 1:
-            raise ConfigError(f"rate limit: {rate!r} allows nothing")
+            raise ConfigError(f"{rate!r} allows nothing")
         self._windows = SlidingWindowCounterRateLimiter(_open(storage))
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf

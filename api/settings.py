@@ -110,6 +110,18 @@ class Settings(BaseSettings):
             raise ValueError(f"unknown engine {engine!r}; valid names: {', '.join(names)}")
         return engine
 
+    @field_validator("rate_limit")
+    @classmethod
+    def _check_rate(cls, rate: str | None) -> str | None:
+        if rate is not None:
+            from api.access import Limiter  # takes a while to import
+
+            try:
+                Limiter(rate)  # the storage may need a library of another machine
+            except ConfigError as error:
+                raise ValueError(str(error)) from None
+        return rate
+
     @field_validator("rate_storage")
     @classmethod
     def _check_storage(cls, storage: SecretStr) -> SecretStr:
@@ -164,17 +176,6 @@ class Settings(BaseSettings):
                 f"{self.threads} threads are more than the {n_cores()} cores; "
                 "--force-threads allows that"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_rate(self) -> Settings:
-        if self.rate_limit is not None:
-            from api.access import Limiter  # takes a while to import
-
-            try:
-                Limiter(self.rate_limit)  # the storage may need a library of another machine
-            except ConfigError as error:
-                raise ValueError(str(error)) from None
         return self
 
     def masked(self) -> dict[str, Any]:

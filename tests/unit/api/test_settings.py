@@ -74,8 +74,8 @@ def test_secrets_are_not_shown() -> None:
         ({"cors_origins": "https://a.example/path"}, "--cors-origins: 'https://a.example/path'"),
         ({"cors_origins": "https://me@a.example"}, "--cors-origins: 'https://me@a.example'"),
         ({"cors_origins": "https://a.example:port"}, "--cors-origins: 'https://a.example:port'"),
-        ({"rate_limit": "0/minute"}, "rate limit: '0/minute' allows nothing"),
-        ({"rate_limit": "soon"}, "rate limit: "),
+        ({"rate_limit": "0/minute"}, "--rate-limit: '0/minute' allows nothing"),
+        ({"rate_limit": "soon"}, "--rate-limit: "),
         ({"rate_storage": "nowhere://:password@host"}, "--rate-storage: no storage of rates"),
         ({"rate_storage": "redis://host"}, "--rate-storage: no storage of rates"),
         ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, native"),
@@ -98,9 +98,12 @@ def test_proxies_are_addresses_networks_or_everyone() -> None:
         assert load_settings({"trusted_proxies": proxies}).trusted_proxies == proxies
 
 
-def test_a_bad_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CALCGPT_MAX_BATCH", "many")
-    with pytest.raises(ConfigError, match=r"^CALCGPT_MAX_BATCH: "):
+@pytest.mark.parametrize(
+    ("name", "value"), [("CALCGPT_MAX_BATCH", "many"), ("CALCGPT_RATE_LIMIT", "")]
+)
+def test_a_bad_variable_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=rf"^{name}: "):
         load_settings({})
 
 
