@@ -219,6 +219,18 @@ def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
     }
 
 
+def state_names(
+    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, torch.Tensor]
+) -> Iterator[str]:
+    """Yields the names of all states that the optimizers need. A state that one parameter of an
+    optimizer has among the tensors, all of its parameters need."""
+    for index, optimizer in enumerate(optimizers):
+        prefix = f"{_STATE}{index}."
+        keys = {name.rpartition(".")[2] for name in tensors if name.startswith(prefix)} or {"*"}
+        n_parameter = sum(len(group["params"]) for group in optimizer.param_groups)
+        yield from (f"{prefix}{number}.{key}" for number in range(n_parameter) for key in keys)
+
+
 def load_optimizer_tensors(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, torch.Tensor]
 ) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -104,6 +104,11 @@ class SavedState:
                 )
         if fingerprint != self.checkpoint.metrics.get("data_sha256"):
             raise ConfigError("cannot resume: the run was begun on other data")
+
+    def check_tensors(self, names: Iterable[str]) -> None:
+        """Raises CheckpointError if a tensor of this name is not in `training.safetensors`."""
+        if missing := {*names} - self.tensors.keys():
+            raise CheckpointError(f"{self.folder / TRAINING}: tensor {min(missing)!r} is missing")
 
 
 def _has_content(path: Path) -> bool:

@@ -47,6 +47,7 @@ from calcgpt.training.optim import (
     load_weights,
     lr_factor,
     optimizer_tensors,
+    state_names,
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
 from calcgpt.training.speed import Clock
@@ -343,6 +344,9 @@ class Trainer:
             state.check_same_run(self.recipe, self.data.fingerprint)
             if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
                 raise ConfigError("cannot resume: the run was begun with another vocabulary")
+            raw_names = [f"{_RAW}{name}" for name in state.weights] if self.average else []
+            needed = state_names(self.optimizers, state.tensors)
+            state.check_tensors([_RNG_CPU, *raw_names, *needed])
         load_weights(dict(self.model.named_parameters()), state.weights)
         load_optimizer_tensors(self.optimizers, state.tensors)
         torch.set_rng_state(state.tensors[_RNG_CPU])

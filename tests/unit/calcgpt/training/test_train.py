@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,7 @@ from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer, train
 from datagen.dataset import DatasetPlan, generate
+from datagen.files import sha256
 from datagen.notation import WORK_ALPHABET
 from datagen.splits import Split
 
@@ -300,6 +302,30 @@ def test_resume_skips_a_damaged_checkpoint(
     resumed = run(data, tmp_path, resume=True)
     assert "skipped" in caplog.text
     assert_same(weights(resumed), expected)
+
+
+@pytest.mark.parametrize(
+    ("removed", "reported"),
+    [
+        ("rng.cpu", "rng.cpu"),
+        ("weights.head.weight", "weights.head.weight"),
+        ("optimizer.1.0.exp_avg", "optimizer.1.0.exp_avg"),
+        ("optimizer.0.", "optimizer.0.0.*"),
+    ],
+)
+def test_resume_names_a_tensor_that_is_missing(
+    data: Path, tmp_path: Path, removed: str, reported: str
+) -> None:
+    settings = ("train.steps=5", "train.eval_problems=0", "train.ema_decay=0.9")
+    folder = run(data, tmp_path, *settings, "train.optimizer=muon")
+    path, config_path = folder / "training.safetensors", folder / "config.json"
+    kept = {k: v.clone() for k, v in load_file(path).items() if not k.startswith(removed)}
+    safetensors.torch.save_file(kept, path)
+    config = json.loads(config_path.read_text())
+    config["sha256"][path.name] = sha256(path)
+    config_path.write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=re.escape(f"{path}: tensor '{reported}' is missing")):
+        run(data, tmp_path, *settings, "train.optimizer=muon", resume=True)
 
 
 def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
