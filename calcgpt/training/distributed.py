@@ -343,10 +343,13 @@ def launched_rank() -> int:
     return _environment_int("RANK", 0) if _environment_int("WORLD_SIZE", 1) > 1 else 0
 
 
-def _environment_int(name: str, default: int) -> int:
-    value = os.environ.get(name, str(default))
-    if not value.isascii() or not value.isdigit():
-        raise ConfigError(f"the environment variable {name} is {value!r}, not a number")
+def _environment_int(name: str, least: int) -> int:
+    """Returns a number from the environment, `least` if it is not set. Raises ConfigError for
+    anything but a number from `least` on."""
+    value = os.environ.get(name, str(least))
+    if not value.isascii() or not value.isdigit() or int(value) < least:
+        reason = f"the environment variable {name} is {value!r}, not a number from {least}"
+        raise ConfigError(reason)
     return int(value)
 
 

@@ -104,16 +104,19 @@ def test_parallel_is_a_name_that_may_change_on_resume() -> None:
     assert "train.parallel" in MAY_CHANGE
 
 
-@pytest.mark.parametrize("value", ["two", "-1", "", "²"])
+@pytest.mark.parametrize("value", ["two", "-1", "", "²", "0"])
 def test_an_invalid_environment_variable_is_named(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", value)
     with (
-        pytest.raises(ConfigError, match=r"variable WORLD_SIZE is .*, not a number"),
+        pytest.raises(ConfigError, match=r"variable WORLD_SIZE is .*, not a number from 1"),
         process_group(),
     ):
         pass
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", value)
+    with pytest.raises(ConfigError, match=r"LOCAL_WORLD_SIZE is .*, not a number from 1"):
+        SingleProcess().cores_per_process(2)
 
 
 def test_processes_that_do_not_find_each_other_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
