@@ -247,9 +247,9 @@ def _task_of_python(path: Path, name: str) -> Task:
     sys.modules[spec.name] = module  # dataclasses look up their module there
     try:
         spec.loader.exec_module(module)
+        task = getattr(module, name, None)  # a module can have a __getattr__ of its own
     except (Exception, SystemExit) as error:
         raise ConfigError(f"{path} failed with {type(error).__name__}: {error}") from error
-    task = getattr(module, name, None)
     reference = f"{path}:{name}"
     if isinstance(task, Task):
         return replace(task, name=reference)

@@ -204,6 +204,8 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
     assert (one.name, one.check, one.fingerprint) == (f"{path}:one", None, two.fingerprint)
     assert two.check
     (tmp_path / "bad.py").write_text("raise SystemExit('stop')\n")
+    lazy = "def __getattr__(name):\n    raise RuntimeError(f'no {name} today')\n"
+    (tmp_path / "lazy.py").write_text(lazy)
     (tmp_path / "words.py").write_text("open('words.txt')\n")
     for reference, reason in {
         f"{path}:tow": "has no task 'tow'; did you mean 'two'",
@@ -211,6 +213,7 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
         f"{path}": "which task in it",
         f"{tmp_path}/none.py:one": "no such file",
         f"{tmp_path}/bad.py:one": "failed with SystemExit: stop",
+        f"{tmp_path}/lazy.py:one": "lazy.py failed with RuntimeError: no one today",
         f"{tmp_path}/words.py:one": "words.py failed with FileNotFoundError.*words.txt",
         f"{tmp_path}/none.txt": "No such file",
     }.items():
