@@ -81,6 +81,11 @@ def series_style(index: int) -> dict[str, Any]:
     }
 
 
+def literal(label: str) -> str:
+    """Returns a label that shows each `$`, instead of a formula between two of them."""
+    return label.replace("$", r"\$")
+
+
 def is_wide(values: Sequence[float]) -> bool:
     """Returns whether values differ so much that their axis should be logarithmic."""
     return bool(values) and 0 < 10 * min(values) < max(values)

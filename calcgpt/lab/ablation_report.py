@@ -18,7 +18,7 @@ from calcgpt.lab.ablation_summary import (
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite
 from calcgpt.metrics import Row, read_rows
-from calcgpt.plots import BESIDE, new_figure, save_figures
+from calcgpt.plots import BESIDE, literal, new_figure, save_figures
 from calcgpt.training.run_folder import METRICS_FILE
 from datagen.files import write_json, write_text
 
@@ -118,7 +118,7 @@ def draw_curves(task: TaskSummary, out: Path) -> Figure:
         _draw_band(upper, runs, lambda row: row.loss, variant)
         _draw_band(lower, runs, lambda row: row.val_loss, variant)
     upper.set_ylabel("training loss (nats per token)")
-    upper.set_title(f"{task.title}\n{task.budget}", fontsize=10)
+    upper.set_title(f"{task.title}\n{task.budget}", parse_math=False, fontsize=10)
     lower.set(ylabel="validation loss (nats per token)", xlabel="steps")
     for axes in (upper, lower):
         axes.grid()
@@ -170,7 +170,7 @@ def draw_losses(task: TaskSummary) -> Figure:
     if published:
         losses = [entry.metrics["val_loss"] for entry in published]
         rows = [heights[entry.variant] for entry in published]
-        source = published[0].source
+        source = literal(published[0].source)
         axes.plot(losses, rows, "D", color="black", markerfacecolor="none", label=source)
         figure.legend(loc="outside lower right")
     axes.set_yticks(range(len(ranked)), list(heights))

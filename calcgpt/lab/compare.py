@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import OPERATIONS, Point, Row, curves, perplexity, read_rows
-from calcgpt.plots import is_wide, new_figure, save_figures, series_style
+from calcgpt.plots import is_wide, literal, new_figure, save_figures, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
@@ -241,5 +241,4 @@ def _draw_legend(figure: Figure, names: Sequence[str]) -> None:
     lines = [
         Line2D([], [], linewidth=1.5, markersize=5, **series_style(i)) for i in range(len(names))
     ]
-    labels = [name.replace("$", r"\$") for name in names]  # else it starts a formula
-    figure.legend(lines, labels, loc="outside right upper", ncols=1 + len(names) // 36)
+    figure.legend(lines, map(literal, names), loc="outside right upper", ncols=1 + len(names) // 36)

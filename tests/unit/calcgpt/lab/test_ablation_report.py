@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from calcgpt.lab.ablation_report import (
     draw_contexts,
+    draw_curves,
     draw_losses,
     draw_parameters,
     report_text,
@@ -178,10 +179,25 @@ def test_a_plot_is_shown_with_its_own_task(suite: Suite, scores: list[Score]) ->
     assert text.index("sums-losses") < text.index(f"## {second.title}") < text.index("sums-long")
 
 
-@pytest.mark.parametrize("draw", [draw_losses, draw_parameters, draw_contexts])
-def test_a_title_is_no_formula(draw: Any, suite: Suite, scores: list[Score]) -> None:
-    task = replace(summarise(suite, scores)[0], title=r"$\wrong$")
-    draw(task).savefig(io.BytesIO())
+def test_a_title_and_a_source_are_no_formulas(
+    suite: Suite, scores: list[Score], tmp_path: Path
+) -> None:
+    task = summarise(suite, scores)[0]
+    published = [entry.model_copy(update={"source": r"$\wrong$"}) for entry in task.published]
+    assert published
+    task = replace(task, title=r"$\wrong$", published=published)
+    for variant in task.variants:
+        for seed in variant.seeds:
+            folder = tmp_path / "runs" / task.name / variant.name / f"seed-{seed}"
+            folder.mkdir(parents=True)
+            (folder / "metrics.jsonl").write_text('{"step": 1, "tokens": 1, "loss": 2.0}\n')
+    for figure in (
+        draw_curves(task, tmp_path),
+        draw_losses(task),
+        draw_parameters(task),
+        draw_contexts(task),
+    ):
+        figure.savefig(io.BytesIO())
 
 
 def test_all_variants_of_a_plot_have_different_styles() -> None:
