@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+
+from datagen.files import write_bytes
 
 from datagen.errors import UserError
 from datagen.files import locked
 
 PATIENCE = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
+WRITE_SECONDS = 3_600  # that writing a file takes, at most
 DIGEST_SIZE = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
@@ -73,16 +76,17 @@ def read_cached(path: Path) -> bytes | None:
 
 
 def write_cached(path: Path, content: bytes) -> None:
-    """Writes a cache file, then removes the least recently used ones of its kind beyond MAX_FILES.
+    """Writes a cache file, then removes the least recently used ones of its kind beyond MAX_FILES,
+    and what processes left that were killed while writing.
 
     The file is whole or absent, even if several processes write it at once.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=path.parent) as staging:
-        staged = Path(staging, path.name)
-        staged.write_bytes(hashlib.sha256(content).digest() + content)
-        staged.replace(path)
+    write_bytes(path, hashlib.sha256(content).digest() + content)
     with suppress(OSError):  # another process may be removing the same files
+        for partial in path.parent.glob(".*.partial"):
+            if time.time() - partial.stat().st_mtime > WRITE_SECONDS:
+                partial.unlink()
         files = path.parent.glob(f"*{path.suffix}")
         for old in sorted(files, key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
             old.unlink()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -45,6 +47,15 @@ def test_onnxruntime_writes_what_torch_writes(
     for by_torch, by_onnxruntime in zip(expected, actual, strict=True):
         assert by_onnxruntime.ids == by_torch.ids
         assert by_onnxruntime.probabilities == pytest.approx(by_torch.probabilities, abs=1e-5)
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from calcgpt.inference.cache import write_cached
+Path.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+write_cached(Path(sys.argv[1]), b"content")
+"""
 
 
 class CountingExporter:
@@ -218,6 +229,19 @@ def test_the_least_recently_used_graphs_are_removed(tmp_path: Path) -> None:
     write_cached(tmp_path / "new.graph", b"")
     expected = {"new.graph", oldest.name, *(f"{age}.graph" for age in range(MAX_FILES - 2))}
     assert {file.name for file in tmp_path.iterdir()} == expected
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED_WHILE_WRITING, tmp_path / "a.graph"]
+    ) as killed:
+        assert killed.wait() == -signal.SIGKILL
+    [left] = tmp_path.iterdir()
+    write_cached(tmp_path / "b.graph", b"")  # the process might still be writing
+    assert left.exists()
+    os.utime(left, (1e9, 1e9))
+    write_cached(tmp_path / "b.graph", b"")
+    assert list(tmp_path.iterdir()) == [tmp_path / "b.graph"]
 
 
 def test_a_file_that_several_threads_write_is_whole_at_any_time(tmp_path: Path) -> None:
