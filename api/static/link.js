@@ -40,12 +40,16 @@ export class Link {
     this.#updateAddress();
   }
 
-  /** Changes parts of the state. If another panel is opened, the values of the previous one are removed.
+  /** Changes parts of the state. Removes what belonged to a panel that is no longer the open one, or to a
+   * character that is no longer the selected one.
    * @param {Partial<State>} state */
   update(state) {
     if (!this.#state) return;
-    const isOtherPanel = state.panel !== undefined && state.panel !== this.#state.panel;
-    Object.assign(this.#state, isOtherPanel ? CLOSED_PANEL : {}, state);
+    const before = this.#state;
+    const after = { ...before, ...state };
+    const isOtherCharacter = after.step !== before.step || after.at !== before.at;
+    const removed = after.panel !== before.panel ? CLOSED_PANEL : isOtherCharacter ? { instead: "" } : {};
+    this.#state = { ...before, ...removed, ...state };
     this.#updateAddress();
   }
 

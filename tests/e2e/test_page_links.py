@@ -108,6 +108,10 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     expect(before).to_have_text(words)
     expect(page.get_by_label("Layer")).to_have_value("2")
     expect(page.get_by_label("Head")).to_have_value("3")
+    assert re.search("&at=52&panel=inside&layer=2&head=3&instead=.$", page.url)
+    page.locator('[data-at="19"]:visible').first.click()
+    expect(page.locator(".looked-at")).to_contain_text(" as character 20.")
+    assert page.url.endswith(f"{link}&at=20&panel=inside&layer=2&head=3")
     expect(page.locator("#history button")).to_have_count(1)  # only what was typed
 
     page.get_by_role("button", name="Compare models").click()
@@ -115,7 +119,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     page.get_by_label("Drawn from").select_option("3")
     page.get_by_role("button", name="Draw others").click()
     expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
-    assert page.url.endswith(f"{link}&at=52&panel=beside&temperature=0.5&k=3&seed=7")
+    assert page.url.endswith(f"{link}&at=20&panel=beside&temperature=0.5&k=3&seed=7")
     drawn = page.locator(".sample").all_inner_texts()
     shown = page.url
     for _ in range(2):  # closed, and opened again
