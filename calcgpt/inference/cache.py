@@ -14,10 +14,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from datagen.files import write_bytes
-
 from datagen.errors import UserError
-from datagen.files import locked
+from datagen.files import locked, write_bytes
 
 PATIENCE = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
