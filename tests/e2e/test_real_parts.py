@@ -21,6 +21,7 @@ from serving import events_of, free_port, problem, server, wait_for
 from api.access import Limiter
 
 ROOT = Path(__file__).parents[2]
+HSTS = "strict-transport-security"
 
 
 def program(name: str, package: str) -> str:
@@ -139,18 +140,22 @@ def test_nginx_passes_answers_on_and_refuses_what_it_should(
         assert direct.headers["x-accel-buffering"] == "no"
         streamed = client.post("/v1/calculate/stream", json=body)
         assert events_of(streamed.text)[-1][0] == "result"
-        assert answer.headers["strict-transport-security"]
+        assert answer.headers[HSTS]
         wait_for(lambda: any(r.get("route") == "/v1/calculate" for r in service.records))
         clients = {r["client"] for r in service.records if r.get("route") == "/v1/calculate"}
         assert clients == {"127.0.0.1"}  # as nginx says, not as the client claims
 
-        problem(client.post("/v1/calculate", json={"expression": "1" * 70_000}), 413)
+        too_large = client.post("/v1/calculate", json={"expression": "1" * 70_000})
+        problem(too_large, 413)
+        assert too_large.headers[HSTS]
         assert client.get("/metrics").status_code == 404
         assert client.get("/readyz").status_code == 200
 
         service.process.kill()
         service.process.wait(PATIENCE)
-        problem(client.get("/readyz"), 503)
+        unavailable = client.get("/readyz")
+        problem(unavailable, 503)
+        assert unavailable.headers[HSTS]
 
 
 def test_nginx_limits_the_connections_and_requests_of_an_address(
@@ -179,6 +184,7 @@ def test_nginx_limits_the_connections_and_requests_of_an_address(
         assert 0 < len(refused) < 110
         assert all(problem(answer, 429, "rate-limited") for answer in refused)
         assert refused[0].headers["retry-after"] == "1"
+        assert refused[0].headers[HSTS]
 
 
 class SlowEvents(BaseHTTPRequestHandler):

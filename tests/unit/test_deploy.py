@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import uvicorn
 import yaml
 from click import Context
 from fastapi.testclient import TestClient
@@ -23,6 +24,7 @@ from serving import server
 
 from api.app import create_app
 from api.problems import ProblemError
+from api.server import _options as server_options
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
 from calcgpt.cli import cli
@@ -153,6 +155,14 @@ def test_the_refusals_of_nginx_are_those_of_the_service() -> None:
         document = json.loads(written)
         title = ProblemError(int(status), document["detail"]).document()["title"]
         assert (document["status"], document["title"]) == (int(status), title)
+
+
+def test_nginx_closes_an_idle_connection_before_the_service_does() -> None:
+    """It would answer with 502 a request that comes while the service closes its connection."""
+    text = (DEPLOY / "nginx.conf").read_text("utf-8")
+    [seconds] = re.findall(r"keepalive 64;\n +keepalive_timeout (\d+)s;", text)
+    config = uvicorn.Config(create_app, **server_options(Settings()))
+    assert int(seconds) < config.timeout_keep_alive
 
 
 def test_compose_takes_away_what_a_service_does_not_need() -> None:
