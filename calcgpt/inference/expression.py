@@ -30,9 +30,9 @@ MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
 
-# Full-width characters are typed in East Asian scripts. One for one, so that positions stay.
-_TYPED = str.maketrans("−–０１２３４５６７８９＋－＊／＾％（）．，＝", "--0123456789+-*/^%().,=")
-_OPERATIONS = {  # as they are typed
+# One for one, so that positions stay. East Asian keyboards type full-width characters.
+_NORMAL = str.maketrans("−–０１２３４５６７８９＋－＊／＾％（）．，＝", "--0123456789+-*/^%().,=")
+_OPERATIONS = {  # by their spellings
     **dict.fromkeys(("+", "plus"), "+"),
     **dict.fromkeys(("-", "minus"), "-"),
     **dict.fromkeys(("*", "×", "✕", "∗", "·", "⋅", "x", "times", "multiplied by", "of"), "*"),
@@ -83,7 +83,7 @@ class Literal:
     def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
         """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
         where they end. There must be such a digit."""
-        text = text.translate(_TYPED)
+        text = text.translate(_NORMAL)
         typed = _DIGITS.match(text, text.index(".", self.start) + 1 + places)
         assert typed
         return typed.end() - len(typed[0].lstrip("0")), typed.end()
@@ -223,7 +223,7 @@ class _Reader:
     their right side (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._typed = text, text.translate(_TYPED)
+        self._text, self._normal = text, text.translate(_NORMAL)
         self._parts: list[_Part] = []
         self._signs: list[_Sign] = []
 
@@ -238,7 +238,7 @@ class _Reader:
         """Reads a number and all signs and parentheses before it. Returns where it ends."""
         while True:
             start, character = self._next(position)
-            if number := _NUMBER.match(self._typed, start):
+            if number := _NUMBER.match(self._normal, start):
                 literal = Literal(_number(number[0], number.end()), start, number.end())
                 self._parts.append(_Part(literal, start, number.end()))
                 return number.end()
@@ -257,11 +257,11 @@ class _Reader:
             if typed := self._typed_operation(start):
                 operation = _OPERATIONS[" ".join(typed.lower().split())]
                 return self._wait(operation, start, start + len(typed))
-            if percent := _PERCENT.match(self._typed, start):
+            if percent := _PERCENT.match(self._normal, start):
                 position = percent.end()
                 hundred = _Part(Literal(Number(100), start, position), start, position)
                 self._parts.append(_operation(self._parts.pop(), Operation.DIV, hundred))
-            elif superscript := _SUPERSCRIPT.match(self._typed, start):
+            elif superscript := _SUPERSCRIPT.match(self._normal, start):
                 position = superscript.end()
                 number = Number(int(superscript[0].translate(_NO_SUPERSCRIPT)))
                 exponent = _Part(Literal(number, start, position), start, position)
@@ -286,20 +286,21 @@ class _Reader:
                 raise self._error(_Expected.OPERATION, start)
 
     def _typed_operation(self, start: int) -> str:
-        """Returns the text of the operation at `start`, or "" if there is none."""
-        typed = _OPERATION.match(self._typed, start)
+        """Returns the text of the operation at `start`, or "" if there is none. `of` is one only
+        after a percentage, and the x of 0x10 is none."""
+        typed = _OPERATION.match(self._normal, start)
         if not typed or (typed[0].lower() == "of" and not self._follows_percent(start)):
             return ""
-        return "" if _HEXADECIMAL.match(self._typed, max(0, start - 1)) else typed[0]
+        return "" if _HEXADECIMAL.match(self._normal, start - 1) else typed[0]
 
     def _follows_percent(self, start: int) -> bool:
-        return self._typed[:start].rstrip().lower().endswith(("%", "percent"))
+        return self._normal[:start].rstrip().lower().endswith(("%", "percent"))
 
     def _begins_factor(self, start: int) -> bool:
         """Returns whether the ( at `start` begins a factor: 2(3+4) is a product. 6/2(3) is refused,
         and 2^3(4) as well, because people read them in two ways."""
         signs = (sign.character for sign in reversed(self._signs) if sign.rank is not _Rank.PREFIX)
-        before = self._typed[:start].rstrip()
+        before = self._normal[:start].rstrip()
         return next(signs, "") not in ("/", "^") and before.endswith((*"0123456789.)",))
 
     def _wait(self, operation: str, start: int, end: int) -> int:
@@ -312,9 +313,9 @@ class _Reader:
 
     def _next(self, position: int) -> tuple[int, str]:
         """Returns the position of the next character that is not a space, and it; "" at the end."""
-        space = _SPACE.match(self._typed, position)
-        start = space.end() if space else len(self._typed)
-        return start, self._typed[start : start + 1]
+        space = _SPACE.match(self._normal, position)
+        start = space.end() if space else len(self._normal)
+        return start, self._normal[start : start + 1]
 
     def _complete(self, rank: int) -> None:
         """Applies the waiting signs, back to the first that binds less tightly than `rank`."""
@@ -331,10 +332,10 @@ class _Reader:
 
     def _error(self, expected: _Expected, start: int) -> ExpressionError:
         """Returns the error for what is at `start`, with a reason in plain words."""
-        text, number = self._text, _NUMBER.match(self._typed, start)
+        text, number = self._text, _NUMBER.match(self._normal, start)
         end = number.end() if number else min(start + 1, len(text))
         character = text[start:end]
-        if self._typed[start:end] == ",":
+        if self._normal[start:end] == ",":
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := _WORD.match(text, start):

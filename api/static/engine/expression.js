@@ -8,9 +8,9 @@ const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
 
-// Full-width characters are typed in East Asian scripts.
 const MINUSES = "−–";
-const FULL_WIDTH = "０１２３４５６７８９＋－＊／＾％（）．，＝";
+const FULL_WIDTH = "０１２３４５６７８９＋－＊／＾％（）．，＝"; // as East Asian keyboards type them
+/** The operations by their spellings. */
 const OPERATIONS = new Map(
   Object.entries({
     "+": ["+", "plus"],
@@ -185,11 +185,11 @@ class Parser {
   #readOperation(signs) {
     this.#peek();
     const typed = this.#match(OPERATION);
-    const sign = OPERATIONS.get(typed.toLowerCase().replace(/\s+/g, " ")) ?? "";
+    const spelling = typed.toLowerCase().replace(/\s+/g, " ");
+    const sign = OPERATIONS.get(spelling) ?? "";
     if (!sign || !signs.includes(sign)) return "";
-    if (typed.toLowerCase() === "of" && !this.#followsPercent()) return "";
-    const isHexadecimal = typed.toLowerCase() === "x" && /(?<![0-9.])0$/.test(this.#before());
-    if (isHexadecimal) return "";
+    if (spelling === "of" && !this.#followsPercent()) return "";
+    if (spelling === "x" && /(?<![0-9.])0$/.test(this.#before())) return ""; // 0x10 is hexadecimal
     this.#position += typed.length;
     return sign;
   }
