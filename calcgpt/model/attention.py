@@ -18,14 +18,16 @@ from calcgpt.model.layers import NORMS, Linear, dropout
 from calcgpt.model.positions import PositionalScheme
 
 MINUS_INF = float("-inf")
+FIRST_CAPACITY = 256  # tokens for which a cache has memory at first
 
 
 class KVCache:
-    """The keys and values of every layer, each (B, G, capacity, D), and the tokens themselves,
-    (B, capacity), from which some positional schemes compute positions.
+    """The keys and values of every layer, each (B, G, allocated, D), and the tokens themselves,
+    (B, allocated), from which some positional schemes compute positions.
 
-    All memory is allocated at once, so a decoding step copies only its own token. `length` is the
-    number of tokens that every layer holds. The model advances it after a forward pass.
+    The memory doubles when it is full, up to `capacity` tokens, so most decoding steps copy only
+    their own token. `length` is the number of tokens that every layer holds. The model advances it
+    after a forward pass.
     """
 
     def __init__(
@@ -36,16 +38,28 @@ class KVCache:
         device: torch.device,
         dtype: torch.dtype,
     ) -> None:
-        shape = (batch, config.kv_heads, capacity, config.head_dim)
+        self.capacity, self.length = capacity, 0
+        allocated = min(capacity, FIRST_CAPACITY)
+        shape = (batch, config.kv_heads, allocated, config.head_dim)
         layers = range(config.n_layer)
         self.k = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
         self.v = [torch.empty(shape, device=device, dtype=dtype) for _ in layers]
-        self.tokens = torch.empty((batch, capacity), device=device, dtype=torch.int64)
-        self.length = 0
+        self.tokens = torch.empty((batch, allocated), device=device, dtype=torch.int64)
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
-        """Stores the new tokens. Returns all tokens so far, (B, S)."""
+        """Stores the new tokens, which come before their keys and values. Returns all tokens so
+        far, (B, S)."""
+        self._reserve(self.length + tokens_BT.size(1))
         return _append(self.tokens, tokens_BT, self.length, dim=1)
+
+    def _reserve(self, n_token: int) -> None:
+        """Makes room for `n_token` tokens in all."""
+        allocated = self.tokens.size(1)
+        if n_token > allocated:
+            allocated = max(n_token, min(2 * allocated, self.capacity))
+            self.k = [_enlarge(k, self.length, allocated, dim=2) for k in self.k]
+            self.v = [_enlarge(v, self.length, allocated, dim=2) for v in self.v]
+            self.tokens = _enlarge(self.tokens, self.length, allocated, dim=1)
 
     def append(
         self, layer: int, k_BGTD: torch.Tensor, v_BGTD: torch.Tensor
@@ -69,6 +83,13 @@ def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> to
     n_new = new.size(dim)
     store.narrow(dim, length, n_new).copy_(new)
     return store.narrow(dim, 0, length + n_new)
+
+
+def _enlarge(store: torch.Tensor, length: int, size: int, dim: int) -> torch.Tensor:
+    """Returns `store` with `size` entries along `dim`. Only the first `length` are copied."""
+    enlarged = store.new_empty((*store.shape[:dim], size, *store.shape[dim + 1 :]))
+    enlarged.narrow(dim, 0, length).copy_(store.narrow(dim, 0, length))
+    return enlarged
 
 
 def _select(store: torch.Tensor, rows: torch.Tensor, length: int, dim: int) -> torch.Tensor:

@@ -1,0 +1,314 @@
+"""What the programme for a GPU measures: each part is a function that returns its rows.
+
+A row is a function that measures when it is called. docs/GPU.md describes the parts.
+"""
+
+import time
+from argparse import Namespace
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.measure import alternate, summary
+from benchmarks.train import PEER_LOOP, Loop, beside_peer, peer_config, rate, trainer
+from benchmarks.train_peer import Shape
+from benchmarks.variants import variants
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig
+from calcgpt.data.problems import Line
+from calcgpt.data.sources import training_data
+from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.model.gpt import LanguageModel, build_model, compiled
+from calcgpt.model.parameters import count, operations
+from calcgpt.recipe import load_preset, load_recipe
+from calcgpt.registry import resolve
+from calcgpt.training.environment import usable_cores
+from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.speed import measured_rate, wait_for
+from calcgpt.training.train import Trainer
+
+VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
+# Parameters, about -> layers, heads, width, context, sequences of a batch.
+SIZES = {
+    "100M": Shape(12, 12, 768, 1024, 32),
+    "10M": Shape(6, 6, 384, 1024, 64),
+    "1M": Shape(5, 4, 128, 256, 128),
+    "blog": Shape(8, 8, 96, 128, 16),
+}
+TINY = {"tiny": Shape(1, 4, 32, 32, 2)}
+GRAPHS = "calcgpt, CUDA graphs"
+RECIPES = ("direct", "scratchpad-long", "scratchpad-tiny", "llama-10m")
+Row = dict[str, Any]
+Rows = dict[str, Callable[[], Row]]
+
+
+def ceilings(options: Namespace) -> Rows:
+    """The rates that the device reaches, without any model."""
+    device, size = options.device, 64 if options.tiny else 8192
+
+    def product(bf16: bool) -> Row:
+        return {"flop_per_s": measured_rate(device, bf16, size)}
+
+    def copy() -> Row:
+        source = torch.randn(size * size // 2, device=device)
+        target, best = torch.empty_like(source), float("inf")
+        for _ in range(10):
+            wait_for(device)
+            start = time.perf_counter()
+            target.copy_(source)
+            wait_for(device)
+            best = min(best, time.perf_counter() - start)
+        return {"bytes_per_s": 2 * source.nbytes / best}
+
+    return {
+        "product, bf16": lambda: product(True),
+        "product, float32": lambda: product(False),
+        "copy": copy,
+    }
+
+
+def losses(
+    config: ModelConfig, device: torch.device, bf16: bool, compile: bool, n_step: int
+) -> torch.Tensor:
+    """Returns the losses of a few steps from the same weights, (n_step,), on the CPU."""
+    if compile:
+        torch.compiler.reset()  # torch limits how often it compiles one function
+    torch.manual_seed(0)
+    model = build_model(config, VOCABULARY)
+    batch = torch.randint(VOCABULARY, (8, config.block_size + 1)).to(device)
+    model = model.to(device)
+    loop = Loop(model, _forward(model, device, bf16, compile), batch)
+    return torch.stack([loop.step() for _ in range(n_step)]).cpu()
+
+
+def _forward(
+    model: nn.Module, device: torch.device, bf16: bool, compile: bool
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    call: Callable[..., torch.Tensor] = model
+    if compile:
+        call = compiled(model, model) if isinstance(model, LanguageModel) else torch.compile(model)
+
+    def forward(tokens_BT: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            return call(tokens_BT).float()
+
+    return forward
+
+
+def agreement(options: Namespace, compile: bool = False) -> Rows:
+    """The losses of every variant on the device, in float32 and bf16, against the CPU's."""
+
+    n_step = 2 if options.tiny else STEPS
+
+    def row(config: ModelConfig) -> Row:
+        expected = losses(config, torch.device("cpu"), False, False, n_step)
+        differences = {}
+        for name, bf16 in (("float32", False), ("bf16", True)):
+            actual = losses(config, options.device, bf16, compile, n_step)
+            differences[name] = float((actual / expected - 1).abs().max())
+        return {**differences, "agrees": differences["float32"] < TOLERANCE}
+
+    small = {"n_layer": 1 if options.tiny else 2, "block_size": 16 if options.tiny else 128}
+    table = {name: config.model_copy(update=small) for name, config in variants().items()}
+    names = list(table)[:: 9 if options.tiny else 1]
+    return {name: partial(row, table[name]) for name in names}
+
+
+def training(options: Namespace) -> Rows:
+    """Tokens per second, and the share of the product's rate measured at the same time."""
+    device, sizes = options.device, TINY if options.tiny else SIZES
+
+    def row(shape: Shape, compile: bool) -> Row:
+        llama = {"n_layer": shape.layers, "n_embd": shape.width, "n_head": shape.heads}
+        llama |= {"block_size": shape.context}
+        configs = {
+            "calcgpt": peer_config(shape),
+            "calcgpt, llama": load_preset("llama").model_copy(update=llama),
+        }
+        torch.compiler.reset()  # otherwise torch compiles for variable sizes
+        peak = measured_rate(device, True, 64 if options.tiny else 8192)
+        steps, same_work = beside_peer(shape, device, True, compile)
+        model = configs["calcgpt, llama"]
+        steps["calcgpt, llama"] = trainer(model, shape, device, True, compile).train_step
+        if compile:
+            configs[GRAPHS] = configs["calcgpt"]
+            run = trainer(configs[GRAPHS], shape, device, True, False)
+            run.forward = compiled(run.model, run.model, dynamic=None, mode="reduce-overhead")
+            steps[GRAPHS] = run.train_step
+        n_token = shape.batch * shape.context
+        n_step = 8 if shape.width > 128 else 50
+        timed = {name: partial(rate, step, device, n_step, n_token) for name, step in steps.items()}
+        compared = summary(alternate(timed, options.runs), PEER_LOOP)
+        n = shape.vocabulary
+        flops = {name: 3 * sum(operations(c, n).values()) for name, c in configs.items()}
+        flops[PEER_LOOP] = flops["calcgpt"]  # the same model
+        return {
+            "parameters": {name: sum(count(c, n).values()) for name, c in configs.items()},
+            "same_work": same_work,
+            **compared,
+            "utilisation": {
+                name: tokens * flops[name] / peak
+                for name, tokens in compared["median_per_second"].items()
+            },
+            "product_flop_per_s": peak,
+        }
+
+    ways = {"eager": False} if options.tiny else {"eager": False, "compiled": True}
+    return {
+        f"{size}, {way}": partial(row, shape, compile)
+        for size, shape in sizes.items()
+        for way, compile in ways.items()
+    }
+
+
+def decoding(options: Namespace) -> Rows:
+    """Answers of the shipped calculator: those of the CPU, and how many a second. All problems of a
+    row have prompts of one length, so that they fit in whole batches."""
+    checkpoint = Checkpoint.load(resolve(options.checkpoint))
+    source = training_data(checkpoint.recipe, None)
+    n_same, batches = (2, [2]) if options.tiny else (100, [1, 256, 4096])
+
+    def answers(lines: list[Line], device: torch.device, batch: int, plain: bool) -> Any:
+        model = checkpoint.model.to(device)
+        return evaluate(model, checkpoint.tokenizer, lines, batch_size=batch, plain=plain)
+
+    def same() -> Row:
+        lines = source.validation_problems(n_same) or []
+        devices = (torch.device("cpu"), options.device)
+        outputs = [answers(lines, device, n_same, plain=True).outputs for device in devices]
+        return {"n": len(lines), "same": sum(map(str.__eq__, *outputs))}
+
+    def speed(batch: int, plain: bool) -> Row:
+        lines = source.validation_problems(12 * max(batch, 16)) or []
+        [(length, _)] = Counter(len(line.prompt) for line in lines).most_common(1)
+        lines = [line for line in lines if len(line.prompt) == length]
+        lines = lines[: 2 if options.tiny else max(batch, 16)]
+        measured = answers(lines, options.device, batch, plain)
+        return {"n": len(lines), "answers_per_s": measured.problems_per_second}
+
+    rows: Rows = {"same as the CPU": same}
+    rows |= {f"batch {n}": partial(speed, n, True) for n in batches}
+    return rows | {"checked in one pass": partial(speed, batches[-1], False)}
+
+
+def recipes(options: Namespace) -> Rows:
+    """Steps of shipped recipes with everything they need: problems, batches, optimizer."""
+    device, (n_warm, n_step) = options.device, (1, 1) if options.tiny else (30, 40)
+
+    def row(name: str, compile: bool) -> Row:
+        recipe = load_recipe(name, [f"train.compile={str(compile).lower()}"])
+        run = Trainer(recipe, training_data(recipe, None), RunFolder(Path()), device)
+        config, clock = recipe.train, run.clock
+        torch.compiler.reset()
+        workers = run.train_batches.prefetching(
+            config.steps, config.batch_size, usable_cores(), run.group
+        )
+        with workers:
+            rows = []
+            for n in (n_warm, *[n_step] * options.runs):
+                for _ in range(n):
+                    run.train_step()
+                rows.append(clock.row(run.counters, run.group))
+        return {
+            "parameters": run.model.n_parameters(),
+            "batch_size": config.batch_size,
+            "steps": config.steps,
+            **rates(rows, n_step, config.steps),
+        }
+
+    def rates(rows: list[Row], n_step: int, n_total: int) -> Row:
+        times = [after["seconds"] - row["seconds"] for row, after in pairwise(rows)]
+        per_s = sorted(n_step / seconds for seconds in times)
+        median = per_s[len(per_s) // 2]
+        return {
+            "warm_up_s": rows[0]["seconds"],
+            "steps_per_s": [round(value, 2) for value in per_s],
+            "minutes_of_the_recipe": round(n_total / median / 60, 1),
+            "tokens_per_s": [row["tokens_per_s"] for row in rows[1:]],
+        }
+
+    names = ["direct"] if options.tiny else RECIPES
+    ways = {"eager": False} if options.tiny else {"eager": False, "compiled": True}
+    return {
+        f"{name}, {way}": partial(row, name, compile)
+        for name in names
+        for way, compile in ways.items()
+    }
+
+
+# Part of a kernel's name -> what it does. The first that fits counts.
+KERNELS = {
+    "attention": ("flash", "fmha", "attention", "cudnn_generated"),
+    "products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),
+    "optimizer": ("multi_tensor", "adam", "lpnorm", "l2norm"),
+    "copies": ("memcpy", "memset"),
+    "compiled": ("triton",),
+}
+
+
+def profiles(options: Namespace) -> Rows:
+    """Where the time of a compiled step goes, by the kind and the name of its kernels."""
+    device = options.device
+    activity = ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU
+    n_step = 1 if options.tiny else 10
+
+    def row(shape: Shape) -> Row:
+        torch.compiler.reset()
+        step = trainer(peer_config(shape), shape, device, True, not options.tiny).train_step
+        for _ in range(3 if options.tiny else 20):
+            step()
+        wait_for(device)
+        start = time.perf_counter()
+        for _ in range(n_step):
+            step()
+        wait_for(device)
+        seconds = (time.perf_counter() - start) / n_step
+        with profile(activities=[activity]) as profiler:
+            for _ in range(n_step):
+                step()
+            wait_for(device)
+        kernels = {
+            event.key: event.self_device_time_total or event.self_cpu_time_total
+            for event in profiler.key_averages()
+        }
+        kinds: dict[str, float] = defaultdict(float)
+        for name, time_us in kernels.items():
+            kinds[kind_of(name)] += time_us
+        share = 1 / (n_step * seconds * 1e6)  # of the time of a step, from microseconds in all
+        largest = sorted(kernels, key=kernels.__getitem__, reverse=True)[:15]
+        return {
+            "step_ms": 1e3 * seconds,
+            "share_by_kind": {kind: time_us * share for kind, time_us in kinds.items()},
+            "share_by_kernel": {name[:120]: kernels[name] * share for name in largest},
+            "idle": 1 - sum(kernels.values()) * share,
+        }
+
+    sizes = TINY if options.tiny else SIZES
+    return {size: partial(row, shape) for size, shape in sizes.items()}
+
+
+def kind_of(kernel: str) -> str:
+    """Returns what a kernel does, by its name."""
+    name = kernel.lower()
+    for kind, parts in KERNELS.items():
+        if any(part in name for part in parts):
+            return kind
+    return "other"
+
+
+PARTS: dict[str, Callable[[Namespace], Rows]] = {
+    "ceilings": ceilings,
+    "training": training,
+    "decoding": decoding,
+    "recipes": recipes,
+    "profiles": profiles,
+    "agreement": agreement,
+    "agreement-compiled": lambda options: agreement(options, compile=True),
+}
