@@ -33,7 +33,7 @@ from datagen.files import write_text
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
 # Parts that measure no times, so that several processes may share their rows.
 SHARED, N_THREAD = ("agreement", "agreement-compiled"), 2
 

@@ -17,8 +17,16 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.measure import alternate, summary
-from benchmarks.train import PEER_LOOP, Loop, beside_peer, peer_config, rate, trainer
-from benchmarks.train_peer import Shape
+from benchmarks.train import (
+    PEER_LOOP,
+    Loop,
+    beside_peer,
+    peer_config,
+    random_text,
+    rate,
+    trainer,
+)
+from benchmarks.train_peer import PeerLoop, Shape
 from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
@@ -29,7 +37,6 @@ from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, operations
 from calcgpt.recipe import load_preset, load_recipe
 from calcgpt.registry import resolve
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.speed import measured_rate, wait_for
 from calcgpt.training.train import Trainer
@@ -43,7 +50,7 @@ SIZES = {
     "blog": Shape(8, 8, 96, 128, 16),
 }
 TINY = {"tiny": Shape(1, 4, 32, 32, 2)}
-GRAPHS = "calcgpt, CUDA graphs"
+GRAPHS = f"{PEER_LOOP}, CUDA graphs"  # as CalcGPT has them
 RECIPES = ("direct", "scratchpad-long", "scratchpad-tiny", "llama-10m")
 Row = dict[str, Any]
 Rows = dict[str, Callable[[], Row]]
@@ -138,17 +145,16 @@ def training(options: Namespace) -> Rows:
         model = configs["calcgpt, llama"]
         steps["calcgpt, llama"] = trainer(model, shape, device, True, compile).train_step
         if compile:
-            configs[GRAPHS] = configs["calcgpt"]
-            run = trainer(configs[GRAPHS], shape, device, True, False)
-            run.forward = compiled(run.model, run.model, dynamic=None, mode="reduce-overhead")
-            steps[GRAPHS] = run.train_step
+            steps[GRAPHS] = PeerLoop(
+                shape, random_text(shape.vocabulary), device, True, True, mode="reduce-overhead"
+            ).step
         n_token = shape.batch * shape.context
         n_step = 8 if shape.width > 128 else 50
         timed = {name: partial(rate, step, device, n_step, n_token) for name, step in steps.items()}
         compared = summary(alternate(timed, options.runs), PEER_LOOP)
         n = shape.vocabulary
         flops = {name: 3 * sum(operations(c, n).values()) for name, c in configs.items()}
-        flops[PEER_LOOP] = flops["calcgpt"]  # the same model
+        flops[PEER_LOOP] = flops[GRAPHS] = flops["calcgpt"]  # the same model
         return {
             "parameters": {name: sum(count(c, n).values()) for name, c in configs.items()},
             "same_work": same_work,
@@ -207,10 +213,7 @@ def recipes(options: Namespace) -> Rows:
         run = Trainer(recipe, training_data(recipe, None), RunFolder(Path()), device)
         config, clock = recipe.train, run.clock
         torch.compiler.reset()
-        workers = run.train_batches.prefetching(
-            config.steps, config.batch_size, usable_cores(), run.group
-        )
-        with workers:
+        with run.prefetching():
             rows = []
             for n in (n_warm, *[n_step] * options.runs):
                 for _ in range(n):
@@ -274,10 +277,8 @@ def profiles(options: Namespace) -> Rows:
             for _ in range(n_step):
                 step()
             wait_for(device)
-        kernels = {
-            event.key: event.self_device_time_total or event.self_cpu_time_total
-            for event in profiler.key_averages()
-        }
+        clock = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+        kernels = {event.key: getattr(event, clock) for event in profiler.key_averages()}
         kinds: dict[str, float] = defaultdict(float)
         for name, time_us in kernels.items():
             kinds[kind_of(name)] += time_us
@@ -286,7 +287,7 @@ def profiles(options: Namespace) -> Rows:
         return {
             "step_ms": 1e3 * seconds,
             "share_by_kind": {kind: time_us * share for kind, time_us in kinds.items()},
-            "share_by_kernel": {name[:120]: kernels[name] * share for name in largest},
+            "share_by_kernel": {name[:100]: kernels[name] * share for name in largest},
             "idle": 1 - sum(kernels.values()) * share,
         }
 

@@ -87,16 +87,25 @@ class PeerGPT(nn.Module):
 
 
 class PeerLoop:
-    """nanoGPT's training loop on a text of token ids, without its validation."""
+    """nanoGPT's training loop on a text of token ids, without its validation.
+
+    `mode` is torch.compile's; `reduce-overhead` replays CUDA graphs, as nanoGPT itself does not.
+    """
 
     def __init__(
-        self, shape: Shape, ids: np.ndarray, device: torch.device, bf16: bool, compile: bool
+        self,
+        shape: Shape,
+        ids: np.ndarray,
+        device: torch.device,
+        bf16: bool,
+        compile: bool,
+        mode: str | None = None,
     ) -> None:
         self.shape, self.ids, self.device = shape, torch.from_numpy(ids.astype(np.int64)), device
         self.model = PeerGPT(shape).to(device)
         self.forward: Callable[..., torch.Tensor] = self.model
         if compile:
-            self.forward = torch.compile(self.model)
+            self.forward = torch.compile(self.model, mode=mode)
         matrices = [p for p in self.model.parameters() if p.dim() >= 2]
         others = [p for p in self.model.parameters() if p.dim() < 2]
         groups = [

@@ -31,7 +31,26 @@ SPREAD = {
     ),
 }
 
-Coordinates = NDArray[np.int16]  # (T, 6)
+Coordinates = NDArray[np.int16]  # (T, 6), or (B, T, 6) of a batch
+Codes = NDArray[np.uint8]  # ASCII codes, (B, T)
+
+
+def batch_coordinates(codes_BS: Codes, start: int = 0) -> Coordinates:
+    """Returns the coordinates of the lines of a batch from `start` on, (B, T, 6).
+
+    Code 0 stands for a token that is no character, such as one that an attention scheme inserts.
+    Its coordinates are 0.
+    """
+    return np.stack([_code_coordinates(codes_S, start) for codes_S in codes_BS])
+
+
+def _code_coordinates(codes_S: NDArray[np.uint8], start: int) -> Coordinates:
+    is_character = codes_S != 0
+    if is_character.all():
+        return coordinates(codes_S.tobytes(), start)
+    result_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
+    result_S6[is_character] = coordinates(codes_S[is_character].tobytes())
+    return result_S6[start:]
 
 
 def coordinates(line: bytes, start: int = 0) -> Coordinates:

@@ -27,7 +27,7 @@ from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatc
 from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import Tokenizer
-from calcgpt.data.workers import Chunk, Workers, render_chunk
+from calcgpt.data.workers import Chunk, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
 from datagen.manifest import MANIFEST
@@ -274,7 +274,7 @@ class _Prefetcher:
 
     def __init__(self, problems: FreshProblems, n_worker: int, group: Group, stop: int) -> None:
         self.problems, self.group, self.stop = problems, group, stop
-        self.workers = Workers(problems, n_worker)
+        self.workers = renderers(problems, n_worker)
         self.seconds = 0.0  # that this process has spent on rendering chunks
 
     def __enter__(self) -> _Prefetcher:
@@ -295,7 +295,8 @@ class _Prefetcher:
             indices = range(index + world_size, self.stop, world_size)
             for next_index in indices[: self.workers.capacity]:
                 next_block = _Block(next_index // per_block, block.size)
-                self.workers.request(chunk_of(next_block, next_index % per_block))
+                next_chunk = chunk_of(next_block, next_index % per_block)
+                self.workers.request(next_chunk, next_chunk)
         chunk = chunk_of(block, index % per_block)
         if (text := self.workers.receive(chunk)) is None:
             start = time.perf_counter()

@@ -1,10 +1,11 @@
-"""Processes that draw problems and render them as text, while this one trains.
+"""Processes that prepare batches, while this one trains: they draw problems and render them as
+text, or read the coordinates of text that a model needs.
 
-A worker is this module, run as a program. It reads the chunks that are wanted from its standard
-input, as lines of JSON, and writes each as its length and its bytes. It ends with its input, and so
-with its parent. It does not import the parent's main module, as multiprocessing would, nor torch.
+A worker is this module, run as a program. It reads requests from its standard input, as lines of
+JSON, and writes the answer to each as its length and its bytes. It ends with its input, and so with
+its parent. It does not import the parent's main module, as multiprocessing would, nor torch.
 
-A worker that fails writes nothing. The parent then renders the chunk itself, and raises the error.
+A worker that fails writes nothing. The parent then does the work itself, and raises the error.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import os
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from datagen.arithmetic import ProblemArray
+from datagen.coordinates import Codes, Coordinates, batch_coordinates
 
 log = logging.getLogger(__name__)
-_PER_WORKER = 2  # chunks that wait for each worker or are made by it
-_LENGTH = 8  # bytes of the length of a chunk
+_PER_WORKER = 2  # requests that wait for each worker or are answered by it
+_LENGTH = 8  # bytes of the length of an answer
 
 
 class Chunk(NamedTuple):
@@ -51,52 +54,80 @@ def _block(problems: FreshProblems, index: int, size: int) -> ProblemArray:
 
 
 class Workers:
-    """Up to `count` processes, each started when it is first needed."""
+    """Up to `count` processes, each started when it is first needed. A request has a key, by which
+    its answer is received."""
 
-    def __init__(self, problems: FreshProblems, count: int) -> None:
-        self.first_line = {"data": problems.config.model_dump(), "seed": problems.seed}
-        self.capacity = count * _PER_WORKER  # chunks ahead
+    def __init__(self, first_line: dict[str, object], count: int) -> None:
+        self.first_line = first_line
+        self.capacity = count * _PER_WORKER  # requests ahead
         self._n_unstarted = count
         self._workers: deque[_Worker] = deque()  # the worker for the next request comes first
-        self._requested: dict[Chunk, _Worker] = {}
+        self._requested: dict[Hashable, _Worker] = {}
 
-    def request(self, chunk: Chunk) -> None:
-        """Has a worker render the chunk, unless one does already."""
-        if chunk in self._requested or len(self._requested) >= self.capacity:
+    def request(self, key: Hashable, content: object) -> None:
+        """Sends a request to a worker, unless its key is that of another one."""
+        if key in self._requested or len(self._requested) >= self.capacity:
             return
         if self._n_unstarted:
             self._n_unstarted -= 1
             try:
                 self._workers.appendleft(_Worker(self.first_line))
             except OSError as error:  # too little memory, or too many processes
-                log.warning("a process that draws problems does not start: %s", error.strerror)
+                log.warning("a process that prepares batches does not start: %s", error.strerror)
                 self._n_unstarted = 0
         if self._workers:
-            self._requested[chunk] = self._workers[0]
-            self._workers[0].request(chunk)
+            self._requested[key] = self._workers[0]
+            self._workers[0].request(key, content)
             self._workers.rotate(-1)
 
-    def receive(self, chunk: Chunk) -> bytes | None:
-        """Waits for the text of a chunk and returns it. Returns None if the chunk was not requested
-        or its worker has ended."""
-        worker = self._requested.pop(chunk, None)
+    def receive(self, key: Hashable) -> bytes | None:
+        """Waits for an answer and returns it. Returns None if the key was not requested or its
+        worker has ended."""
+        worker = self._requested.pop(key, None)
         if worker is None:
             return None
         try:
-            text = worker.receive(chunk)
+            answer = worker.receive(key)
         except (OSError, EOFError):
-            log.warning("a process that draws problems has ended: training goes on without it")
-            self._requested = {c: w for c, w in self._requested.items() if w is not worker}
+            log.warning("a process that prepares batches has ended: training goes on without it")
+            self._requested = {k: w for k, w in self._requested.items() if w is not worker}
             self._workers.remove(worker)
             worker.close()
             return None
-        return text
+        return answer
 
     def close(self) -> None:
         """Ends the workers."""
         while self._workers:
             self._workers.pop().close()
         self._requested.clear()
+
+
+def renderers(problems: FreshProblems, count: int) -> Workers:
+    """Returns workers that render chunks. The content of a request is a Chunk."""
+    return Workers({"data": problems.config.model_dump(), "seed": problems.seed}, count)
+
+
+class Readers:
+    """Workers that read the coordinates of text (`datagen.coordinates`)."""
+
+    def __init__(self, count: int) -> None:
+        self._workers = Workers({}, count)
+
+    def request(self, key: Hashable, codes_BT: Codes) -> None:
+        """Has a worker read the texts of a batch."""
+        self._workers.request(key, [row.tobytes().decode("latin-1") for row in codes_BT])
+
+    def receive(self, key: Hashable, codes_BT: Codes) -> Coordinates:
+        """Returns the coordinates, (B, T, 6), from a worker or else from this process."""
+        answer = self._workers.receive(key)
+        if answer is None:
+            return batch_coordinates(codes_BT)
+        return np.frombuffer(answer, np.int16).reshape(*codes_BT.shape, -1)
+
+    def close(self) -> None:
+        """Ends the workers."""
+        self._workers.close()
 
 
 class _Worker:
@@ -115,21 +146,20 @@ class _Worker:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.input, self.output = self.process.stdin, self.process.stdout
-        self.requested: deque[Chunk] = deque()
-        self.ready: dict[Chunk, bytes] = {}
+        self.requested: deque[Hashable] = deque()
+        self.ready: dict[Hashable, bytes] = {}
         self._write(first_line)
 
-    def request(self, chunk: Chunk) -> None:
-        self.requested.append(chunk)
-        self._write(chunk)
+    def request(self, key: Hashable, content: object) -> None:
+        self.requested.append(key)
+        self._write(content)
 
-    def receive(self, chunk: Chunk) -> bytes:
-        """Returns the text of a requested chunk, once. Raises EOFError if the worker has
-        ended."""
-        while chunk not in self.ready:
+    def receive(self, key: Hashable) -> bytes:
+        """Returns the answer to a request, once. Raises EOFError if the worker has ended."""
+        while key not in self.ready:
             length = int.from_bytes(_read(self.output, _LENGTH))
             self.ready[self.requested.popleft()] = _read(self.output, length)
-        return self.ready.pop(chunk)
+        return self.ready.pop(key)
 
     def close(self) -> None:
         self.process.kill()  # safe at any time: a worker writes no files
@@ -150,14 +180,27 @@ def _read(stream: IO[bytes], length: int) -> bytes:
     return content
 
 
+def _renderer(settings: dict[str, Any]) -> Callable[[Any], bytes]:
+    problems = FreshProblems(DataConfig.model_validate(settings["data"]), settings["seed"])
+    return lambda chunk: render_chunk(problems, Chunk(*chunk))
+
+
+def _reader(settings: dict[str, Any]) -> Callable[[Any], bytes]:
+    def read(rows: list[str]) -> bytes:
+        codes_BT = [np.frombuffer(row.encode("latin-1"), np.uint8) for row in rows]
+        return batch_coordinates(np.stack(codes_BT)).tobytes()
+
+    return read
+
+
 def main() -> None:
     """The worker: answers until its input ends."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     settings = json.loads(requests.readline())
-    problems = FreshProblems(DataConfig.model_validate(settings["data"]), settings["seed"])
+    answer_to = (_renderer if "data" in settings else _reader)(settings)
     for line in requests:
-        text = render_chunk(problems, Chunk(*json.loads(line)))
-        answers.write(len(text).to_bytes(_LENGTH) + text)
+        answer = answer_to(json.loads(line))
+        answers.write(len(answer).to_bytes(_LENGTH) + answer)
         answers.flush()
 
 

@@ -297,16 +297,18 @@ class CausalSelfAttention(nn.Module):
         B, T, C = x_BTC.shape
         H, G = self.n_head, self.n_kv_head
         positions, start = context.positions, context.start
-        # Queries and keys stay in one tensor, (B, H + G, T, D), until they are rotated: that takes
-        # half as many operations.
         qkv = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
-        qk, v_BGTD = qkv.split_with_sizes((H + G, G), dim=1)
-        if self.qk_norm:
+        if self.qk_norm or positions.rotates:
+            # Queries and keys stay in one tensor, (B, H + G, T, D), until they are rotated: that
+            # takes half as many operations.
+            qk, v_BGTD = qkv.split_with_sizes((H + G, G), dim=1)
+            if self.qk_norm:
+                q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
+                qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
+            qk = positions.rotate(qk, context.located, start)
             q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
-            qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
-        q_BHTD, k_BGTD = positions.rotate(qk, context.located, start).split_with_sizes(
-            (H, G), dim=1
-        )
+        else:
+            q_BHTD, k_BGTD, v_BGTD = qkv.split_with_sizes((H, G, G), dim=1)
         k_BGSD, v_BGSD = positions.keys(k_BGTD, start, self.layer), v_BGTD
         if context.cache is not None:
             k_BGSD, v_BGSD = context.cache.append(self.layer, k_BGSD, v_BGSD)

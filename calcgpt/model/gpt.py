@@ -17,6 +17,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KVCache
 from calcgpt.model.layers import NORMS, Linear, dropout, feed_forward
 from calcgpt.model.positions import POSITIONS
+from datagen.coordinates import Codes
 
 
 class Block(nn.Module, ABC):
@@ -88,6 +89,11 @@ class LanguageModel(nn.Module, ABC):
     def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
         """Returns what Python code computes from the text of these tokens; None if there is no such
         code. A forward pass that is given the result is one graph of tensors."""
+        return None
+
+    def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
+        """Returns the text whose `batch_coordinates` are the result of `parse`; None if `parse`
+        does not read text. Other processes can compute these."""
         return None
 
     def n_positions(self, n_token: int) -> int:
@@ -165,6 +171,9 @@ class GPT(LanguageModel):
 
     def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
         return self.positions.parse(self.scheme.insert(tokens_BT, 0), 0)
+
+    def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
+        return self.positions.codes(self.scheme.insert(tokens_BT, 0))
 
     def forward(
         self,

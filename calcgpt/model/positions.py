@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,12 +20,12 @@ from calcgpt.config import ModelConfig
 from datagen.coordinates import (
     COLUMN,
     KIND,
-    N_COORDINATES,
     NEXT_KIND,
     QUERY_COLUMN,
     QUERY_ROW,
     ROW,
-    coordinates,
+    Codes,
+    batch_coordinates,
     rotary_frequencies,
 )
 from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
@@ -53,12 +52,19 @@ class PositionalScheme(nn.Module):
     `parse`, which may be called before a compiled forward pass: Python code would break the graph.
     """
 
+    rotates = False  # whether `rotate` changes anything
+
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
     def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
         """Returns what Python code computes from the text, on the device of the tokens; None if
         there is no such code. Each row of the result belongs to the same row of the batch."""
+        return None
+
+    def codes(self, tokens_BS: torch.Tensor) -> Codes | None:
+        """Returns the text whose `batch_coordinates` are the result of `parse`, (B, S); None if
+        `parse` does not read text."""
         return None
 
     def locate(
@@ -142,6 +148,7 @@ class RotaryPositions(PositionalScheme):
     of channels.
     """
 
+    rotates = True
     cos_ND: torch.Tensor
     sin_ND: torch.Tensor
 
@@ -255,6 +262,7 @@ class CoordinatePositions(PositionalScheme):
     the work looks alike however many rows and columns it has.
     """
 
+    rotates = True
     frequency_F: torch.Tensor
     is_far_KK: torch.Tensor
     is_field_K: torch.Tensor
@@ -283,9 +291,12 @@ class CoordinatePositions(PositionalScheme):
 
     def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
-        codes_BS = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
-        coordinates_BT6 = np.stack([_coordinates(codes_S, start) for codes_S in codes_BS])
-        return torch.from_numpy(coordinates_BT6).to(tokens_BS.device, torch.int64)
+        coordinates_BT6 = torch.from_numpy(batch_coordinates(self.codes(tokens_BS), start))
+        return coordinates_BT6.to(tokens_BS.device, torch.int64)
+
+    def codes(self, tokens_BS: torch.Tensor) -> Codes:
+        codes_BS: Codes = self.character_of_token[tokens_BS.clamp(max=2**8 - 1).cpu().numpy()]
+        return codes_BS
 
     def locate(
         self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
@@ -346,17 +357,6 @@ class CoordinatePositions(PositionalScheme):
 
     def visible(self, located: Any) -> torch.Tensor | None:
         return None if located.seen_BTS is None else located.seen_BTS[:, None]
-
-
-def _coordinates(codes_S: NDArray[np.uint8], start: int) -> NDArray[np.int16]:
-    """Returns the coordinates of a sequence from `start` on, (T, 6). Code 0 stands for a token that
-    is no character, such as one that an attention scheme inserts. Its coordinates are 0."""
-    is_character = codes_S != 0
-    if is_character.all():
-        return coordinates(codes_S.tobytes(), start)
-    result_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
-    result_S6[is_character] = coordinates(codes_S[is_character].tobytes())
-    return result_S6[start:]
 
 
 class Located(NamedTuple):

@@ -1,18 +1,26 @@
 """The micro-batches of each step, on the device that trains on them.
 
-The micro-batches of the next step are copied to a GPU while it still computes the current step.
+While a GPU computes a step, the micro-batches of the next step are copied to it, and other
+processes read the text of the steps after that.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
+from calcgpt.data.workers import Readers
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.training.distributed import SingleProcess
+from datagen.coordinates import Codes
+
+_AHEAD = 4  # steps whose text is read in advance
+_MAX_READERS = 8  # with worked steps, one reads the text of about 40 batches of 24 a second
 
 
 class MicroBatch(NamedTuple):
@@ -31,6 +39,14 @@ class StepBatch(NamedTuple):
     shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
+class _SplitBatch(NamedTuple):
+    """The batch of a step before it is on the device."""
+
+    parts: list[tuple[Batch, Codes | None]]  # of this process, with the text to read
+    n_target: int
+    shapes: list[tuple[int, int]]
+
+
 class BatchLoader:
     """Loads the batches of one process, in the order of the steps."""
 
@@ -45,9 +61,23 @@ class BatchLoader:
         self.batches, self.config, self.model = batches, config, model
         self.group, self.device = group, device
         self._prefetched: dict[int, StepBatch] = {}  # by step: one at most
+        self._split: dict[int, _SplitBatch] = {}  # by step: those whose text is being read
+        self._readers: Readers | None = None
         self._copy_stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
             self._copy_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    @contextmanager
+    def reading(self, n_process: int) -> Iterator[None]:
+        """Within the block, at most `n_process` other processes read the text of later steps, if
+        the model needs that."""
+        self._readers = Readers(min(n_process, _MAX_READERS)) if n_process else None
+        try:
+            yield
+        finally:
+            if self._readers:
+                self._readers.close()
+            self._readers = None
 
     def load(self, step: int) -> StepBatch:
         """Returns the batch of a step."""
@@ -66,16 +96,43 @@ class BatchLoader:
             self._prefetched = {step: self._load(step)}
 
     def _load(self, step: int) -> StepBatch:
+        split = self._split.pop(step, None) or self._split_batch(step)
+        if self._readers:
+            for later in range(step + 1, min(step + 1 + _AHEAD, self.config.steps)):
+                if later not in self._split:
+                    self._split[later] = self._split_batch(later)
+        parts = [
+            self._to_device(part, self._parsed(part, codes, (step, number)))
+            for number, (part, codes) in enumerate(split.parts)
+        ]
+        return StepBatch(parts, split.n_target, split.shapes)
+
+    def _split_batch(self, step: int) -> _SplitBatch:
+        """Makes the batch of a step, and has its text read."""
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int((batch[1] != NO_LOSS).sum())
         parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
-        return StepBatch([self._to_device(part) for part in local_parts], n_target, shapes)
+        readable = [
+            self.model.codes(inputs) if self._readers else None for inputs, _ in local_parts
+        ]
+        for number, codes in enumerate(readable):
+            if self._readers and codes is not None:
+                self._readers.request((step, number), codes)
+        return _SplitBatch(list(zip(local_parts, readable, strict=True)), n_target, shapes)
 
-    def _to_device(self, batch: Batch) -> MicroBatch:
+    def _parsed(
+        self, batch: Batch, codes: Codes | None, key: tuple[int, int]
+    ) -> torch.Tensor | None:
+        """Returns what the model parses from a micro-batch, from another process if its text was
+        to be read there."""
+        if self._readers is None or codes is None:
+            return self.model.parse(batch[0])
+        return torch.tensor(self._readers.receive(key, codes), dtype=torch.int64)
+
+    def _to_device(self, batch: Batch, parsed: torch.Tensor | None) -> MicroBatch:
         inputs, targets = batch
-        parsed = self.model.parse(inputs)
         if self._copy_stream is None:
             return MicroBatch(inputs, targets, parsed)
         with torch.cuda.stream(self._copy_stream):

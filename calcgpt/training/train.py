@@ -162,8 +162,7 @@ class Trainer:
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
         self.forward: Callable[..., torch.Tensor] = self.wrapped.module
         if self.config.compile:
-            dynamic = None if self.train_batches.one_width else True
-            self.forward = compiled(self.wrapped.module, self.model, dynamic=dynamic)
+            self.forward = self._compiled()
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
@@ -180,6 +179,15 @@ class Trainer:
         self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
+    def _compiled(self) -> Callable[..., torch.Tensor]:
+        """Returns the compiled forward pass. On a GPU, batches of one width replay CUDA graphs: a
+        small model's kernels take less time than their launches."""
+        if not self.train_batches.one_width:
+            return compiled(self.wrapped.module, self.model)
+        replays = self.device.type == "cuda" and self.group.world_size == 1
+        mode = "reduce-overhead" if replays else None
+        return compiled(self.wrapped.module, self.model, dynamic=None, mode=mode)
+
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
         Raises Interrupted after a signal."""
@@ -187,12 +195,7 @@ class Trainer:
         with ExitStack() as stack:
             with self.group.share_errors():  # a tracker may fail to open
                 log = stack.enter_context(self._trackers(trackers))
-            n_worker = (
-                1 if self.device.type == "cpu" else self.group.cores_per_process(usable_cores())
-            )
-            stack.enter_context(
-                self.train_batches.prefetching(steps, self.config.batch_size, n_worker, self.group)
-            )
+            stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             bar = stack.enter_context(
                 progress_bar(
@@ -204,6 +207,19 @@ class Trainer:
         if signum and counters.step < steps:
             raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
+
+    @contextmanager
+    def prefetching(self) -> Iterator[None]:
+        """Within the block, other processes prepare the batches of later steps: on a CPU, which
+        trains on all cores itself, one process; beside a GPU, as many as there are cores."""
+        on_cpu = self.device.type == "cpu"
+        n_core = 1 if on_cpu else self.group.cores_per_process(usable_cores())
+        steps, size = self.config.steps, self.config.batch_size
+        with (
+            self.train_batches.prefetching(steps, size, n_core, self.group),
+            self.loader.reading(0 if on_cpu else n_core),
+        ):
+            yield
 
     def _trackers(self, factories: Sequence[TrackerFactory]) -> AbstractContextManager[Trackers]:
         if self.group.is_main:
