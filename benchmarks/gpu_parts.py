@@ -51,7 +51,7 @@ SIZES = {
 }
 TINY = {"tiny": Shape(1, 4, 32, 32, 2)}
 GRAPHS = f"{PEER_LOOP}, CUDA graphs"  # as CalcGPT has them
-RECIPES = ("direct", "scratchpad-long", "scratchpad-tiny", "llama-10m")
+RECIPES = ("direct", "scratchpad-long", "llama-10m")
 Row = dict[str, Any]
 Rows = dict[str, Callable[[], Row]]
 

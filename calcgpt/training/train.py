@@ -163,6 +163,7 @@ class Trainer:
         self.forward: Callable[..., torch.Tensor] = self.wrapped.module
         if self.config.compile:
             self.forward = self._compiled()
+        self.parameters = list(self.model.parameters())  # listing them takes a while
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
@@ -280,7 +281,7 @@ class Trainer:
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         if config.grad_clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.grad_clip)
+            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
