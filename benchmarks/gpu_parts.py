@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -205,39 +206,40 @@ def decoding(options: Namespace) -> Rows:
 
 
 def recipes(options: Namespace) -> Rows:
-    """Steps of shipped recipes with everything they need: problems, batches, optimizer."""
-    device, (n_warm, n_step) = options.device, (1, 1) if options.tiny else (30, 40)
+    """Steps of shipped recipes with everything they need: problems, batches, optimizer. The first
+    seconds do not count: the model is compiled, and the processes that make batches start."""
+    device, (warm_up, duration) = options.device, (0.0, 0.0) if options.tiny else (15.0, 4.0)
 
     def row(name: str, compile: bool) -> Row:
         recipe = load_recipe(name, [f"train.compile={str(compile).lower()}"])
         run = Trainer(recipe, training_data(recipe, None), RunFolder(Path()), device)
-        config, clock = recipe.train, run.clock
         torch.compiler.reset()
+
+        def steps(seconds: float) -> Row:
+            """Trains for some seconds, and waits for the device."""
+            end = time.perf_counter() + seconds
+            run.train_step()
+            while time.perf_counter() < end:
+                run.train_step()
+            return run.clock.row(run.counters, run.group)
+
         with run.prefetching():
-            rows = []
-            for n in (n_warm, *[n_step] * options.runs):
-                for _ in range(n):
-                    run.train_step()
-                rows.append(clock.row(run.counters, run.group))
+            steps(0.0)
+            rows = [steps(warm_up), *(steps(duration) for _ in range(options.runs))]
+        rates = [
+            (after["step"] - before["step"]) / (after["seconds"] - before["seconds"])
+            for before, after in pairwise(rows)
+        ]
         return {
             "parameters": run.model.n_parameters(),
-            "batch_size": config.batch_size,
-            "steps": config.steps,
-            **rates(rows, n_step, config.steps),
-        }
-
-    def rates(rows: list[Row], n_step: int, n_total: int) -> Row:
-        times = [after["seconds"] - row["seconds"] for row, after in pairwise(rows)]
-        per_s = sorted(n_step / seconds for seconds in times)
-        median = per_s[len(per_s) // 2]
-        return {
-            "warm_up_s": rows[0]["seconds"],
-            "steps_per_s": [round(value, 2) for value in per_s],
-            "minutes_of_the_recipe": round(n_total / median / 60, 1),
+            "batch_size": recipe.train.batch_size,
+            "steps": recipe.train.steps,
+            "steps_per_s": [round(rate, 2) for rate in rates],
+            "minutes_of_the_recipe": round(recipe.train.steps / median(rates) / 60, 1),
             "tokens_per_s": [row["tokens_per_s"] for row in rows[1:]],
         }
 
-    names = ["direct"] if options.tiny else RECIPES
+    names = ["scratchpad-tiny"] if options.tiny else RECIPES
     ways = {"eager": False} if options.tiny else {"eager": False, "compiled": True}
     return {
         f"{name}, {way}": partial(row, name, compile)

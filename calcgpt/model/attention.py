@@ -281,6 +281,7 @@ class CausalSelfAttention(nn.Module):
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.head_dim = config.head_dim
         self.fused = config.attention_kernel == "sdpa"
+        self.copies_views = False  # `compiled` sets it
         self.qkv = Linear(
             config.n_embd, (self.n_head + 2 * self.n_kv_head) * self.head_dim, bias=config.qkv_bias
         )
@@ -346,6 +347,8 @@ class CausalSelfAttention(nn.Module):
             # a CPU, the flash kernel takes both (docs/LOG.md).
             k_BGSD, v_BGSD = (x.repeat_interleave(group, dim=1) for x in (k_BGSD, v_BGSD))
             group = 1
+        if self.copies_views and mask is None and q_BHTD.device.type != "cpu":
+            q_BHTD, k_BGSD, v_BGSD = (x.contiguous() for x in (q_BHTD, k_BGSD, v_BGSD))
         return F.scaled_dot_product_attention(
             q_BHTD,
             k_BGSD,

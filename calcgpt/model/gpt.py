@@ -230,6 +230,9 @@ def gpt2_init(model: GPT) -> None:
 INITS: dict[str, Callable[[GPT], None]] = {"torch": torch_init, "gpt2": gpt2_init}
 
 
+_TILES = "triton.coalesce_tiling_analysis"  # an option of torch's compiler
+
+
 def compiled(
     module: nn.Module, model: LanguageModel, dynamic: bool | None = True, **options: Any
 ) -> Callable[..., torch.Tensor]:
@@ -241,6 +244,18 @@ def compiled(
     the graph: batches of problems have many widths. If it is None, sizes are numbers until a second
     size is seen. `options` are passed to `torch.compile`.
     """
+    if dynamic:
+        # Two errors of torch 2.11 on a GPU when sizes are symbols (docs/LOG.md): gradients of views
+        # get the strides of the first sizes from the flash kernel, and the search for tiles fails
+        # for landmark attention.
+        for layer in model.modules():
+            if isinstance(layer, CausalSelfAttention):
+                layer.copies_views = True
+        if model.config.attention == "landmark" and "backend" not in options:
+            from torch import _inductor  # takes a second
+
+            if _TILES in _inductor.list_options():
+                options["options"] = {_TILES: False}
     graph = torch.compile(module, dynamic=dynamic, **options)
 
     def forward(tokens_BT: torch.Tensor, parsed: torch.Tensor | None = None) -> torch.Tensor:

@@ -101,6 +101,9 @@ class BatchLoader:
             for later in range(step + 1, min(step + 1 + _AHEAD, self.config.steps)):
                 if later not in self._split:
                     self._split[later] = self._split_batch(later)
+                for number, (_, codes) in enumerate(self._split[later].parts):
+                    if codes is not None:
+                        self._readers.request((later, number), codes)
         parts = [
             self._to_device(part, self._parsed(part, codes, (step, number)))
             for number, (part, codes) in enumerate(split.parts)
@@ -108,7 +111,7 @@ class BatchLoader:
         return StepBatch(parts, split.n_target, split.shapes)
 
     def _split_batch(self, step: int) -> _SplitBatch:
-        """Makes the batch of a step, and has its text read."""
+        """Makes the batch of a step."""
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int((batch[1] != NO_LOSS).sum())
@@ -117,9 +120,6 @@ class BatchLoader:
         readable = [
             self.model.codes(inputs) if self._readers else None for inputs, _ in local_parts
         ]
-        for number, codes in enumerate(readable):
-            if self._readers and codes is not None:
-                self._readers.request((step, number), codes)
         return _SplitBatch(list(zip(local_parts, readable, strict=True)), n_target, shapes)
 
     def _parsed(
