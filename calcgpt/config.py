@@ -235,7 +235,9 @@ class TrainConfig(Section):
     )
     seed: int = Field(42, ge=0, lt=2**63, description="of every random draw")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
-    compile: bool = Field(False, description="compile the model with torch.compile")
+    compile: bool = Field(
+        False, description="compile with torch.compile; stream on a GPU: with CUDA graphs, too"
+    )
     parallel: Parallel = Field("ddp", description="how several processes share the model")
     log_interval: int = Field(
         50, ge=1, le=MAX_STEPS, description="steps between rows of metrics.jsonl"
