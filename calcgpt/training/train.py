@@ -182,11 +182,12 @@ class Trainer:
 
     def _compiled(self) -> Callable[..., torch.Tensor]:
         """Returns the compiled forward pass. On a GPU, batches of one width replay CUDA graphs: a
-        small model's kernels take less time than their launches."""
+        small model's kernels take less time than their launches. A graph overwrites the gradients
+        of the one before, so there must be one micro-batch."""
         if not self.train_batches.one_width:
             return compiled(self.wrapped.module, self.model)
-        replays = self.device.type == "cuda" and self.group.world_size == 1
-        mode = "reduce-overhead" if replays else None
+        replays = self.group.world_size == self.config.grad_accum == 1
+        mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
         return compiled(self.wrapped.module, self.model, dynamic=None, mode=mode)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
