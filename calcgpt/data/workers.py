@@ -18,6 +18,8 @@ import sys
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import lru_cache
+from queue import SimpleQueue
+from threading import Thread
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -195,13 +197,22 @@ def _reader(settings: dict[str, Any]) -> Callable[[Any], bytes]:
 
 def main() -> None:
     """The worker: answers until its input ends."""
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    settings = json.loads(requests.readline())
+    requests: SimpleQueue[bytes | None] = SimpleQueue()
+    answers = sys.stdout.buffer
+    # In a thread, so that the parent can always write: it may read answers only after that.
+    Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    settings = json.loads(requests.get() or "{}")
     answer_to = (_renderer if "data" in settings else _reader)(settings)
-    for line in requests:
+    for line in iter(requests.get, None):
         answer = answer_to(json.loads(line))
         answers.write(len(answer).to_bytes(_LENGTH) + answer)
         answers.flush()
+
+
+def _read_requests(requests: SimpleQueue[bytes | None]) -> None:
+    for line in sys.stdin.buffer:
+        requests.put(line)
+    requests.put(None)
 
 
 if __name__ == "__main__":

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from calcgpt.data.sources import training_data
+from calcgpt.data.workers import Readers
 from calcgpt.recipe import load_recipe
 from calcgpt.training.loader import StepBatch
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer
+from datagen.coordinates import batch_coordinates
 
 STEPS = 12
 
@@ -57,6 +61,18 @@ def test_other_processes_read_the_text_of_later_steps(
     assert len(started) == 2
     assert all(process.returncode is not None for process in started)
     assert "has ended" in caplog.text
+
+
+def test_requests_may_be_larger_than_a_pipe() -> None:
+    """A worker that writes a large answer must not keep its parent from writing a request."""
+    lines = np.frombuffer(b"$(1+2)=" + b"x" * 993, np.uint8)
+    codes_BT = np.repeat(lines[None], 500, axis=0)
+    readers = Readers(1)
+    with closing(readers):
+        for key in range(2):
+            readers.request(key, codes_BT)
+        for key in range(2):
+            assert np.array_equal(readers.receive(key, codes_BT), batch_coordinates(codes_BT))
 
 
 def test_a_model_that_reads_no_text_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
