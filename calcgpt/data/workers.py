@@ -197,22 +197,22 @@ def _reader(settings: dict[str, Any]) -> Callable[[Any], bytes]:
 
 def main() -> None:
     """The worker: answers until its input ends."""
-    requests: SimpleQueue[bytes | None] = SimpleQueue()
+    lines: SimpleQueue[bytes | None] = SimpleQueue()
     answers = sys.stdout.buffer
     # In a thread, so that the parent can always write: it may read answers only after that.
-    Thread(target=_read_requests, args=(requests,), daemon=True).start()
-    settings = json.loads(requests.get() or "{}")
+    Thread(target=_read_lines, args=(lines,), daemon=True).start()
+    settings = json.loads(lines.get() or "{}")
     answer_to = (_renderer if "data" in settings else _reader)(settings)
-    for line in iter(requests.get, None):
+    for line in iter(lines.get, None):
         answer = answer_to(json.loads(line))
         answers.write(len(answer).to_bytes(_LENGTH) + answer)
         answers.flush()
 
 
-def _read_requests(requests: SimpleQueue[bytes | None]) -> None:
+def _read_lines(lines: SimpleQueue[bytes | None]) -> None:
     for line in sys.stdin.buffer:
-        requests.put(line)
-    requests.put(None)
+        lines.put(line)
+    lines.put(None)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
     for model in ("scratchpad-long", "scratchpad-small", "scratchpad-tiny")
     for name in COMMON
-]
+] + [ROOT / "docs" / "results" / "scratchpad-long-seed44.json"]
 CERTIFIED, *CONFIDENCE = (
     ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
     for name in ("certified", "confidence")
