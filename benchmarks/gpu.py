@@ -22,20 +22,20 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from filelock import FileLock
 
 from benchmarks.gpu_parts import PARTS, Row
 from benchmarks.measure import environment
 from calcgpt.metrics import step_lines
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.speed import wait_for
-from datagen.files import write_text
+from datagen.files import locked, write_text
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
 # Parts that measure no times, so that several processes may share their rows.
-SHARED, N_THREAD = ("agreement", "agreement-compiled"), 2
+SHARED = ("agreement", "agreement-compiled")
+N_THREAD = 2  # of each of these processes
 
 
 def read_rows(path: Path) -> dict[str, Row]:
@@ -52,7 +52,7 @@ def measure(part: str, options: Namespace) -> None:
     path, (first, step) = options.out / f"{part}.json", options.share
 
     def write(name: str, row: Row) -> None:
-        with FileLock(options.out / ".lock"):
+        with locked(options.out, "writing results", timeout=60):
             rows = {**read_rows(path), name: row}
             content = {"environment": environment(options.device), "rows": rows}
             write_text(path, json.dumps(content, indent=2) + "\n")

@@ -138,7 +138,9 @@ class Member:
 
 
 def test_workers_make_the_same_batches_and_end(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    started: list[subprocess.Popen[bytes]],
 ) -> None:
     """Blocks of 96 problems in chunks of 30, by workers, one of which is killed."""
     for name, value in {"BLOCK_SIZE": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
@@ -147,14 +149,6 @@ def test_workers_make_the_same_batches_and_end(
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
     )
     group = Member(0, alone.problems)
-    started: list[subprocess.Popen[bytes]] = []
-
-    class RecordedProcess(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            started.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", RecordedProcess)
     with used.prefetching(48, 8, 2, group):
         for step in range(48):
             for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):

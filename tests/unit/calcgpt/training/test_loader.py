@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,17 +39,9 @@ def assert_same(actual: StepBatch, expected: StepBatch) -> None:
 
 
 def test_other_processes_read_the_text_of_later_steps(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture, started: list[subprocess.Popen[bytes]]
 ) -> None:
     """Also if one of them is killed."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    class RecordedProcess(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            started.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", RecordedProcess)
     alone, used = trainer("scratchpad-tiny"), trainer("scratchpad-tiny")
     with used.loader.reading(2):
         for step in range(STEPS):
@@ -75,10 +66,12 @@ def test_requests_may_be_larger_than_a_pipe() -> None:
             assert np.array_equal(readers.receive(key, codes_BT), batch_coordinates(codes_BT))
 
 
-def test_a_model_that_reads_no_text_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_reads_no_text_starts_no_process(
+    started: list[subprocess.Popen[bytes]],
+) -> None:
     used, alone = trainer("direct"), trainer("direct")
-    monkeypatch.setattr(subprocess, "Popen", None)
     with used.loader.reading(2):
         batch = used.loader.load(0)
     assert [part.parsed for part in batch.micro_batches] == [None]
     assert batch.shapes == alone.loader.load(0).shapes
+    assert started == []
