@@ -76,7 +76,7 @@ let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
 
 /**
- * Calculates the expression in the field.
+ * Calculates the expression in the field. Returns whether the result is shown.
  * @param {boolean} unproven whether to ask about numbers for which the model was not measured
  * @param {Partial<State>} opened the part of the address's state that the calculation keeps
  * @param {boolean} isKept whether the history lists the calculation
@@ -87,11 +87,11 @@ async function start(unproven = false, opened = {}, isKept = true) {
     runner.stop();
     byId("error").replaceChildren(renderError(new ServiceError("Type an expression first, for example 12.5×3."), typed));
     input.focus();
-    return;
+    return false;
   }
   const options = { ...models.choice, unproven };
   const state = { question: typed, ...models.nonDefaultChoice, ...opened };
-  await runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+  return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
 }
 
 /** Removes the example, if it is still playing. */
@@ -107,8 +107,7 @@ async function playExample() {
   field.text = EXAMPLE;
   exampleModel = example.model;
   const state = { question: EXAMPLE, model: example.model };
-  await runner.play(() => recorded(example.events), state, { isExample: true });
-  if (!byId("example").hidden && !runner.isRunning) showExampleSources();
+  if (await runner.play(() => recorded(example.events), state, { isExample: true })) showExampleSources();
 }
 
 /** Draws arcs from a character of the example to those that the model looked at. */
@@ -139,8 +138,7 @@ async function openAddress() {
   showView(state.view);
   field.text = state.question;
   const { question, model, places, view, ...opened } = state;
-  await start(false, opened, false);
-  if (runner.isRunning) return; // another calculation has begun
+  if (!(await start(false, opened, false))) return;
   const step = runner.steps[(state.step || runner.steps.length) - 1];
   if (state.at) step?.pointAt(state.at - 1);
   if (state.panel) {

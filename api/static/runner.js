@@ -86,7 +86,8 @@ export class Runner {
   }
 
   /**
-   * Shows the events of a calculation as they arrive.
+   * Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and
+   * the user or another one can stop it.
    * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
    * @param {Partial<State> & {question: string}} state
    * @param {{isExample?: boolean, isKept?: boolean}} kind
@@ -110,12 +111,15 @@ export class Runner {
       byId("stop").textContent = "Show all";
       run.isComplete = true;
       await playback.finished();
-      if (this.#run === run) this.#finish();
+      if (this.#run !== run) return false; // the calculation was stopped, or another one has begun
+      this.#finish();
+      return true;
     } catch (error) {
-      if (this.#run !== run) return; // the calculation was stopped, or another one has begun
+      if (this.#run !== run) return false;
       playback.flush();
       if (isExample) this.clear();
       else this.#fail(error instanceof ServiceError ? error : new ServiceError(String(error)), typed);
+      return false;
     }
   }
 
