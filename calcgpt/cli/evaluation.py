@@ -132,25 +132,11 @@ def evaluate(
 
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
-    if (is_shared or scored) if task else split:
-        raise click.UsageError(
-            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
-        )
-    if scored and json_file and scored.resolve() == json_file.resolve():
-        raise click.UsageError(f"--scored and --json both name {scored}")
-    if temperature and is_shared:
-        raise UserError(
-            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
-        )
+    _check_options(is_shared, task, split, temperature, scored, json_file)
     folder, engine = resolve(checkpoint), _engine_of(engine)
     device = _device_of(engine, device, ray_address)
     loaded, decoder = in_shards.load_for_scoring(folder, device, engine)
     if data and predicts_text(loaded):
-        if given_options() - OF_TEXTS:
-            raise UserError(
-                f"{loaded.name} predicts text: use no other options than --data, --json, --device "
-                "and --quiet"
-            )
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
@@ -158,11 +144,10 @@ def evaluate(
         evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
     )
     if is_shared:
+        threads = 1 if workers or ray_address else None
         evaluate_lines = partial(
             in_shards.evaluate_in_shards,
-            in_shards.Scoring(
-                folder, device, engine, plain, threads=1 if workers or ray_address else None
-            ),
+            in_shards.Scoring(folder, device, engine, plain, threads=threads),
             workers=workers,
             ray_address=ray_address,
             folder=shards,
@@ -222,6 +207,28 @@ def publish(
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
+
+
+def _check_options(
+    is_shared: bool,
+    task: str | None,
+    split: str | None,
+    temperature: float,
+    scored: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Raises UsageError or UserError for options of `eval` that exclude each other. `is_shared`:
+    whether the answers are computed in shards."""
+    if (is_shared or scored) if task else split:
+        raise click.UsageError(
+            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+        )
+    if scored and json_file and scored.resolve() == json_file.resolve():
+        raise click.UsageError(f"--scored and --json both name {scored}")
+    if temperature and is_shared:
+        raise UserError(
+            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
+        )
 
 
 def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
@@ -284,7 +291,14 @@ def _device_of(engine: str, device: str, ray_address: str | None = None) -> str:
 
 
 def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+    """Scores a model of plain text. Raises UserError for options that are not for texts."""
     from datagen.extras import require
+
+    if given_options() - OF_TEXTS:
+        raise UserError(
+            f"{loaded.name} predicts text: use no other options than --data, --json, --device and "
+            "--quiet"
+        )
 
     require("the score of a text", "torch")
     from calcgpt.evaluation.losses import score_text

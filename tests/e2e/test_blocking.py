@@ -64,6 +64,8 @@ REQUESTS: list[tuple[str, Any]] = [
 def serving(app: FastAPI, dog: Watchdog) -> Iterator[str]:
     """The address of an application that runs in a thread, watched."""
     options: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
+    # Otherwise an idle connection is closed after five seconds, perhaps while a slow client sends.
+    options["timeout_keep_alive"] = PATIENCE
     server = uvicorn.Server(uvicorn.Config(app, port=0, http=BoundedProtocol, **options))
 
     def run() -> None:
