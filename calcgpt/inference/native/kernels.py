@@ -118,6 +118,46 @@ def embed(
 
 
 @compiled
+def embed_rows(
+    model: Model, cache: Cache, row: int, n_token: int, x: Floats, stride: int, n_row: int
+) -> None:
+    """Writes the embeddings of `n_row` rows from `row` on, (n_row, stride)."""
+    plan, w, row_of_token, _rotations = model
+    features, slots, lengths, tokens, _kv, _n_slot, capacity = cache
+    for r in range(n_row):
+        slot = slots[(row + r) // n_token]
+        position = lengths[slot] + (row + r) % n_token
+        slot_tokens = at(tokens, slot * capacity)
+        slot_features = at(features, N_FEATURES * slot * capacity)
+        x_r = at(x, r * stride)
+        embed(plan, w, row_of_token, slot_features, capacity, slot_tokens, position, x_r, stride)
+
+
+@compiled
+def store_rows(
+    model: Model,
+    cache: Cache,
+    layer: int,
+    row: int,
+    n_token: int,
+    qkv: Floats,
+    stride: int,
+    n_row: int,
+) -> None:
+    """Rotates the queries and keys of `n_row` rows from `row` on, (n_row, stride), and stores their
+    keys and values."""
+    plan, w, _row_of_token, rotations = model
+    _features, slots, lengths, _tokens, kv, n_slot, capacity = cache
+    layer_w = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
+    for r in range(n_row):
+        slot = slots[(row + r) // n_token]
+        position = lengths[slot] + (row + r) % n_token
+        qkv_r, cache_index = at(qkv, r * stride), slot * capacity + position
+        rotate_heads(plan, layer_w, rotations, cache_index, position, qkv_r)
+        store_kv(plan, qkv_r, kv, layer * n_slot + slot, capacity, position)
+
+
+@compiled
 def attention(
     plan: Ints,
     cache: Cache,
@@ -191,8 +231,8 @@ def forward(
     The first row of a sequence has position `lengths[slot] + offset`. `offset` is 0, or after all
     rows but the last of each sequence were removed, n_token - 1.
     """
-    plan, w, row_of_token, rotations = model
-    features, slots, lengths, tokens, kv, n_slot, capacity = cache
+    plan, w, _row_of_token, _rotations = model
+    capacity = cache[-1]
     stride = padded_width(plan[N_EMBD])
     n_qkv = padded_width((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
     n_up = padded_width(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
@@ -211,26 +251,13 @@ def forward(
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
         n_each, offset = n_token, 0  # n_each: rows per sequence
-        for r in range(n_row):
-            slot = slots[(row + r) // n_token]
-            position = lengths[slot] + (row + r) % n_token
-            slot_tokens = at(tokens, slot * capacity)
-            slot_features = at(features, N_FEATURES * slot * capacity)
-            x_r = at(x, r * stride)
-            embed(
-                plan, w, row_of_token, slot_features, capacity, slot_tokens, position, x_r, stride
-            )
+        embed_rows(model, cache, row, n_token, x, stride, n_row)
         write_masks(plan, cache, row, n_each, offset, masks, n_row)
         for layer in range(plan[N_LAYER]):
             layer_w = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
             norm_rows(plan, at(layer_w, plan[ATTENTION_NORM]), x, stride, a, a_stride, n_row)
             linear(at(layer_w, plan[QKV]), a, a_stride, h, plan[N_EMBD], n_qkv, n_row)
-            for r in range(n_row):
-                slot = slots[(row + r) // n_token]
-                position = lengths[slot] + (row + r) % n_token
-                qkv, cache_index = at(h, r * n_qkv), slot * capacity + position
-                rotate_heads(plan, layer_w, rotations, cache_index, position, qkv)
-                store_kv(plan, qkv, kv, layer * n_slot + slot, capacity, position)
+            store_rows(model, cache, layer, row, n_token, h, n_qkv, n_row)
             if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
                 # The rest is computed only for the last row of each sequence.
                 first_kept = n_token - 1 - row % n_token
