@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
@@ -24,6 +24,9 @@ from calcgpt.training.trackers import RowCall, TrackerFactory
 from datagen.extras import install_line
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected, prepare
+
+if TYPE_CHECKING:
+    from ray.train.torch import TorchTrainer
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +60,8 @@ def train_on_ray(
         from ray.train.torch import TorchTrainer
     except ImportError:  # Ray is installed without Ray Train
         raise ConfigError(f"--engine ray needs Ray Train: {install_line('ray')}") from None
-    out = out.absolute()
-    out.parent.mkdir(parents=True, exist_ok=True)
+    folder = out.absolute()  # workers have another working directory
+    folder.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}
     if resume and not RunFolder(out).checkpoints():
         RunFolder(out).note_new_run()  # the log of a worker is not shown
@@ -69,11 +72,11 @@ def train_on_ray(
         rows = stack.enter_context(_progress_bar(recipe.train.steps, progress))
         # Ray Train needs a folder that all workers share; it stays empty.
         storage = stack.enter_context(
-            TemporaryDirectory(prefix=f".{out.name}.ray-", dir=out.parent)
+            TemporaryDirectory(prefix=f".{folder.name}.ray-", dir=folder.parent)
         )
         trainer = TorchTrainer(
             partial(
-                _work, recipe, data and data.absolute(), out, rows, threads, trackers, arguments
+                _work, recipe, data and data.absolute(), folder, rows, threads, trackers, arguments
             ),
             scaling_config=ray_train.ScalingConfig(
                 num_workers=workers,
@@ -82,16 +85,23 @@ def train_on_ray(
             ),
             run_config=ray_train.RunConfig(name="run", storage_path=storage),
         )
-        # Ray's handler of Ctrl-C would end this process without a word.
-        trainer._register_sigint_handler = lambda controller: None  # type: ignore[attr-defined]
-        try:
-            trainer.fit()
-        except ray_train.WorkerGroupError as error:
-            failure = error.worker_failures[min(error.worker_failures)]
-            if isinstance(failure, UserError | OSError):
-                raise failure from None
-            raise
+        _fit(trainer)
     return RunFolder(out).checkpoints()[-1]
+
+
+def _fit(trainer: TorchTrainer) -> None:
+    """Trains. Raises the error of the first worker that failed."""
+    from ray.train import WorkerGroupError
+
+    # Ray's handler of Ctrl-C would end this process without a word.
+    trainer._register_sigint_handler = lambda controller: None  # type: ignore[attr-defined]
+    try:
+        trainer.fit()
+    except WorkerGroupError as error:
+        failure = error.worker_failures[min(error.worker_failures)]
+        if isinstance(failure, UserError | OSError):
+            raise failure from None
+        raise
 
 
 def _work(

@@ -80,7 +80,7 @@ def test_two_workers_have_the_losses_of_one_process(
     out = tmp_path / "by-ray"
     ended = train_on_ray(ray_cluster, data_folder, out, "--num-workers", "2")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout == f"the run is complete; its last checkpoint is {out}/step-00000006\n"
+    assert ended.stdout == f"the run is complete; its last checkpoint is {out.name}/step-00000006\n"
     assert "6/6" in ended.stderr  # the progress bar
     assert f"loss {losses(out)[5]:.4f}" in ended.stderr
     recipe = load_recipe("nano", SETTINGS)
