@@ -75,7 +75,7 @@ export class ServiceError extends Error {
    */
   static fromProblem(problem, retryAfter = null) {
     const { type, status, detail, title, position, end } = problem;
-    const text = detail || title || `The service answered with status ${status}.`;
+    const text = detail || title || `The server answered with status ${status}.`;
     const message = position === undefined ? text : text.replace(/ \(position \d+\)$/, "");
     return new ServiceError(message, { type, status, position, end, retryAfter });
   }
@@ -213,7 +213,7 @@ async function request(path, options = {}) {
     response = await fetch(path, { ...options, headers });
   } catch (error) {
     if (isAborted(error)) throw error;
-    throw new ServiceError("The service cannot be reached.");
+    throw new ServiceError("The server cannot be reached.");
   }
   if (response.ok) return response;
   const { status } = response;

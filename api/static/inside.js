@@ -142,6 +142,8 @@ class Panel {
     if (position === this.#position && this.#look) return;
     this.#position = position;
     this.#instead = "";
+    this.#controller?.abort();
+    this.#whatIf.replaceChildren();
     const requestId = ++this.#requestId;
     this.#slider.control.value = String(position - this.#operation.prompt.length + 1);
     this.#characters.forEach((character, index) => character.classList.toggle("here", index === position));

@@ -121,7 +121,7 @@ PROBLEM = json.dumps({"status": 504, "title": "Gateway Timeout", "detail": "not 
         ({"body": CUT}, "The connection ended before the answer was complete."),
         ({"body": f"{CUT}event: error\ndata: {PROBLEM}\n\n"}, "Not answered in 30 s."),
         ({"body": f"{CUT}event: token\ndata: {{\n\n"}, "The connection ended"),
-        ({"status": 500, "body": "<h1>"}, "The service answered with status 500."),
+        ({"status": 500, "body": "<h1>"}, "The server answered with status 500."),
         (
             {"status": 429, "body": '{"detail": "too fast"}', "headers": {"Retry-After": "7"}},
             "Too fast. Try again in 7 seconds.",
@@ -130,7 +130,7 @@ PROBLEM = json.dumps({"status": 504, "title": "Gateway Timeout", "detail": "not 
             {"status": 503, "body": '{"detail": "full"}', "headers": {"Retry-After": "1"}},
             "Full. Try again in a second.",
         ),
-        (None, "The service cannot be reached."),
+        (None, "The server cannot be reached."),
     ],
 )
 def test_a_failure_is_one_clear_line(
