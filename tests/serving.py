@@ -25,6 +25,7 @@ from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
 
+JSON = {"content-type": "application/json"}
 # The environment of servers: JSON logs, only one model, the engine that needs no torch, and time to
 # answer.
 DEFAULTS = {
@@ -62,6 +63,11 @@ def client_of(*models: LoadedModel, **settings: Any) -> Iterator[TestClient]:
     with TestClient(app, raise_server_exceptions=False) as client:
         wait_for(lambda: len(list(app.state.service.models)) == len(models))
         yield client
+
+
+def ask(client: TestClient, expression: object, **more: object) -> Response:
+    """Returns the response to a request for one calculation."""
+    return client.post("/v1/calculate", json={"expression": expression, **more})
 
 
 def problem(response: Response, status: int, kind: str | None = None) -> dict[str, Any]:

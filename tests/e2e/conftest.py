@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import chromium
+from browser import chromium, static_host
 from forks import PATIENCE
 from ray_cluster import RayCluster, running_cluster
 from serving import server
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.export import web
+from calcgpt.registry import resolve, shipped_names
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Route
@@ -145,3 +149,34 @@ def is_defect(message: ConsoleMessage) -> bool:
 @pytest.fixture
 def page(reuse: Callable[[str], Page], address: str) -> Page:
     return reuse(address)
+
+
+@pytest.fixture(scope="session")
+def checkpoints() -> dict[str, Checkpoint]:
+    """All shipped checkpoints by name, that of the calculator first."""
+    names = sorted(shipped_names(), key=lambda name: name != "scratchpad-long")
+    return {name: Checkpoint.load(resolve(name)) for name in names}
+
+
+@pytest.fixture(scope="session")
+def exported_folder(
+    checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The page without a service, with all shipped models."""
+    out = tmp_path_factory.mktemp("web") / "page"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(web, "CHECKED", 2)
+        web.export_page(list(checkpoints.values()), out, force=False)
+    return out
+
+
+@pytest.fixture(scope="session")
+def host_address(exported_folder: Path) -> Iterator[str]:
+    """The address of a static host of that page."""
+    with static_host(exported_folder) as address:
+        yield address
+
+
+@pytest.fixture
+def exported(reuse: Callable[[str], Page], host_address: str) -> Page:
+    return reuse(host_address)

@@ -1,23 +1,19 @@
-"""The page without a service: an exported folder on a static host, the model run by Chromium."""
+"""The engine that runs in the page, against Python: what it writes, its logits, its confidence."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
-from browser import answered, calculate, static_host, violations
+from browser import answered, calculate, violations
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError, ExpressionError
+from calcgpt.errors import ExpressionError
 from calcgpt.export import web
-from calcgpt.export.web import MAX_BYTES, export_snapshots
 from calcgpt.inference.browser import rounded
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
@@ -31,12 +27,10 @@ from datagen.notation import number_text, render_prompt
 from datagen.work import render
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
-
 MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad-long")  # the default first
-OpenPage = Callable[..., "Page"]
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
 LOAD = """async ([name, windows]) => {
@@ -65,33 +59,6 @@ LOOK = """([text, position]) => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def checkpoints() -> dict[str, Checkpoint]:
-    return {name: Checkpoint.load(resolve(name)) for name in MODELS}
-
-
-@pytest.fixture(scope="module")
-def folder(checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exported page with all shipped models."""
-    out = tmp_path_factory.mktemp("web") / "page"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(web, "CHECKED", 2)
-        web.export_page(list(checkpoints.values()), out, force=False)
-    return out
-
-
-@pytest.fixture(scope="module")
-def host_address(folder: Path) -> Iterator[str]:
-    """The address of a static host."""
-    with static_host(folder) as address:
-        yield address
-
-
-@pytest.fixture
-def exported(reuse: Callable[[str], Page], host_address: str) -> Page:
-    return reuse(host_address)
-
-
 def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
     """Problems of a distribution that the model can be given, those with short numbers first."""
     limits = Calculator(checkpoint).limits
@@ -105,28 +72,6 @@ def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
     ]
     by_length = sorted(allowed, key=lambda p: len(number_text(p.a)) + len(number_text(p.b)))
     return by_length[: 20 * n : 20]
-
-
-def test_it_calculates_without_a_service_and_then_without_a_host(
-    open_page: OpenPage, host_address: str, folder: Path
-) -> None:
-    """Tests the size, too."""
-    exported = open_page(host_address)
-    files = {file for file in folder.rglob("*") if file.is_file()}
-    snapshots = set((folder / "static/learning").iterdir())  # they have a limit of their own
-    assert sum(file.stat().st_size for file in files - snapshots) <= 9_000_000
-    calculate(exported, "(12.5+3)*2", "scratchpad-long")
-    answered(exported, "31")
-    imported = exported.locator("link[rel=modulepreload]").evaluate_all(
-        "all => all.map(e => e.href)"
-    )
-    assert len(imported) == len(set(imported)) > 20  # if one did not exist, it would be an error
-    exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
-    exported.context.set_offline(True)
-    exported.reload()
-    calculate(exported, "471/299", "scratchpad-long")
-    answered(exported, "1.57525084")
-    exported.context.set_offline(False)
 
 
 def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
@@ -242,21 +187,10 @@ def test_a_look_inside(exported: Page) -> None:
         assert exported.evaluate("() => document.documentElement.scrollWidth") <= width
         exported.emulate_media(color_scheme=scheme)
         assert violations(exported) == []
+    slider.press("Home")
+    expect(exported.locator(".what-if")).to_be_empty()  # it was about another character
     exported.get_by_role("button", name="Look inside the model").click()
     expect(words).to_have_count(0)
-
-
-@pytest.mark.parametrize("has_scripts", [True, False])
-def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scripts: bool) -> None:
-    with browser.new_context(java_script_enabled=has_scripts) as context:
-        page = context.new_page()
-        page.goto(host_address)
-        expect(page.get_by_text("This page needs JavaScript.", exact=True)).to_be_visible(
-            visible=not has_scripts
-        )
-        expect(page.get_by_role("button", name="Take the tour").last).to_be_visible()
-        links = page.locator("a").evaluate_all("all => all.map(e => e.getAttribute('href'))")
-        assert links == ["#work"]
 
 
 EXAMPLE = """async model => {
@@ -318,133 +252,6 @@ def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
             assert abs(c["probability"] - shares.get(c["text"], 0)) < 0.01
         for one, other in zip(recorded["lens"], computed["lens"], strict=True):
             assert abs(one["probability"] - other["probability"]) < 0.03
-
-
-def test_an_example_plays_before_any_model_has_loaded(
-    open_page: OpenPage, host_address: str
-) -> None:
-    page = open_page(host_address, service_workers="block")
-    page.route("**/models/*", lambda route: route.abort())
-    page.reload()
-    answered(page, "14082.9")
-    expect(page.locator("#example")).to_be_visible()
-    page.locator(".sheet [data-at='19']").hover()
-    expect(page.locator(".readout .candidate")).to_have_count(5)
-    page.get_by_role("button", name="Look inside the model").click()
-    expect(page.locator(".looked-at")).to_contain_text("It looked most at")
-    expect(page.locator("#history button")).to_have_count(0)
-
-
-def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) -> None:
-    with browser.new_context(service_workers="block", reduced_motion="reduce") as context:
-        page = context.new_page()
-        page.route("**/backend.json", lambda route: route.fulfill(status=503), times=1)
-        page.goto(host_address)
-        expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
-        calculate(page, "12.5*3")
-        answered(page, "37.5")
-
-
-def test_samples_and_other_checkpoints_side_by_side(exported: Page) -> None:
-    calculate(exported, "471/299", "scratchpad-long")
-    answered(exported, "1.57525084")
-    exported.get_by_role("button", name="Compare models").click()
-    tally, samples = exported.locator(".beside [role=status]"), exported.locator(".sample")
-    expect(tally).to_contain_text("of 6 samples end in the exact answer.")
-    temperature = exported.get_by_label("Temperature")
-    temperature.fill("0")  # greedy
-    expect(tally).to_have_text("6 of 6 samples end in the exact answer.")
-    expect(samples.get_by_text("The same text as above")).to_have_count(6)
-    temperature.fill("2")
-    expect(samples.get_by_text("Differs from character")).not_to_have_count(0)
-    expect(tally).to_contain_text("of 6 samples")
-    drawn = samples.all_inner_texts()
-    exported.get_by_label("Drawn from").select_option("2")
-    expect(samples).not_to_have_text(drawn)
-    expect(tally).to_contain_text("of 6 samples")
-    exported.get_by_label("Drawn from").select_option("")
-    expect(samples).to_have_text(drawn, use_inner_text=True)  # a seed repeats them
-    exported.get_by_role("button", name="Draw others").click()
-    expect(samples.first).to_contain_text("Sample 7")
-    expect(tally).to_contain_text("of 6 samples")
-
-    exported.get_by_role("button", name="Ask all models").click()
-    expect(samples.locator("strong")).to_have_count(6 + len(MODELS))
-    others = samples.filter(has_not_text="Sample")
-    expect(others.filter(has_text="(scratchpad-long)")).to_contain_text("✓ 1.57525084")
-    expect(others.filter(has_text="(blog)")).to_contain_text("✗")
-    exported.set_viewport_size({"width": 320, "height": 900})
-    assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
-    assert violations(exported) == []
-
-
-SUGGESTED = """async () => {
-    const { Engine } = await import("./static/engine/engine.js");
-    const { weights } = await import("./static/client.js");
-    const { snapshots } = await (await fetch("static/learning/learning.json")).json();
-    const engine = new Engine(() => weights(`static/learning/${snapshots.at(-1).file}`));
-    const right = {};
-    for (const { textContent: expression } of document.querySelectorAll(".chip")) {
-        const asked = { model: "last", expression, places: 2, unproven: true };
-        for await (const { name, data } of engine.run("calculate", asked)) {
-            if (name === "result") right[expression] = data.verified;
-        }
-    }
-    return right;
-}"""
-
-
-WATCH = """() => {
-    const panel = document.querySelector(".learning");
-    const title = () => panel.querySelector(".title")?.textContent ?? "";
-    const steps = () => title().match(/After [0-9,]+ steps/)?.[0];
-    window.shown = [steps()];
-    new MutationObserver(() => {
-        if (steps() && steps() !== window.shown.at(-1)) window.shown.push(steps());
-    }).observe(panel, { childList: true, subtree: true, characterData: true });
-}"""
-
-
-def test_a_training_can_be_watched(exported: Page) -> None:
-    calculate(exported, "12*3", "direct")
-    exported.get_by_role("button", name="Watch it learn").click()
-    panel, steps = exported.locator(".learning"), exported.get_by_label("Steps of training")
-    expect(panel.locator(".title")).to_contain_text("After 50 steps")
-    expect(panel.locator(".sample .wrong")).to_contain_text("exact is 36")
-    n = int(steps.get_attribute("max") or 0) + 1
-    expect(panel.locator("circle")).to_have_count(n)
-    steps.press("End")
-    expect(panel.locator(".sample .right")).to_contain_text("36")
-    expect(panel.locator(".plot .wrong, .plot .right")).to_have_text(["✗", "✓"])
-    panel.locator("circle").nth(1).click()
-    expect(panel.locator(".title")).to_contain_text("After 100 steps")
-    exported.evaluate(WATCH)
-    panel.get_by_role("button", name="Play").click()
-    exported.wait_for_function("() => window.shown.length > 2")  # each is shown for a second
-    panel.get_by_role("button", name="Pause").click()
-    played = exported.evaluate("() => window.shown")[1:3]
-    assert played == ["After 50 steps", "After 100 steps"]  # from the first on
-    suggested = exported.evaluate(SUGGESTED)
-    assert len(suggested) >= 5
-    assert all(suggested.values()), suggested
-    assert violations(exported) == []
-
-
-def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        shutil.copytree(resolve("scratchpad-long"), tmp_path / "run" / name)
-    rows = [{"step": step, "tokens": 100 * step, "loss": 1 / step} for step in (1, 2)]
-    (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    made = tmp_path / "made"
-    assert "2 snapshots" in export_snapshots(tmp_path / "run", made, force=False)
-    for folder in (made, web.PAGE / "learning"):
-        run = json.loads((folder / "learning.json").read_text("utf-8"))
-        files = {snapshot["file"]: snapshot["sha256"] for snapshot in run["snapshots"]}
-        assert {path.name: sha256(path) for path in folder.glob("*.safetensors")} == files
-        assert sum((folder / file).stat().st_size for file in files) <= MAX_BYTES
-    shutil.rmtree(tmp_path / "run/two")
-    with pytest.raises(ConfigError, match="fewer than two checkpoints"):
-        export_snapshots(tmp_path / "run", tmp_path / "other", force=False)
 
 
 EXPRESSIONS = [

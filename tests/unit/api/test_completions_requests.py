@@ -14,15 +14,13 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import client_of, problem, wait_for
+from serving import JSON, client_of, problem, wait_for
 
 from api.schemas.completions import CompletionRequest
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.inference.results import EXAMPLE_PROMPT as PROMPT
-
-JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")

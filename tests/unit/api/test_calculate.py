@@ -1,0 +1,341 @@
+"""The endpoints that calculate: one answer, a batch, and a stream."""
+
+from __future__ import annotations
+
+import pytest
+from expressions import expressions, value_of
+from fake_decoder import calculator_model, worked_model
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from serving import JSON, ask, client_of, events_of, problem
+
+from api.service import load_model
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.evaluation.calibration import confidence_record
+from calcgpt.inference.calculator import Calculator, Computation
+from calcgpt.inference.results import Confidence
+
+
+def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
+    response = ask(client, " 2 × (12.5 + 3)")
+    assert response.status_code == 200
+    answered = response.json()
+    first, second = answered.pop("nodes")
+    assert answered.pop("confidence")["whole"] > 0.99
+    assert answered == {
+        "expression": "2*(12.5+3)",
+        "result": "31.0",
+        "exact": "31.0",
+        "places": 2,
+        "rounded": False,
+        "verified": True,
+        "proven": True,
+        "model": "exact",
+    }
+    assert first.pop("confidence")["weakest_step"] > 0.99
+    assert first == {
+        "expression": "12.5+3",
+        "position": 6,
+        "end": 14,
+        "problem": "12.5+3",
+        "prompt": "$(00000012.5+0000000003)=",
+        "work": "+5210+0300+5510:5510+",
+        "output": "+5210+0300+5510:5510+=5.51000000$",
+        "result": "15.5",
+        "exact": "15.5",
+        "agrees": True,
+        "rounded": False,
+    }
+    assert (second["problem"], second["result"]) == ("2*15.5", "31.0")
+
+
+@settings(max_examples=60)
+@given(expressions(max_leaves=5), st.sampled_from(["exact", "direct"]))
+def test_a_model_that_is_right_gives_the_value_by_fractions(
+    client: TestClient, typed: str, model: str
+) -> None:
+    response = ask(client, typed, model=model)
+    if response.status_code == 200:
+        answered = response.json()
+        assert answered["verified"]
+        assert answered["result"] == answered["exact"] == str(value_of(typed, largest=10))
+    else:
+        document = problem(response, 422)
+        kind = document["type"].rpartition(":")[2]
+        assert kind in ("division-by-zero", "out-of-range", "unproven")
+        assert 0 <= document["position"] < document["end"] <= len(typed)
+        if kind == "division-by-zero":
+            with pytest.raises(ZeroDivisionError):
+                value_of(typed, largest=1000)
+
+
+def test_a_real_model_answers_with_what_it_wrote(tiny: Checkpoint) -> None:
+    expected = Calculator(tiny).calculate("782+21").nodes[0].output
+    with client_of(load_model(tiny, "torch")) as client:
+        answered = ask(client, "782+21").json()
+        assert client.get("/readyz").json() == {"status": "ok", "model": "tiny"}
+    assert answered["model"] == "tiny"
+    assert answered["exact"] == "803"
+    assert answered["nodes"][0]["output"] == expected
+    assert answered["verified"] == (answered["result"] == "803")
+
+
+def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
+    reported = ask(client, "(1+2)*3", model="wrong")
+    assert reported.status_code == 200
+    answered = reported.json()
+    assert (answered["result"], answered["exact"], answered["verified"]) == ("126", "9", False)
+    assert [node["agrees"] for node in answered["nodes"]] == [False, True]
+
+    refused = ask(client, "(1+2)*3", model="wrong", on_wrong="error")
+    document = problem(refused, 422, "wrong-answer")
+    assert document["detail"] == "(1+2)*3 is 9; wrong answers 126"
+    assert document["calculation"] == answered
+    assert ask(client, "2*3", model="wrong", on_wrong="error").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "position"),
+    [
+        ("12.5*", "syntax", 5),
+        ("", "syntax", 0),
+        ("1,5+2", "decimal-comma", 1),
+        ("1.234+1", "unproven", 0),
+        ("5 5", "no-operation", 2),
+        ("2^0.5", "out-of-range", 2),
+        ("1" * 60_000, "too-long", 400),
+        ("1+\x00", "syntax", 2),
+        ("<script>", "syntax", 0),
+        ("5 + 1/(2-2)", "division-by-zero", 7),
+        ("5+12345678", "unproven", 2),
+        ("9999*9999-1", "unproven", 0),
+    ],
+)
+def test_an_invalid_expression_is_422_with_its_position(
+    client: TestClient, expression: str, kind: str, position: int
+) -> None:
+    document = problem(ask(client, expression), 422, kind)
+    assert document["position"] == position
+    assert position <= document["end"] <= len(expression) + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"expression": 5}', "expression"),
+        (b'{"expression": null}', "expression"),
+        (b'{"expression": ["1+1"]}', "expression"),
+        (b"{}", "expression"),
+        (b'{"expression": "1+1", "precision": 3}', "precision"),
+        (b'{"expression": "1+1", "on_wrong": "hide"}', "on_wrong"),
+        (b"[]", "body"),
+        (b'"1+1"', "body"),
+        (b"null", "body"),
+        (b"", "body"),
+    ],
+)
+def test_an_invalid_body_is_422_and_names_the_field(
+    client: TestClient, body: bytes, field: str
+) -> None:
+    response = client.post("/v1/calculate", content=body, headers=JSON)
+    assert field in problem(response, 422, "invalid-request")["detail"]
+
+
+def test_a_bad_item_of_a_batch_does_not_affect_the_others(client: TestClient) -> None:
+    expressions = ["12.5+3", "1/0", "2*", "7-9"]
+    response = client.post("/v1/calculate/batch", json={"expressions": expressions})
+    assert response.status_code == 200
+    items = response.json()["items"]
+    assert [item["status"] for item in items] == [200, 422, 422, 200]
+    assert items[0]["calculation"] == ask(client, "12.5+3").json()
+    assert items[0]["problem"] is None
+    assert items[1]["calculation"] is None
+    assert items[1]["problem"]["type"] == "urn:calcgpt:problem:division-by-zero"
+    assert items[1]["problem"]["position"] == 2
+    assert items[3]["calculation"]["result"] == "-2"
+
+
+def test_an_answer_is_withheld_unless_it_is_sure_and_verified(client: TestClient) -> None:
+    answered = ask(client, "1+2").json()
+    confidence = answered["confidence"]["whole"]
+    assert ask(client, "1+2", min_confidence=confidence).json() == answered
+    refused = problem(ask(client, "1+2", min_confidence=1), 422, "not-confident")
+    assert refused["calculation"] == answered
+    wrong = {"model": "wrong", "require_verified": True}
+    refused = problem(ask(client, "1+2", **wrong), 422, "not-verified")
+    assert refused["calculation"]["result"] == "42"
+    assert ask(client, "2*3", **wrong).status_code == 200
+
+    batch = {"expressions": ["1+2", "2*3"], **wrong}
+    items = client.post("/v1/calculate/batch", json=batch).json()["items"]
+    assert [item["status"] for item in items] == [422, 200]
+    stream = {"expression": "1+2", "min_confidence": 1}
+    name, document = events_of(client.post("/v1/calculate/stream", json=stream).text)[-1]
+    assert (name, document["type"]) == ("error", "urn:calcgpt:problem:not-confident")
+    metrics = client.get("/metrics").text
+    assert 'calcgpt_abstentions_total{model="wrong",reason="not-verified"} 2.0' in metrics
+    assert 'calcgpt_abstentions_total{model="exact",reason="not-confident"} 2.0' in metrics
+
+
+def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
+    body = {"expressions": ["1+2", "2*3"], "model": "wrong", "on_wrong": "error"}
+    items = client.post("/v1/calculate/batch", json=body).json()["items"]
+    assert [item["status"] for item in items] == [422, 200]
+    assert items[0]["problem"]["calculation"]["result"] == "42"
+
+
+def test_a_batch_has_a_limit() -> None:
+    with client_of(calculator_model(), max_items=3) as client:
+        for n, status in ((3, 200), (4, 422)):
+            body = {"expressions": ["1+1"] * n}
+            assert client.post("/v1/calculate/batch", json=body).status_code == status
+        problem(client.post("/v1/calculate/batch", json={"expressions": []}), 422)
+
+
+def test_operations_count_not_expressions() -> None:
+    with client_of(calculator_model(), max_items=3, max_pending=4, rate_limit="8/day") as client:
+        batch = "/v1/calculate/batch"
+        for expressions in (["1+2+3", "(4+5)*6"], ["1+", "2+3"]):
+            assert client.post(batch, json={"expressions": expressions}).status_code == 200
+        too_many = client.post(batch, json={"expressions": ["1+2+3+4", "5+6+7"]})
+        assert "5 operations; the limit is 4" in problem(too_many, 422, "too-many-items")["detail"]
+        problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # seven are counted with this request
+        assert ask(client, "1+2").status_code == 200
+        assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
+
+
+def test_more_operations_than_the_rate_are_never_allowed() -> None:
+    with client_of(calculator_model(), rate_limit="9/day;3/hour") as client:
+        too_many = client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * 4})
+        document = problem(too_many, 422, "too-many-items")
+        assert document["detail"] == "4 operations; the rate limit is 3 per 1 hour"
+        assert ask(client, "1+2+3").status_code == 200  # with the refused request, three
+
+
+def test_operations_of_long_numbers_count_as_several() -> None:
+    with client_of(worked_model(), max_items=3, max_pending=8) as client:
+        expressions = [f"{'1' * 26}+{'2' * 24}", f"{'1' * 21}+{'1' * 19}"]  # 6 and 4
+        one, both = ({"expressions": expressions[:n], "unproven": True} for n in (1, 2))
+        assert client.post("/v1/calculate/batch", json=one).status_code == 200
+        refused = client.post("/v1/calculate/batch", json=both)
+        assert "10 operations; the limit is 8" in problem(refused, 422, "too-many-items")["detail"]
+
+
+@pytest.mark.parametrize("end", ["", "/0"])
+def test_a_batch_without_room_is_not_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    model = calculator_model()
+    assert model.calculator
+    begin, read = model.calculator.begin, []
+
+    def counted(text: str, places: int | None, unproven: bool) -> Computation:
+        read.append(text)
+        return begin(text, places, unproven)
+
+    monkeypatch.setattr(model.calculator, "begin", counted)
+    with client_of(model, max_pending=100) as client:
+        expressions = ["1" + "+1" * 39 + end] * 100
+        response = client.post("/v1/calculate/batch", json={"expressions": expressions})
+    problem(response, 422, "too-many-items")
+    assert len(read) < 20
+
+
+def test_a_batch_that_runs_out_of_time_returns_what_is_done() -> None:
+    model = calculator_model()
+    model.decoder.gate.clear()
+    with client_of(model, deadline=0.05) as client:
+        try:
+            body = {"expressions": ["1+", "1+1"]}
+            response = client.post("/v1/calculate/batch", json=body)
+        finally:
+            model.decoder.gate.set()
+    assert response.status_code == 200
+    done, late = response.json()["items"]
+    assert (done["status"], late["status"]) == (422, 504)
+    assert late["problem"]["type"] == "urn:calcgpt:problem:deadline"
+
+
+def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
+    response = client.post("/v1/calculate/stream", json={"expression": "(1+2)*(3+4)"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/event-stream")
+    events = events_of(response.text)
+    whole = ask(client, "(1+2)*(3+4)").json()
+    assert events[0] == (
+        "start",
+        {
+            "expression": "(1+2)*(3+4)",
+            "model": "exact",
+            "places": 2,
+            "nodes": [
+                {name: node[name] for name in ("expression", "position", "end")}
+                for node in whole["nodes"]
+            ],
+        },
+    )
+    assert events[-1] == ("result", whole)
+    for index, node in enumerate(whole["nodes"]):
+        of_node = [(name, data) for name, data in events[1:-1] if data["node"] == index]
+        assert of_node[0] == (
+            "node",
+            {"node": index, "problem": node["problem"], "prompt": node["prompt"]},
+        )
+        assert of_node[-1] == ("answer", {"node": index, **node})
+        tokens = [data for name, data in of_node[1:-1] if name == "token"]
+        assert "".join(token["text"] for token in tokens) == node["output"]
+        assert all(0.99 < token["probability"] <= 1 for token in tokens)
+    # Both sums are asked at once.
+    assert [(name, data["node"]) for name, data in events[1:3]] == [("node", 0), ("node", 1)]
+
+
+def test_a_stream_of_an_invalid_expression_does_not_begin(client: TestClient) -> None:
+    response = client.post("/v1/calculate/stream", json={"expression": "1+"})
+    problem(response, 422, "syntax")
+
+
+def test_a_number_alone_is_its_own_answer(client: TestClient) -> None:
+    answered = ask(client, "+12,500").json()
+    assert (answered["result"], answered["verified"], answered["nodes"]) == ("12500", True, [])
+    stream = client.post("/v1/calculate/stream", json={"expression": "+12,500"})
+    (_, start), (_, result) = events_of(stream.text)
+    assert (start["expression"], start["nodes"], result) == ("12500", [], answered)
+
+
+def test_every_product_of_a_power_counts_as_an_operation() -> None:
+    with client_of(calculator_model(), max_items=3, max_pending=4) as client:
+        assert ask(client, "2^5").json()["result"] == "32"
+        refused = problem(ask(client, "2^6"), 422, "too-many-items")
+        assert refused["detail"] == "5 operations; the limit is 4"
+
+
+def test_a_stream_may_end_in_an_error(client: TestClient) -> None:
+    body = {"expression": "1+2", "model": "wrong", "on_wrong": "error"}
+    events = events_of(client.post("/v1/calculate/stream", json=body).text)
+    name, data = events[-1]
+    assert (name, data["type"]) == ("error", "urn:calcgpt:problem:wrong-answer")
+    assert data["calculation"]["result"] == "42"
+
+
+def test_a_confidence_says_what_it_was_measured_on() -> None:
+    measured = confidence_record(
+        [Confidence(answer=0.9, weakest_step=0.9, whole=whole) for whole in (0.4, 0.6, 0.8, 1.0)],
+        [True, False, True, True],
+    )
+    model = calculator_model()
+    model.checkpoint.metrics["test"] = {
+        "n": 4,
+        "file": "test.txt",
+        "file_sha256": "ab",
+        "confidence": measured,
+    }
+    with client_of(model) as client:
+        assert client.get("/v1/models").json()["data"][0]["calibration"] == {
+            "n": 4,
+            "file": "test.txt",
+            "file_sha256": "ab",
+            "expected_calibration_error": pytest.approx(0.35),
+            "no_error_above": 0.6,
+            "kept": 0.5,
+        }

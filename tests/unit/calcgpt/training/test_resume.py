@@ -1,0 +1,276 @@
+"""The folder of a run: what resumes it, bit for bit, and what is never overwritten."""
+
+import json
+import logging
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.numpy
+import safetensors.torch
+import torch
+from safetensors.torch import load_file
+from small_runs import (
+    CPU,
+    FRESH,
+    NO_ANSWERS,
+    assert_same,
+    assert_same_state,
+    recipe,
+    rows,
+    run,
+    weights,
+)
+
+from calcgpt.data import sources
+from calcgpt.data.sources import training_data
+from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.training import train as training_module
+from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.train import Trainer
+from datagen.dataset import DatasetPlan, generate
+from datagen.files import sha256
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("train.batches=stream", "model.block_size=32"),
+        ("model.dropout=0.2",),
+        ("train.optimizer=muon",),
+        ("train.grad_accum=2", "train.schedule=cosine"),
+        ("model.tie_embeddings=true", "model.head_bias=false"),
+        ("train.ema_decay=0.9", "model.tie_embeddings=true", "model.head_bias=false"),
+    ],
+)
+def test_resuming_gives_the_same_bits(data: Path, tmp_path: Path, overrides: tuple[str]) -> None:
+    whole = run(data, tmp_path / "whole", *overrides)
+    half = tmp_path / "half"
+    stop_after_ten_steps(data, half, *overrides)
+    resumed = run(data, half, *overrides, resume=True)
+    assert_same_state(resumed, whole)
+
+
+@pytest.mark.parametrize(
+    "overrides", [(), ("train.grad_accum=2", NO_ANSWERS), ("train.steps=40", NO_ANSWERS)]
+)
+def test_resuming_without_files_gives_the_same_bits(
+    tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A block serves twelve steps: the tenth is in the middle of one.
+    monkeypatch.setattr(sources, "BLOCK_SIZE", 100)
+    whole = run(None, tmp_path / "whole", *FRESH, *overrides)
+    stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
+    resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
+    assert_same_state(resumed, whole)
+
+
+def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:
+    chosen = recipe(*overrides)
+    trainer = Trainer(chosen, training_data(chosen, data), RunFolder(out), CPU)
+    out.mkdir()
+    for _ in range(10):
+        trainer.train_step()
+    trainer.save({})
+    torch.manual_seed(999)  # must have no effect on the resumed run
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "training.safetensors"])
+def test_resume_skips_a_damaged_checkpoint(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str
+) -> None:
+    whole = run(data, tmp_path)
+    expected = weights(whole)
+    damaged = whole / file
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    assert RunFolder(tmp_path).load_last().folder == tmp_path / "step-00000015"
+    resumed = run(data, tmp_path, resume=True)
+    assert "skipped" in caplog.text
+    assert_same(weights(resumed), expected)
+
+
+@pytest.mark.parametrize(
+    ("removed", "reported"),
+    [
+        ("rng.cpu", "rng.cpu"),
+        ("weights.head.weight", "weights.head.weight"),
+        ("optimizer.1.0.exp_avg", "optimizer.1.0.exp_avg"),
+        ("optimizer.0.", "optimizer.0.0.*"),
+    ],
+)
+def test_resume_names_a_tensor_that_is_missing(
+    data: Path, tmp_path: Path, removed: str, reported: str
+) -> None:
+    settings = ("train.steps=5", "train.eval_problems=0", "train.ema_decay=0.9")
+    folder = run(data, tmp_path, *settings, "train.optimizer=muon")
+    path, config_path = folder / "training.safetensors", folder / "config.json"
+    kept = {k: v.clone() for k, v in load_file(path).items() if not k.startswith(removed)}
+    safetensors.torch.save_file(kept, path)
+    config = json.loads(config_path.read_text())
+    config["sha256"][path.name] = sha256(path)
+    config_path.write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=re.escape(f"{path}: tensor '{reported}' is missing")):
+        run(data, tmp_path, *settings, "train.optimizer=muon", resume=True)
+
+
+def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
+    data: Path, tmp_path: Path
+) -> None:
+    """Two damaged checkpoints count as the last ones until the run has come to their steps."""
+    last = run(data, tmp_path)
+    shutil.copytree(last, tmp_path / "step-00000025")
+    last.rename(tmp_path / "step-00000030")
+    for name in ("step-00000025", "step-00000030"):
+        (tmp_path / name / "config.json").write_text("{}")
+    trainer = Trainer(recipe(), training_data(recipe(), data), RunFolder(tmp_path), CPU)
+    trainer.resume()
+    trainer.train_step()
+    trainer.save({})
+    assert RunFolder(tmp_path).load_last().folder.name == "step-00000016"
+
+
+def test_a_folder_of_the_users_own_is_no_checkpoint(data: Path, tmp_path: Path) -> None:
+    own = tmp_path / "step-best-one"
+    own.mkdir()
+    run(data, tmp_path, "train.eval_problems=0")
+    assert own.is_dir()
+    run(data, tmp_path, "train.eval_problems=0", force=True)
+    assert own.is_dir()
+
+
+def test_a_resumed_run_loads_each_file_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constant = "train.schedule=constant"  # so that the run can be made longer
+    run(data, tmp_path, constant)
+    loaded: list[Path] = []
+    for library in (safetensors.numpy, safetensors.torch):
+
+        def load(path: Path, read: Callable[[Path], Any] = library.load_file) -> Any:
+            loaded.append(path)
+            return read(path)
+
+        monkeypatch.setattr(library, "load_file", load)
+    run(data, tmp_path, constant, "train.steps=25", resume=True)
+    assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
+
+
+def test_resume_cuts_the_metrics_after_the_checkpoint(data: Path, tmp_path: Path) -> None:
+    last = run(data, tmp_path)
+    before = rows(tmp_path)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 25, "loss": 1.0}\n{"step": 3')  # the last line cut off by a kill
+    run(data, tmp_path, resume=True)
+    assert rows(tmp_path) == before
+    assert last.is_dir()
+
+
+def test_nothing_is_overwritten_without_force(data: Path, tmp_path: Path) -> None:
+    last = run(data, tmp_path)
+    stamp = last.stat().st_mtime_ns
+    with pytest.raises(ConfigError, match="holds a run"):
+        run(data, tmp_path)
+    assert last.stat().st_mtime_ns == stamp
+    run(data, tmp_path, "train.steps=5", force=True)
+    assert [folder.name for folder in RunFolder(tmp_path).checkpoints()] == ["step-00000005"]
+
+
+def test_a_run_that_ends_while_another_one_reads_its_data_is_kept(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, settings = training_module.training_data, ("train.steps=5", "train.eval_problems=0")
+
+    def read_slowly(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        run(data, tmp_path, *settings)
+        return read(*arguments)
+
+    monkeypatch.setattr(training_module, "training_data", read_slowly)
+    with pytest.raises(ConfigError, match="holds a run: --resume continues it"):
+        run(data, tmp_path, *settings)
+    assert RunFolder(tmp_path).load_last().folder == tmp_path / "step-00000005"
+
+
+def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"train\.lr is 0\.5, the run was begun with"):
+        run(data, tmp_path / "run", "train.lr=0.5", resume=True)
+    with pytest.raises(ConfigError, match=r"model\.position is 'none'"):
+        run(data, tmp_path / "run", "model.position=none", resume=True)
+    with pytest.raises(ConfigError, match=r"train.steps is 25, .* of its schedule, 'linear'"):
+        run(data, tmp_path / "run", "train.steps=25", resume=True)
+    generate(tmp_path / "data", DatasetPlan(500, 50, 50, seed=2), progress=False)
+    with pytest.raises(ConfigError, match="other data"):
+        run(tmp_path / "data", tmp_path / "run", resume=True)
+
+
+def test_resume_with_no_checkpoint_that_loads_says_so(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "step-00000005").mkdir()
+    with pytest.raises(CheckpointError, match="nothing to resume"):
+        run(data, tmp_path, resume=True)
+
+
+def test_two_runs_do_not_share_a_folder(data: Path, tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path).locked(),
+        pytest.raises(ConfigError, match="another process is training"),
+    ):
+        run(data, tmp_path)
+
+
+def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
+    last = run(data, tmp_path)
+    before = rows(tmp_path)
+    with pytest.raises(DataError, match="does not fit in 10 tokens"):
+        run(data, tmp_path, "model.block_size=10", force=True)
+    assert last.is_dir()
+    assert rows(tmp_path) == before
+
+
+def run_without_checkpoints(data: Path, out: Path, *overrides: str) -> None:
+    for folder in run(data, out, *overrides).parent.glob("step-*"):
+        shutil.rmtree(folder)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_without_checkpoints(data, tmp_path, "train.steps=3")
+    caplog.set_level(logging.INFO, logger="calcgpt.training")
+    run(data, tmp_path, resume=True)
+    assert [row["step"] for row in rows(tmp_path) if "loss" in row] == [5, 10, 15, 20]
+    assert caplog.messages == [f"no checkpoint in {tmp_path}: a new run begins"]
+
+
+def test_resume_keeps_the_metrics_of_a_run_whose_checkpoints_are_gone(
+    data: Path, tmp_path: Path
+) -> None:
+    run_without_checkpoints(data, tmp_path)
+    before = rows(tmp_path)
+    with pytest.raises(ConfigError, match=r"holds metrics\.jsonl.*, but no checkpoint: --force"):
+        run(data, tmp_path, resume=True)
+    assert rows(tmp_path) == before
+
+
+def test_an_empty_file_of_a_run_is_replaced(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "metrics.jsonl").touch()  # a run that was killed at once
+    run(data, tmp_path)
+    assert rows(tmp_path)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "tensorboard/events"])
+def test_files_of_others_are_replaced_with_force_only(
+    data: Path, tmp_path: Path, name: str, resume: bool
+) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text('{"step": 1}\n')
+    with pytest.raises(ConfigError, match=f"holds {name.split('/')[0]}, but no checkpoint"):
+        run(data, tmp_path, resume=resume)
+    assert file.read_text() == '{"step": 1}\n'
+    assert run(data, tmp_path, "train.steps=1", force=True).is_dir()
