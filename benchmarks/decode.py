@@ -197,9 +197,9 @@ def compare(
     length: int,
     options: argparse.Namespace,
 ) -> dict[str, Any]:
-    """Returns the figures of one model by batch size."""
+    """Returns the results of one model by batch size."""
     ways = contestants(model, stop, prompts_NP.device, length, options.compile)
-    figures = {}
+    results = {}
     for batch, problems in BATCHES.items():
         first = prompts_NP[:batch]
         expected = ways[PEER](first)
@@ -212,10 +212,10 @@ def compare(
         }
         if prompts_NP.device.type == "cpu":
             timed[FLOOR] = partial(rate, products(model, length), prompts_NP[:problems], batch)
-        figures[f"batch {batch}"] = summary(alternate(timed, options.runs), PEER)
+        results[f"batch {batch}"] = summary(alternate(timed, options.runs), PEER)
         written = sum(map(len, expected)) / len(expected)
-        figures[f"batch {batch}"]["tokens_per_problem"] = written
-    return figures
+        results[f"batch {batch}"]["tokens_per_problem"] = written
+    return results
 
 
 def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None:
@@ -248,9 +248,9 @@ def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None
                 double, tokenizer, first_texts, by_native[:IN_DOUBLE], stop
             )
             comparisons[name].add_double(exact, by_torch, by_native)
-        save({name: comparison.figures for name, comparison in comparisons.items() if comparison.n})
+        save({name: comparison.record for name, comparison in comparisons.items() if comparison.n})
     for name, comparison in comparisons.items():
-        print(checkpoint.name, name, comparison.figures)
+        print(checkpoint.name, name, comparison.record)
 
 
 def completions_by_torch(
@@ -300,7 +300,7 @@ class Comparison:
             self.rounding[engine] = max(self.rounding[engine], largest)
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Any]:
         """What the results file holds."""
         return {
             "n": self.n,
@@ -336,8 +336,8 @@ def main() -> None:
         same(
             arguments.checkpoint,
             arguments.same,
-            lambda figures: write(
-                arguments.json, {"environment": packages, arguments.checkpoint: figures}
+            lambda results: write(
+                arguments.json, {"environment": packages, arguments.checkpoint: results}
             ),
         )
         return
@@ -357,8 +357,8 @@ def main() -> None:
         "llama of the size of scratchpad": compare(preset, None, prompts_NP, WORK, arguments),
     }
     for model, by_batch in compared.items():
-        for batch, figures in by_batch.items():
-            show(f"{model}, {batch}", figures, "problems")
+        for batch, results in by_batch.items():
+            show(f"{model}, {batch}", results, "problems")
     write(arguments.json, {"environment": packages, "runs": arguments.runs, **compared})
 
 

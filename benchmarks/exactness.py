@@ -140,7 +140,7 @@ def all_pairs(bound: int) -> ProblemArray:
     return ProblemArray(100 * a, point, op.astype(np.uint8), 100 * b, point)
 
 
-def figures(
+def summarize(
     problems: ProblemArray,
     right: NDArray[np.bool_],
     confidence: NDArray[np.float64],
@@ -199,7 +199,7 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
 def score_set(
     scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Scores a set and returns its figures. Adds the answers to the file of `--scored`."""
+    """Scores a set and returns its results. Adds the answers to the file of `--scored`."""
     right, confidence = np.zeros(len(problems), bool), np.zeros(len(problems))
     wrong: list[ScoredAnswer] = []
     shards = shards_of(problems)
@@ -232,7 +232,7 @@ def score_set(
                     file.write(as_lines(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
-    result = figures(problems, right, confidence, wrong, checkpoint.recipe.has_work)
+    result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)
     return result | {"problems_per_second": round(n_new / seconds, 1)}
 
 

@@ -150,7 +150,7 @@ def main() -> None:
     options.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     options.add_argument("--minutes", type=float, default=10.0, help="for each target")
     options.add_argument("--seed", type=int, default=1, help="of the changes; 0: another each time")
-    options.add_argument("--json", type=Path, help="also write the figures to this file")
+    options.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = options.parse_args()
     names = arguments.targets or list(TARGETS)
     if unknown := set(names) - TARGETS.keys():

@@ -65,7 +65,7 @@ def draw(tables: dict[str, list[list[float]]], digits: list[int]) -> Figure:
     return figure
 
 
-def faults(evaluation: Evaluation) -> dict[str, int]:
+def first_errors(evaluation: Evaluation) -> dict[str, int]:
     """Returns the first wrong characters of wrong answers: how many there are of each kind, row and
     column, such as "product digit, row 9, column 0", the most frequent first."""
     counts: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def measure(
     return {
         "exact_match": shares,
         "intervals": [[wilson_interval(share, n) for share in row] for row in shares],
-        "first_faults": faults(evaluation),
+        "first_faults": first_errors(evaluation),
     }
 
 

@@ -1,7 +1,6 @@
 """Alternating runs, medians and the description of the machine, for benchmarks that compare."""
 
 import argparse
-import json
 import os
 import platform
 import statistics
@@ -14,6 +13,7 @@ import torch
 
 from benchmarks.datagen import processor
 from calcgpt.tables import text_table
+from datagen.files import write_json
 
 
 def parser(description: str, runs: int) -> argparse.ArgumentParser:
@@ -21,7 +21,7 @@ def parser(description: str, runs: int) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--runs", type=int, default=runs)
     options.add_argument("--threads", type=int, default=torch.get_num_threads())
-    options.add_argument("--json", type=Path, help="also write the figures to this file")
+    options.add_argument("--json", type=Path, help="also write the results to this file")
     return options
 
 
@@ -53,7 +53,7 @@ def summary(rates: dict[str, list[float]], peer: str) -> dict[str, Any]:
 
 
 def environment(device: torch.device, *packages: str) -> dict[str, Any]:
-    """Returns the hardware and the versions that the figures depend on."""
+    """Returns the hardware and the versions that the results depend on."""
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -73,7 +73,7 @@ def show(title: str, compared: dict[str, Any], unit: str) -> None:
     print(text_table(["", f"{unit}/s", "ratio"], rows))
 
 
-def write(path: Path | None, figures: dict[str, Any]) -> None:
-    """Writes the figures as JSON, unless `path` is None."""
+def write(path: Path | None, results: dict[str, Any]) -> None:
+    """Writes the results as JSON, unless `path` is None."""
     if path:
-        path.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        write_json(path, results)

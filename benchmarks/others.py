@@ -227,7 +227,7 @@ def is_right(task: Task, result: str | None) -> bool:
     return abs(value - task.target) < TOLERANCE
 
 
-def figures(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def summarize(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Returns the shares of right answers, of all tasks and by kind, and what is wrong."""
     right = np.array([outcome.right for outcome in outcomes], bool)
     was_asked = np.array([outcome.refused is None for outcome in outcomes], bool)
@@ -296,7 +296,7 @@ def main() -> None:
             for rows in answered(answering, tasks, arguments.workers, folder):
                 outcomes += rows
                 bar.update(len(rows))
-        results[name] = figures(tasks, outcomes)
+        results[name] = summarize(tasks, outcomes)
     record = {
         "checkpoint": arguments.checkpoint,
         "places": arguments.places,

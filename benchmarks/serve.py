@@ -82,7 +82,7 @@ COLUMNS = {
     "p99": ("alone", "p99_ms"),
 }
 
-Figures = dict[str, Any]
+Results = dict[str, Any]
 PeerOptions = tuple[int, int, int, int]  # as in PEERS
 Samples = dict[tuple[str, float], float]  # name and upper bound (0 if it has none) -> value
 
@@ -137,20 +137,20 @@ class Contestant:
     """A server of the comparison, and its results."""
 
     port: int
-    about: Figures  # its settings
+    about: Results  # its settings
     has_metrics: bool = True
-    results: dict[int, str | None] = field(default_factory=dict)  # by index of the problem
-    rounds: list[Figures] = field(default_factory=list)
-    alone: list[Figures] = field(default_factory=list)  # rounds of one client
+    answers: dict[int, str | None] = field(default_factory=dict)  # by index of the problem
+    rounds: list[Results] = field(default_factory=list)
+    alone: list[Results] = field(default_factory=list)  # rounds of one client
 
-    def turn(self, requests: Sequence[bytes], clients: int, seconds: float) -> Figures:
+    def turn(self, requests: Sequence[bytes], clients: int, seconds: float) -> Results:
         """Puts one load on the server and returns its measurements."""
         before = scrape(self.port) if self.has_metrics else {}
         load = put(self.port, requests, clients, seconds)
         after = scrape(self.port) if self.has_metrics else {}
         errors, verified = self._check(load)
         milliseconds = 1000 * np.array(load.latencies or [np.nan])
-        figures = {
+        results = {
             "requests": len(load.latencies),
             "errors": errors,
             "requests_per_second": round(len(load.latencies) / load.seconds, 1),
@@ -159,9 +159,9 @@ class Contestant:
             "clients_cpu": round(load.cpu_seconds / load.seconds, 3),  # of one core
         }
         if self.has_metrics:
-            figures["verified"] = verified
-            figures |= from_metrics({key: after[key] - before.get(key, 0.0) for key in after})
-        return figures
+            results["verified"] = verified
+            results |= from_metrics({key: after[key] - before.get(key, 0.0) for key in after})
+        return results
 
     def _check(self, load: Load) -> tuple[int, int]:
         """Returns the number of failed requests and of verified answers."""
@@ -171,19 +171,19 @@ class Contestant:
             if "result" not in answer:
                 errors += 1
                 continue
-            self.results[index] = answer["result"]
+            self.answers[index] = answer["result"]
             verified += answer.get("verified", False)
         return errors, verified
 
-    def summary(self, first: Contestant) -> Figures:
+    def summary(self, first: Contestant) -> Results:
         """Returns the rounds, their medians, sums and maxima, and a comparison with `first`."""
         together, reference = overall(self.rounds), overall(first.rounds)
-        shared = self.results.keys() & first.results.keys()
+        shared = self.answers.keys() & first.answers.keys()
         return {
             **self.about,
             "ratio": round(reference["requests_per_second"] / together["requests_per_second"], 2),
             "problems_shared": len(shared),
-            "answered_alike": sum(self.results[n] == first.results[n] for n in shared),
+            "answered_alike": sum(self.answers[n] == first.answers[n] for n in shared),
             "together": together,
             "alone": overall(self.alone),
             "rounds": self.rounds,
@@ -191,14 +191,14 @@ class Contestant:
         }
 
 
-def overall(rounds: Sequence[Figures]) -> Figures:
+def overall(rounds: Sequence[Results]) -> Results:
     """Returns the measurements of all rounds together."""
     functions: dict[str, Callable[[list[float]], float]] = {
         **dict.fromkeys(("requests", "errors", "verified"), sum),
         **dict.fromkeys(("max_ms", "lag_max_ms"), max),
     }
     return {
-        name: round(functions.get(name, median)([figures[name] for figures in rounds]), 3)
+        name: round(functions.get(name, median)([results[name] for results in rounds]), 3)
         for name in rounds[0]
     }
 
@@ -222,7 +222,7 @@ def scrape(port: int) -> Samples:
     }
 
 
-def from_metrics(increase: Samples) -> Figures:
+def from_metrics(increase: Samples) -> Results:
     """Returns the mean batch size and quantiles of the loop's lag from the histograms' increase."""
     lag = "calcgpt_event_loop_lag_seconds_bucket"
     buckets = sorted((bound, count) for (name, bound), count in increase.items() if name == lag)
@@ -262,7 +262,7 @@ def peer(folder: Path, options: PeerOptions) -> tuple[list[object], dict[str, st
 
 def best_peer(
     folder: Path, choices: Sequence[PeerOptions], requests: Sequence[bytes], clients: int
-) -> tuple[PeerOptions, Figures]:
+) -> tuple[PeerOptions, Results]:
     """Returns the fastest options of a peer in short trials, and the rates of all."""
     rates = {}
     for options in choices:
@@ -316,7 +316,7 @@ def enter(
     return contestants
 
 
-def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figures:
+def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Results:
     """Returns the measurements of all servers with one checkpoint."""
     with ExitStack() as stack:
         contestants = enter(stack, folder, requests, options)
@@ -331,7 +331,7 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Figu
     return {name: contestant.summary(first) for name, contestant in contestants.items()}
 
 
-def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
+def ceiling(requests: Sequence[bytes], clients: int) -> Results:
     """Measures the clients on a server that returns a constant."""
     with running(["-m", "benchmarks.load"], {}, "answers on ") as port:
         load = put(port, requests, clients, WARM_UP_SECONDS)
@@ -341,14 +341,14 @@ def ceiling(requests: Sequence[bytes], clients: int) -> Figures:
     }
 
 
-def show(title: str, figures: Figures) -> None:
+def show(title: str, results: Results) -> None:
     """Prints the table of a checkpoint."""
     rows = []
-    for name, measured in figures.items():
+    for name, measured in results.items():
         values = [measured[part].get(key) for part, key in COLUMNS.values()]
         rows.append([name, *(None if value is None else f"{value:,}" for value in values)])
     print(text_table([f"{title}:", *COLUMNS], rows))
-    for name, measured in figures.items():
+    for name, measured in results.items():
         print(f"  {ON} / {name}: {measured['ratio']}")
 
 
@@ -363,7 +363,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
     arguments = options.parse_args()
     requests = [request("/v1/calculate", expression=text) for text in problems()]
-    figures = {
+    results = {
         "environment": environment(
             torch.device("cpu"), "transformers", "onnxruntime", "fastapi", "uvicorn", "uvloop"
         )
@@ -372,17 +372,17 @@ def main() -> None:
         "ceiling": ceiling(requests, arguments.clients),
     }
     print(
-        f"clients request a constant {figures['ceiling']['requests_per_second']:,} times a second"
+        f"clients request a constant {results['ceiling']['requests_per_second']:,} times a second"
     )
     n_errors = 0
     for name in arguments.checkpoint:
         folder = resolve(name)
         compared = compare(folder, requests, arguments)
         show(f"checkpoint {folder.name}", compared)
-        figures[f"checkpoint {folder.name}"] = compared
+        results[f"checkpoint {folder.name}"] = compared
         for measured in compared.values():
             n_errors += measured["together"]["errors"] + measured["alone"]["errors"]
-    write(arguments.json, figures)
+    write(arguments.json, results)
     if n_errors:
         sys.exit(f"{n_errors} requests failed")
 

@@ -15,10 +15,10 @@ from benchmarks.others import (
     Outcome,
     Task,
     answered,
-    figures,
     is_right,
     math401_tasks,
     mathglm_tasks,
+    summarize,
 )
 from calcgpt.errors import DataError
 
@@ -96,7 +96,7 @@ def test_the_shipped_model_answers(mathglm: list[Task], math401: list[Task]) -> 
     outcomes = Answering(SHIPPED, "torch", 9, None)(tasks)
     assert [outcome.right for outcome in outcomes] == [True] * 3 + [False, True, True]
     assert outcomes[0].answer == "4.5"
-    record = figures(tasks, outcomes)
+    record = summarize(tasks, outcomes)
     assert (record["n"], record["wrong"], record["not_asked"], record["reachable"]) == (6, 1, 1, 5)
     assert record["wrong_answers"] == []
     assert len(record["not_asked_because"]) == 1
