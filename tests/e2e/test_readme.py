@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -162,6 +163,18 @@ def test_the_wrong_places_without_a_head_are_those_measured(model: str) -> None:
         heads = [wrong[f"{layer}.{head}"] for head in range(4) if f"{layer}.{head}" in wrong]
         cells = [f"{n:,}" for n in heads] + [""] * (4 - len(heads))
         assert ["", f"{model}, layer {layer}", *cells, f"{wrong[f'{layer}.*']:,}", ""] in rows
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "docs/results/length-parts").glob("*.json")), ids=lambda file: file.stem
+)
+def test_the_shares_by_length_are_those_measured(file: Path) -> None:
+    """The mean over all pairs of lengths, and the pair of the longest, of each operation."""
+    by_operation = json.loads(file.read_text("utf-8"))["exact_match"].values()
+    means = [f"{np.mean(shares):.3f}" for shares in by_operation]
+    longest = [f"{shares[-1][-1]:.2f}" for shares in by_operation]
+    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
+    assert f" | {' | '.join([*means, *longest])} |\n" in science
 
 
 def test_every_benchmark_that_is_named_exists() -> None:
