@@ -69,6 +69,8 @@ def measure(
         "layers": model.n_layer,
         "width": model.n_embd,
         "heads": model.n_head,
+        "row_window": model.row_window,
+        "column_window": model.column_window,
         "problems": train.steps * train.batch_size,
         "seed": train.seed,
         "exact_match": results,

@@ -177,6 +177,20 @@ def test_the_shares_by_length_are_those_measured(file: Path) -> None:
     assert f" | {' | '.join([*means, *longest])} |\n" in science
 
 
+def test_the_shares_of_small_models_are_those_measured() -> None:
+    record = json.loads((ROOT / "docs/results/sizes-windows.json").read_text("utf-8"))
+    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
+    for model in record["models"]:
+        cells = ["no" if model["row_window"] is None else "yes", str(model["seed"])]
+        blog, everyday = (model["exact_match"][name] for name in ("blog", "everyday"))
+        all_blog, all_everyday = (
+            f"{share['exact_match']:.4f} ({share['interval'][0]:.4f} to {share['interval'][1]:.4f})"
+            for share in (blog["all"], everyday["all"])
+        )
+        by_operation = [f"{blog[operation]['exact_match']:.3f}" for operation in "+-*/"]
+        assert f"| {' | '.join([*cells, all_blog, *by_operation, all_everyday])} |\n" in science
+
+
 def test_every_benchmark_that_is_named_exists() -> None:
     files = [ROOT / "Makefile", *ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
     named = {
