@@ -308,11 +308,8 @@ class CoordinatePositions(PositionalScheme):
             all_BS6 = self.parse(tokens_BS, 0) if parsed is None else parsed
             new_BT6 = all_BS6[:, start:]
             seen_BTS = self._rows_seen(all_BS6, new_BT6) & self._columns_seen(all_BS6, new_BT6)
-        axes = new_BT6[..., ROW:]  # (B, T, 4): row and column of the token, and of its query
-        if self.training and self.offset:
-            offset = torch.randint(self.offset + 1, (len(axes), 1, 2), device=axes.device)
-            axes = torch.where(axes > 0, axes + offset.repeat(1, 1, 2), 0)
-        angles = (axes[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
+        axes_BT4 = self.move(new_BT6[..., ROW:]) if self.training else new_BT6[..., ROW:]
+        angles = (axes_BT4[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
         keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
         unrotated = keys.new_zeros((*keys.shape[:2], self.n_unrotated))
         cos, sin = [], []
@@ -323,6 +320,14 @@ class CoordinatePositions(PositionalScheme):
             sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
         rotation = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
         return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *rotation, seen_BTS)
+
+    def move(self, axes_BT4: torch.Tensor) -> torch.Tensor:
+        """Adds the random offsets of training to coordinates: the row and column of each token, and
+        those that it looks for, (B, T, 4)."""
+        if not self.offset:
+            return axes_BT4
+        offset_B12 = torch.randint(self.offset + 1, (len(axes_BT4), 1, 2), device=axes_BT4.device)
+        return torch.where(axes_BT4 > 0, axes_BT4 + offset_B12.repeat(1, 1, 2), 0)
 
     def _rows_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
         """Returns whether the row of a key is in the window of a query, (B, T, S) or (1,)."""
