@@ -14,7 +14,6 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.measure import alternate, summary
@@ -34,6 +33,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.problems import Line
 from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.losses import Loss, summed_loss
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, operations
 from calcgpt.recipe import load_preset, load_recipe
@@ -92,22 +92,18 @@ def losses(
     model = build_model(config, VOCABULARY)
     batch = torch.randint(VOCABULARY, (8, config.block_size + 1)).to(device)
     model = model.to(device)
-    loop = Loop(model, _forward(model, device, bf16, compile), batch)
+    loop = Loop(model, _loss(model, device, bf16, compile), batch)
     return torch.stack([loop.step() for _ in range(n_step)]).cpu()
 
 
-def _forward(
-    model: nn.Module, device: torch.device, bf16: bool, compile: bool
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    call: Callable[..., torch.Tensor] = model
-    if compile:
-        call = compiled(model, model) if isinstance(model, LanguageModel) else torch.compile(model)
+def _loss(model: LanguageModel, device: torch.device, bf16: bool, compile: bool) -> Loss:
+    call = compiled(summed_loss(model), model) if compile else summed_loss(model)
 
-    def forward(tokens_BT: torch.Tensor) -> torch.Tensor:
+    def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            return call(tokens_BT).float()
+            return call(inputs, targets)
 
-    return forward
+    return loss
 
 
 def agreement(options: Namespace, compile: bool = False) -> Rows:

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from benchmarks import train_peer
 from benchmarks.measure import alternate, environment, parser, show, summary, write
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt.data.sources import DataFolder
+from calcgpt.evaluation.losses import Loss, summed_loss
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import count
@@ -45,20 +45,19 @@ TEXTS = {"text-small": Shape(4, 4, 128, 64, 12), "text-large": Shape(6, 6, 384, 
 TOKENS = 20_000  # of a text in one measurement, about
 CHECKED = 3  # first steps whose losses are compared
 TOLERANCE, TOLERANCE_BF16 = 1e-4, 1e-3  # of these losses, relative
-Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
 
 
 class Loop:
-    """Training steps on one batch, with a function that calls the model."""
+    """Training steps on one batch, with a function that returns the model's loss, summed."""
 
-    def __init__(self, model: nn.Module, forward: Forward, batch: torch.Tensor) -> None:
-        self.forward, self.batch = forward, batch
+    def __init__(self, model: nn.Module, loss: Loss, batch: torch.Tensor) -> None:
+        self.loss, self.batch = loss, batch
         [self.optimizer] = OPTIMIZERS["adamw"](model.train(), TrainConfig())
 
     def step(self) -> torch.Tensor:
         """Does one step. Returns its loss."""
-        logits_BTV = self.forward(self.batch[:, :-1])
-        loss = F.cross_entropy(logits_BTV.flatten(0, 1), self.batch[:, 1:].flatten())
+        targets = self.batch[:, 1:]
+        loss = self.loss(self.batch[:, :-1], targets) / targets.numel()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -89,9 +88,14 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     peer = hf_class.build(gpt, bos_token_id=None, eos_token_id=None, pad_token_id=None)
     peer = peer.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
+
+    def peer_logits(tokens_BT: torch.Tensor, parsed: None) -> torch.Tensor:
+        logits_BTV: torch.Tensor = peer(tokens_BT, use_cache=False).logits
+        return logits_BTV
+
     both = {
-        "calcgpt": Loop(gpt, gpt, batch),
-        PEER: Loop(peer, lambda tokens: peer(tokens, use_cache=False).logits, batch),
+        "calcgpt": Loop(gpt, summed_loss(gpt), batch),
+        PEER: Loop(peer, summed_loss(peer_logits), batch),
     }
     gpt_losses, peer_losses = ([float(loop.step()) for _ in range(3)] for loop in both.values())
     if not torch.allclose(torch.tensor(gpt_losses), torch.tensor(peer_losses), rtol=1e-4):

@@ -23,6 +23,7 @@ from benchmarks.measure import alternate, environment, parser, summary, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.evaluation.losses import summed_loss
 from calcgpt.inference.generate import generate
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, MODELS, LanguageModel, build_model
@@ -86,7 +87,7 @@ def speeds(configs: dict[str, ModelConfig], runs: int) -> dict[str, dict[str, An
     for name, config in configs.items():
         torch.manual_seed(0)
         model = build_model(config, len(TOKENIZER))
-        train[name] = Loop(model, model, batch_BT).rate
+        train[name] = Loop(model, summed_loss(model), batch_BT).rate
         decode[name] = partial(decode_rate, model, prompts_BP)
     [first, *_] = configs
     return {

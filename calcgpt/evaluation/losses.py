@@ -13,20 +13,29 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from calcgpt.data.batches import NO_LOSS, Batch, BatchSource, micro_batches
+from calcgpt.data.batches import NO_LOSS, BatchSource, micro_batches
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from calcgpt.metrics import perplexity
 from calcgpt.model.gpt import LanguageModel
 
-Forward = Callable[[torch.Tensor], torch.Tensor]  # tokens (B, T) -> logits (B, T, V)
+Loss = Callable[..., torch.Tensor]  # see `summed_loss`
 
 
-def loss_sum(forward: Forward, batch: Batch, device: torch.device) -> torch.Tensor:
-    """Returns the cross-entropy of a batch in nats, summed over its targets; a scalar."""
-    inputs, targets = (tensor.to(device, non_blocking=True) for tensor in batch)
-    logits_BTV = forward(inputs)
-    return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
+    """Returns a function that computes the loss of `forward`, which is a model or stands for one.
+
+    The function takes inputs and targets, each (B, T), and, if it was called before, the result of
+    `model.parse`. It returns the cross-entropy in nats, summed over the targets; a scalar.
+    """
+
+    def loss(
+        inputs: torch.Tensor, targets: torch.Tensor, parsed: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        logits_BTV = forward(inputs, parsed=parsed)
+        return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+
+    return loss
 
 
 class TextScores(NamedTuple):
@@ -75,9 +84,10 @@ def score_text(
         parts.append((ids[None, cut:-1], ids[None, cut + 1 :]))
     device, total = next(model.parameters()).device, 0.0
     model.eval()
-    for part in parts:
-        total += float(loss_sum(model, part, device))
-        progress(part[1].numel())
+    loss = summed_loss(model)
+    for inputs, targets in parts:
+        total += float(loss(inputs.to(device), targets.to(device)))
+        progress(targets.numel())
     return TextScores(total / n_targets, n_targets, len(text))
 
 
@@ -89,21 +99,21 @@ def mean_loss(
     size: int,
     *,
     n_parts: int = 1,
-    forward: Forward | None = None,
+    loss: Loss | None = None,
 ) -> float:
     """Returns the cross-entropy in nats per target over `count` batches of `size` sequences.
 
-    Each batch is split into `n_parts` micro-batches. `forward` is called in place of the model.
+    Each batch is split into `n_parts` micro-batches. `loss` is the model's `summed_loss`, if it
+    exists already, for example compiled.
     """
+    loss = loss or summed_loss(model)
     was_training, device = model.training, next(model.parameters()).device
     model.eval()
     total, n_target = 0.0, 0
     for index in range(count):
         batch = batches.batch(index, size)
-        parts = micro_batches(batch, n_parts)
-        total += sum(
-            float(loss_sum(model if forward is None else forward, part, device)) for part in parts
-        )
+        for inputs, targets in micro_batches(batch, n_parts):
+            total += float(loss(inputs.to(device), targets.to(device)))
         n_target += int((batch[1] != NO_LOSS).sum())
     model.train(was_training)
     return total / n_target

@@ -234,15 +234,18 @@ _TILES = "triton.coalesce_tiling_analysis"  # an option of torch's compiler
 
 
 def compiled(
-    module: nn.Module, model: LanguageModel, dynamic: bool | None = True, **options: Any
+    function: Callable[..., torch.Tensor],
+    model: LanguageModel,
+    dynamic: bool | None = True,
+    **options: Any,
 ) -> Callable[..., torch.Tensor]:
-    """Returns a function that calls the compiled `module`, which is the model or a wrapper of it.
-    The function takes tokens (B, T) and, if it was called before, the result of `model.parse`. It
-    returns logits (B, T, V).
+    """Returns a compiled `function`, which is the model, a wrapper of it, or its loss. It takes
+    tokens (B, T) first, and the result of `model.parse` by the name `parsed`.
 
-    Python code parses the text before the graph begins. If `dynamic` is True, sizes are symbols in
-    the graph: batches of problems have many widths. If it is None, sizes are numbers until a second
-    size is seen. `options` are passed to `torch.compile`.
+    The result has the same arguments. Without `parsed`, it parses the text itself, before the graph
+    begins, because Python code does that. If `dynamic` is True, sizes are symbols in the graph:
+    batches of problems have many widths. If it is None, sizes are numbers until a second size is
+    seen. `options` are passed to `torch.compile`.
     """
     if dynamic:
         # Two errors of torch 2.11 on a GPU when sizes are symbols (docs/LOG.md): gradients of views
@@ -256,11 +259,13 @@ def compiled(
 
             if _TILES in _inductor.list_options():
                 options["options"] = {_TILES: False}
-    graph = torch.compile(module, dynamic=dynamic, **options)
+    graph = torch.compile(function, dynamic=dynamic, **options)
 
-    def forward(tokens_BT: torch.Tensor, parsed: torch.Tensor | None = None) -> torch.Tensor:
+    def call(
+        tokens_BT: torch.Tensor, *others: torch.Tensor, parsed: torch.Tensor | None = None
+    ) -> torch.Tensor:
         parsed = model.parse(tokens_BT) if parsed is None else parsed
-        logits_BTV: torch.Tensor = graph(tokens_BT, parsed=parsed)
-        return logits_BTV
+        result: torch.Tensor = graph(tokens_BT, *others, parsed=parsed)
+        return result
 
-    return forward
+    return call

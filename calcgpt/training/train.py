@@ -9,10 +9,9 @@ Shapes: B sequences, T tokens, V tokens of the vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from calcgpt.data.task import AnyTask
 from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.evaluation.losses import loss_sum, mean_loss
+from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.distributed import (
@@ -160,9 +159,9 @@ class Trainer:
                 for split in (Split.TRAIN, Split.VAL)
             )
         self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
-        self.forward: Callable[..., torch.Tensor] = self.wrapped.module
+        self.loss = summed_loss(self.wrapped.module)
         if self.config.compile:
-            self.forward = self._compiled()
+            self.loss = self._compiled(self.loss)
         self.parameters = list(self.model.parameters())  # listing them takes a while
         self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
@@ -180,15 +179,15 @@ class Trainer:
         self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
-    def _compiled(self) -> Callable[..., torch.Tensor]:
-        """Returns the compiled forward pass. On a GPU, batches of one width replay CUDA graphs: a
+    def _compiled(self, loss: Loss) -> Loss:
+        """Returns the compiled loss. On a GPU, batches of one width replay CUDA graphs: a
         small model's kernels take less time than their launches. A graph overwrites the gradients
         of the one before, so there must be one micro-batch."""
         if not self.train_batches.one_width:
-            return compiled(self.wrapped.module, self.model)
+            return compiled(loss, self.model)
         replays = self.group.world_size == self.config.grad_accum == 1
         mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
-        return compiled(self.wrapped.module, self.model, dynamic=None, mode=mode)
+        return compiled(loss, self.model, dynamic=None, mode=mode)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -276,8 +275,7 @@ class Trainer:
             is_last = number == len(batch.micro_batches)
             with nullcontext() if is_last else self.wrapped.no_sync():
                 with self.autocast:
-                    forward = partial(self.forward, parsed=parsed)
-                    loss = loss_sum(forward, (inputs, targets), self.device) / batch.n_target
+                    loss = self.loss(inputs, targets, parsed=parsed) / batch.n_target
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
@@ -314,7 +312,7 @@ class Trainer:
                     config.eval_batches,
                     config.batch_size,
                     n_parts=config.grad_accum,
-                    forward=self.forward if alone else None,  # may be compiled
+                    loss=self.loss if alone else None,  # may be compiled
                 )
             scores = None
             if self.val_problems:
