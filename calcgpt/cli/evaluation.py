@@ -285,7 +285,7 @@ def _device_of(engine: str, device: str, ray_address: str | None = None) -> str:
             raise UserError(f"--device {device} is for --engine torch")
         return "cpu"
     require("--engine torch", "torch")
-    from calcgpt.training.train import pick_device
+    from calcgpt.training.devices import pick_device
 
     return str(pick_device(device))
 

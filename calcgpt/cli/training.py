@@ -103,7 +103,8 @@ def train(
     import torch
 
     from calcgpt.data.task import load_task
-    from calcgpt.training.distributed import Interrupted, launched_rank
+    from calcgpt.training.distributed import launched_rank
+    from calcgpt.training.stopping import Interrupted
 
     if task and (data or engine == "ray"):
         raise click.UsageError("--task is for --engine torch, and stands instead of --data")

@@ -28,9 +28,9 @@ from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
-from calcgpt.training.distributed import Interrupted
+from calcgpt.training.devices import pick_device
 from calcgpt.training.environment import usable_cores
-from calcgpt.training.train import pick_device
+from calcgpt.training.stopping import Interrupted
 from datagen.dataset import generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json

@@ -26,9 +26,10 @@ from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
+from calcgpt.training.devices import pick_device
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row, RowCall
-from calcgpt.training.train import pick_device, train
+from calcgpt.training.train import train
 from datagen.files import read_json, write_json
 from datagen.splits import Split
 

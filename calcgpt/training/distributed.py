@@ -1,4 +1,4 @@
-"""The processes that train one model, how they share the work of a step, and how they stop.
+"""The processes that train one model, and how they share the work of a step.
 
 A step has one batch, independent of the number of processes. Every process builds the whole batch
 and computes its share of the micro-batches. The processes take turns at drawing data that
@@ -10,11 +10,9 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import signal
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from calcgpt.config import TrainConfig
 from calcgpt.data.batches import Batch, micro_batches
 from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.model.gpt import Block, LanguageModel, build_model
+from calcgpt.training.stopping import Interrupted
 
 # Messages of gloo about a process that has ended.
 _PEER_GONE = re.compile(r"Connection (closed|reset) by peer|Connection refused|Broken pipe")
@@ -292,14 +291,6 @@ class ProcessGroup(SingleProcess):
                 raise TrainingError(f"process {rank}: {message}")
 
 
-class Interrupted(Exception):
-    """A signal ended the run after its state was saved."""
-
-    def __init__(self, signum: int, step: int) -> None:
-        super().__init__(f"stopped after step {step}, which is saved; --resume continues")
-        self.signum = signum
-
-
 @contextmanager
 def process_group() -> Iterator[SingleProcess]:
     """The processes that train together: an existing process group, the processes of torchrun, or
@@ -351,36 +342,3 @@ def _environment_int(name: str, least: int) -> int:
         reason = f"the environment variable {name} is {value!r}, not a number from {least}"
         raise ConfigError(reason)
     return int(value)
-
-
-class StopRequest:
-    """The signal that asked a run to stop."""
-
-    signum = 0  # the first signal; 0 if there was none
-
-
-@contextmanager
-def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
-    """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
-
-    If `second_ends`, a second signal of the same kind has its usual effect. Launchers may send a
-    signal twice.
-    """
-    request = StopRequest()
-    handlers: dict[int, Any] = {}
-
-    def receive(signum: int, frame: FrameType | None) -> None:
-        request.signum = request.signum or signum
-        if second_ends:
-            signal.signal(signum, handlers[signum])
-
-    for stop_signal in (signal.SIGINT, signal.SIGTERM):
-        try:
-            handlers[stop_signal] = signal.signal(stop_signal, receive)
-        except ValueError:  # only the main thread can handle signals
-            break
-    try:
-        yield request
-    finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,8 @@ from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
-from calcgpt.training.distributed import (
-    Interrupted,
-    SingleProcess,
-    StopRequest,
-    full_tensor,
-    process_group,
-    stop_requests,
-)
+from calcgpt.training.devices import pick_device
+from calcgpt.training.distributed import SingleProcess, full_tensor, process_group
 from calcgpt.training.environment import provenance, record_start, usable_cores
 from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
@@ -50,6 +45,7 @@ from calcgpt.training.optim import (
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
 from calcgpt.training.speed import Clock
+from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.progress import progress_bar
 from datagen.splits import Split
@@ -114,26 +110,6 @@ def train(
         return trainer.run(progress, trackers)
 
 
-DEVICES = ("cpu", "cuda", "mps", "xpu")  # untested on the other devices of torch
-
-
-def pick_device(name: str) -> torch.device:
-    """Returns a device; `auto` is CUDA if available, else the CPU. Raises ConfigError if the device
-    cannot be used."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name.partition(":")[0] not in DEVICES:
-        valid = "auto, cuda:1, " + ", ".join(DEVICES)
-        raise ConfigError(f"device {name!r} cannot be used; valid names: {valid}")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-        reason = str(error).splitlines()[0].split(". ")[0][:120]
-        raise ConfigError(f"device {name!r} cannot be used: {reason}") from None
-    return device
-
-
 class Trainer:
     """One run in memory: model, optimizers, batches, counters."""
 
@@ -170,6 +146,7 @@ class Trainer:
         decay = self.config.ema_decay
         self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
+        self.lacks_validation = False  # a signal cut that of the last step short
         bf16 = self.config.precision == "bf16" or (
             self.config.precision == "auto" and device.type == "cuda"
         )
@@ -205,7 +182,7 @@ class Trainer:
             )
             signum = self._loop(log, request, bar)
             self.group.barrier()  # the others wait until the main process has written its files
-        if signum and counters.step < steps:
+        if signum and (counters.step < steps or self.lacks_validation):
             raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
@@ -229,36 +206,63 @@ class Trainer:
 
     def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
         """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
-        config, counters = self.config, self.counters
-        signum, clock = 0, self.clock
-        while counters.step < config.steps and not signum:
+        signum = 0
+        if self.lacks_validation:
+            signum = self._finish_step(log, request, bar, save=True)
+        while self.counters.step < self.config.steps and not signum:
             self.train_step()
             bar.update()
-            # Signals reach the processes at different times.
-            signum = self.group.all_reduce_max(request.signum)
-            step = counters.step
-            is_last = step == config.steps
-            save = step % config.checkpoint_interval == 0 or is_last or signum != 0
-            if step % config.log_interval == 0 or save:  # NaN is noticed before it is saved
-                row = clock.row(counters, self.group)
-                _check_finite(row["loss"], "the loss", step)
-                log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
-                bar.set_postfix_str(
-                    f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, "
-                    f"mfu {row['mfu']:.0%}"
-                )
-            metrics: dict[str, Any] = {}
-            with clock.paused():
-                if step % config.eval_interval == 0 or is_last:
-                    val_loss, scores = self.validate()
-                    _check_finite(val_loss, "the validation loss", step)
-                    log.write(validation_row(step, val_loss, scores))
-                    metrics["val_loss"] = val_loss
-                    if scores:
-                        metrics["validation"] = {**scores.model_dump(), "temperature": 0.0}
-                if save:
-                    self.save(metrics)
+            signum = self._finish_step(log, request, bar)
         return signum
+
+    def _finish_step(
+        self, log: Trackers, request: StopRequest, bar: Any, save: bool = False
+    ) -> int:
+        """Logs, validates and saves what is due after a step. Returns the signal that asks to stop,
+        0 for none."""
+        config, step, metrics = self.config, self.counters.step, {}
+        signum = request.shared(self.group.all_reduce_max)
+        is_last = step == config.steps
+        save = save or step % config.checkpoint_interval == 0 or is_last or signum != 0
+        if step % config.log_interval == 0 or save:
+            self._log_training(log, bar)
+        if self._validates(step):
+            with self.clock.paused():
+                metrics = self._validation(log, request)
+            signum = request.shared(self.group.all_reduce_max)
+        if save or signum:
+            self._log_training(log, bar)  # NaN is noticed before it is saved
+            with self.clock.paused():
+                self.save(metrics)
+        return signum
+
+    def _log_training(self, log: Trackers, bar: Any) -> None:
+        """Writes a row about the steps since the last one, if there are any."""
+        if not self.clock.losses:
+            return
+        config, step = self.config, self.counters.step
+        row = self.clock.row(self.counters, self.group)
+        _check_finite(row["loss"], "the loss", step)
+        log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
+        bar.set_postfix_str(
+            f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
+        )
+
+    def _validates(self, step: int) -> bool:
+        return step % self.config.eval_interval == 0 or step == self.config.steps
+
+    def _validation(self, log: Trackers, request: StopRequest) -> dict[str, Any]:
+        """Validates and writes a row. Returns the metrics for the checkpoint: none if a signal cut
+        the validation short."""
+        result = self.validate(request)
+        self.lacks_validation = result is None
+        if result is None:
+            return {}
+        step, (val_loss, scores) = self.counters.step, result
+        _check_finite(val_loss, "the validation loss", step)
+        log.write(validation_row(step, val_loss, scores))
+        scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
+        return {"val_loss": val_loss, **scored}
 
     def train_step(self) -> torch.Tensor:
         """Does one optimizer step. Returns this process's part of the mean loss, a scalar on the
@@ -300,26 +304,31 @@ class Trainer:
         with averaged as raw:
             yield self.wrapped.full_model(), raw
 
-    def validate(self) -> tuple[float, Scores | None]:
-        """Returns the loss on the validation split and, if it holds problems, greedy scores."""
-        config = self.config
+    def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
+        """Returns the loss on the validation split and, if it holds problems, greedy scores; None
+        if a signal cut the validation of the main process short."""
         with torch.no_grad(), self._averaged() as (model, _):
-            alone = self.group.world_size == 1
-            with self.autocast:
-                loss = mean_loss(
-                    model,
-                    self.val_batches,
-                    config.eval_batches,
-                    config.batch_size,
-                    n_parts=config.grad_accum,
-                    loss=self.loss if alone else None,  # may be compiled
-                )
-            scores = None
-            if self.val_problems:
-                # On a CPU, answers are those of the saved weights, in float32.
-                with self.autocast if self.device.type == "cuda" else nullcontext():
-                    scores = evaluate(model, self.tokenizer, self.val_problems).scores
-        return loss, scores
+            result = request.cut_short(partial(self._score, model))
+        shared: tuple[float, Scores | None] | None = self.group.broadcast(result)
+        return shared
+
+    def _score(self, model: LanguageModel) -> tuple[float, Scores | None]:
+        config = self.config
+        alone = self.group.world_size == 1
+        with self.autocast:
+            loss = mean_loss(
+                model,
+                self.val_batches,
+                config.eval_batches,
+                config.batch_size,
+                n_parts=config.grad_accum,
+                loss=self.loss if alone else None,  # may be compiled
+            )
+        if not self.val_problems:
+            return loss, None
+        # On a CPU, answers are those of the saved weights, in float32.
+        with self.autocast if self.device.type == "cuda" else nullcontext():
+            return loss, evaluate(model, self.tokenizer, self.val_problems).scores
 
     def save(self, metrics: dict[str, Any]) -> None:
         """Writes the checkpoint of this step, then removes checkpoints that are not kept."""
@@ -371,7 +380,9 @@ class Trainer:
         if self.average:
             raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
             self.average.resume(raw)
-        self.counters = Counters.from_json(state.checkpoint.metrics)
+        metrics = state.checkpoint.metrics
+        self.counters = Counters.from_json(metrics)
+        self.lacks_validation = self._validates(self.counters.step) and "val_loss" not in metrics
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
 

@@ -30,6 +30,7 @@ from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.stopping import StopRequest
 from calcgpt.training.train import Trainer, train
 from datagen.notation import WORK_ALPHABET
 from datagen.splits import Split
@@ -103,12 +104,13 @@ def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: P
     trainer = Trainer(chosen, training_data(chosen, data), RunFolder(averaged.parent), CPU)
     trainer.resume()
     saved = Checkpoint.load(averaged)
-    validated = trainer.validate()
+    validated = trainer.validate(StopRequest())
+    assert validated
     assert validated[0] == saved.metrics["val_loss"]
     assert_same(dict(trainer.model.named_parameters()), weights(plain))
     trainer.average = None  # the same numbers without averaging, from the weights as saved
     trainer.model.load_state_dict(saved.model.state_dict())
-    assert trainer.validate() == validated
+    assert trainer.validate(StopRequest()) == validated
 
 
 def double(random: Random) -> str:

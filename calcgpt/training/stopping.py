@@ -1,0 +1,82 @@
+"""How SIGINT and SIGTERM stop a run: between two steps, or within a validation."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """A signal ended the run after its state was saved."""
+
+    def __init__(self, signum: int, step: int) -> None:
+        super().__init__(f"stopped after step {step}, which is saved; --resume continues")
+        self.signum = signum
+
+
+class _Cut(BaseException):
+    """A signal ends `StopRequest.cut_short`. No handler of errors catches it on its way."""
+
+
+class StopRequest:
+    """The signal that asked a run to stop."""
+
+    signum = 0  # the first signal; 0 if there was none
+    _cuts = False
+
+    def receive(self, signum: int) -> None:
+        """Notes a signal. The first one ends `cut_short`."""
+        is_first = not self.signum
+        self.signum = self.signum or signum
+        if is_first and self._cuts:
+            raise _Cut
+
+    def shared(self, all_reduce_max: Callable[[int], int]) -> int:
+        """Returns the signal, also one that reached only another process; 0 if there was none. All
+        processes must call this method, with the method of their group."""
+        if signum := all_reduce_max(self.signum):
+            self.signum = signum
+        return signum
+
+    def cut_short(self, work: Callable[[], T]) -> T | None:
+        """Returns what `work` returns, or None if a signal came before it or ends it. So the work
+        must change nothing that is needed later."""
+        try:
+            self._cuts = True
+            return None if self.signum else work()
+        except _Cut:
+            return None
+        finally:
+            self._cuts = False
+
+
+@contextmanager
+def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
+    """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
+
+    If `second_ends`, a second signal of the same kind has its usual effect. Launchers may send a
+    signal twice.
+    """
+    request = StopRequest()
+    handlers: dict[int, Any] = {}
+
+    def receive(signum: int, frame: FrameType | None) -> None:
+        if second_ends:
+            signal.signal(signum, handlers[signum])
+        request.receive(signum)
+
+    for stop_signal in (signal.SIGINT, signal.SIGTERM):
+        try:
+            handlers[stop_signal] = signal.signal(stop_signal, receive)
+        except ValueError:  # only the main thread can handle signals
+            break
+    try:
+        yield request
+    finally:
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
