@@ -21,6 +21,7 @@ from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
 
 BYTES_PER_PARAMETER = 4  # in float32
+BIGRAM = {"architecture", "block_size"}  # the fields that a bigram uses
 
 
 class CheckpointMetrics(PartialModel):
@@ -38,9 +39,9 @@ class CheckpointMetrics(PartialModel):
 
 def choices(config: ModelConfig) -> str:
     """Returns the named variants on one line, and other fields that are not at their defaults on
-    the next."""
-    fields = config.model_dump()
-    variants = {name for name, value in fields.items() if isinstance(value, str)}
+    the next. Leaves out fields that the architecture does not use."""
+    fields = config.model_dump(include=BIGRAM if config.architecture == "bigram" else None)
+    variants = {name for name, value in fields.items() if isinstance(value, str)} - {"characters"}
     changed = config.model_dump(exclude_defaults=True).keys() - variants
     lines = (
         ", ".join(f"{name} = {fields[name]}" for name in fields if name in names)

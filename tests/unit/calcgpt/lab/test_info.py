@@ -52,7 +52,10 @@ def test_choices_list_the_variants_and_the_changed_fields() -> None:
     variants, changed = choices(ModelConfig(position="rope", n_layer=3)).splitlines()
     assert "position = rope" in variants
     assert "feedforward = relu" in variants
+    assert "characters" not in variants
     assert changed == "n_layer = 3"
+    bigram = ModelConfig(architecture="bigram", block_size=64, position="rope", n_layer=3)
+    assert choices(bigram) == "architecture = bigram\nblock_size = 64"
 
 
 def test_the_command_shows_a_checkpoint_or_a_recipe(tiny_folder: Path) -> None:
