@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -41,6 +42,33 @@ class Tracker(Protocol):
 TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
+@contextmanager
+def _naming(path: Path | str) -> Iterator[None]:
+    """Within the block, an error of a write names the path. On a full disk, it names none."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
+def _errors_once() -> Iterator[None]:
+    """Within the block, no traceback of an OSError in another thread is printed: TensorBoard's
+    thread hands the error to the next call."""
+    print_error = threading.excepthook
+
+    def print_others(hooked: threading.ExceptHookArgs) -> None:
+        if not issubclass(hooked.exc_type, OSError):
+            print_error(hooked)
+
+    threading.excepthook = print_others
+    try:
+        yield
+    finally:
+        threading.excepthook = print_error
+
+
 class MetricsFile:
     """Appends rows to `metrics.jsonl`."""
 
@@ -49,12 +77,9 @@ class MetricsFile:
 
     def write(self, row: Row) -> None:
         """Appends one row and flushes it to the system."""
-        try:
+        with _naming(self._file.name):
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
-        except OSError as error:  # for example a full disk; the error names no file
-            error.filename = self._file.name
-            raise
 
     def close(self) -> None:
         self._file.close()
@@ -67,16 +92,20 @@ class TensorBoard:
     def __init__(self, folder: Path, step: int = 0) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
+        self._folder = folder
+        with _naming(folder):
+            self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
 
     def write(self, row: Row) -> None:
-        for key, value in row.items():
-            if key != "step" and isinstance(value, int | float):
-                self._board.add_scalar(key, value, row["step"])
-        self._board.flush()  # a killed run would lose rows in the queue
+        with _naming(self._folder):
+            for key, value in row.items():
+                if key != "step" and isinstance(value, int | float):
+                    self._board.add_scalar(key, value, row["step"])
+            self._board.flush()  # a killed run would lose rows in the queue
 
     def close(self) -> None:
-        self._board.close()
+        with _naming(self._folder):
+            self._board.close()
 
 
 class RowCall:
@@ -123,6 +152,7 @@ def trackers_of(
             stack.callback(tracker.close)
 
         add(MetricsFile(run.metrics_path))
+        stack.enter_context(_errors_once())
         with suppress(ImportError):
             add(TensorBoard(run.path / TENSORBOARD, last_step(run)))
         for make in others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pickle
 import sys
@@ -257,3 +258,20 @@ def test_a_server_that_does_not_answer_ends_the_run_in_one_line(
 def test_a_factory_can_be_sent_to_another_process(wandb: FakeWandb, tmp_path: Path) -> None:
     pickle.loads(pickle.dumps(wandb_tracker("sent")))(RunFolder(tmp_path), RECIPE)
     assert wandb.begun[0]["project"] == "sent"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_if_tensorboard_cannot_write_there_is_one_error_that_names_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = pytest.importorskip(
+        "tensorboard.summary.writer.record_writer", reason="the extra `lab` is not installed"
+    )
+
+    def fail(self: object, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer.RecordWriter, "write", fail)
+    with pytest.raises(OSError, match="No space left on device") as failure:
+        train(RECIPE, None, tmp_path, progress=False)
+    assert failure.value.filename == str(tmp_path / "tensorboard")
