@@ -305,7 +305,7 @@ def process_group() -> Iterator[SingleProcess]:
         yield SingleProcess()
         return
     if not is_joined:
-        _join()
+        _join(world_size)
     try:
         yield ProcessGroup()
     except Interrupted:  # all processes end here; after an error, others may still wait
@@ -320,7 +320,12 @@ def process_group() -> Iterator[SingleProcess]:
         dist.destroy_process_group()
 
 
-def _join() -> None:
+def _join(world_size: int) -> None:
+    if (rank := launched_rank()) >= world_size:  # torch would wait for half an hour
+        raise ConfigError(
+            f"the environment variable RANK is {rank}, not below WORLD_SIZE, {world_size}: "
+            f"torchrun sets both; for one process, unset WORLD_SIZE"
+        )
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
         dist.init_process_group(backend)

@@ -128,3 +128,7 @@ def test_processes_that_do_not_find_each_other_say_so(monkeypatch: pytest.Monkey
     assert launched_rank() == 0
     monkeypatch.setenv("RANK", "3")
     assert launched_rank() == 3
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    with pytest.raises(ConfigError, match="RANK is 3, not below WORLD_SIZE, 2"), process_group():
+        pass
