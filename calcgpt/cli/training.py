@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,7 @@ def train(
     import torch
 
     from calcgpt.data.task import load_task
-    from calcgpt.training.distributed import launched_rank
+    from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
     from calcgpt.training.stopping import Interrupted
 
     if task and (data or engine == "ray"):
@@ -114,17 +115,20 @@ def train(
         torch.set_num_threads(threads)
     if seed is not None:
         overrides = (*overrides, f"train.seed={seed}")
+    run = _trainer(engine, num_workers, ray_address, threads)
+    options: dict[str, Any] = {
+        "resume": resume,
+        "force": force,
+        "device": device,
+        "progress": not quiet,
+    }
     try:
-        loaded = load_recipe(recipe, overrides)
-        options: dict[str, Any] = {
-            "resume": resume,
-            "force": force,
-            "device": device,
-            "progress": not quiet,
-            "trackers": _trackers(wandb_project) if main else [],
-        }
-        run = _trainer(engine, num_workers, ray_address, threads)
-        last = run(loaded, load_task(task) if task else data, out, **options)
+        with nullcontext(SingleProcess()) if engine == "ray" else process_group() as group:
+            with group.share_errors():
+                loaded = load_recipe(recipe, overrides)
+                source = load_task(task) if task else data
+                options["trackers"] = _trackers(wandb_project) if main else []
+            last = run(loaded, source, out, **options)
     except Interrupted as stop:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it when another process ends
         if main:

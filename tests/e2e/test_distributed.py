@@ -342,12 +342,20 @@ def test_if_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Pa
     assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
 
 
-def test_an_error_in_all_processes_is_printed_once(data_folder: Path, tmp_path: Path) -> None:
-    code, output = finish(command(data_folder, tmp_path / "run", "--set", "train.batch_size=3"))
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.batch_size=3", "batch_size 3 is not divisible by grad_accum 1 times 2 processes"),
+        ("train.parallel=none", "recipe 'nano': unknown parallel 'none'; valid names: ddp, fsdp2"),
+    ],
+    ids=["of the run", "of the recipe"],
+)
+def test_an_error_in_all_processes_is_printed_once(
+    data_folder: Path, tmp_path: Path, override: str, message: str
+) -> None:
+    code, output = finish(command(data_folder, tmp_path / "run", "--set", override))
     assert code != 0
-    assert own_lines(output) == [
-        "error: batch_size 3 is not divisible by grad_accum 1 times 2 processes"
-    ]
+    assert own_lines(output) == [f"error: {message}"]
     assert set(exit_codes(output)) <= {2, -signal.SIGTERM}
     assert not list((tmp_path / "run").glob("step-*"))
 

@@ -1,14 +1,19 @@
 """Parts of distributed training that need one process only; tests/e2e starts several."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, micro_batches
-from calcgpt.errors import ConfigError, DataError
+from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.recipe import load_recipe
+from calcgpt.training import distributed
 from calcgpt.training.distributed import (
     PARALLEL,
     ProcessGroup,
@@ -26,6 +31,17 @@ class FakeProcess(ProcessGroup):
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank, self.world_size = rank, size
+
+
+class FailingProcess(FakeProcess):
+    """One of several processes with the same error."""
+
+    @contextmanager
+    def share_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except UserError as error:
+            raise error if self.is_main else TrainingError(f"process 0: {error}") from None
 
 
 def batch(size: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -132,3 +148,19 @@ def test_processes_that_do_not_find_each_other_say_so(monkeypatch: pytest.Monkey
     monkeypatch.setenv("MASTER_PORT", "1")
     with pytest.raises(ConfigError, match="RANK is 3, not below WORLD_SIZE, 2"), process_group():
         pass
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(0, "error: unknown recipe 'nope'"), (1, "")])
+def test_an_error_of_the_recipe_is_that_of_the_main_process(
+    rank: int,
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., Any],
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", str(rank))
+    group = FailingProcess(rank, 2)
+    monkeypatch.setattr(distributed, "process_group", lambda: nullcontext(group))
+    outcome = run_cli("train", "--recipe", "nope", "--out", tmp_path / "run")
+    assert (outcome.code, outcome.err.partition(";")[0]) == (2, expected)
