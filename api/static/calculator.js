@@ -152,7 +152,8 @@ async function openAddress() {
  * @param {string} model */
 async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
-  const isShown = link.question === question && !runner.isRunning && byId("answer").textContent;
+  const isAsked = field.text === question && link.question === question;
+  const isShown = isAsked && !runner.isRunning && byId("answer").textContent;
   for (const step of runner.steps) step.highlight(-1, []);
   readout.hide();
   if (isShown && models.choice.model === model) return;
@@ -302,7 +303,10 @@ byId("fold").addEventListener("click", () => {
   const isAnyClosed = all.some((details) => !details.open);
   for (const details of all) details.open = isAnyClosed;
 });
-addEventListener("hashchange", () => models.reopen());
+addEventListener("hashchange", () => {
+  if (parseHash(location.hash)) models.reopen();
+  else runner.clear(); // back to where nothing was asked
+});
 addEventListener("pageshow", () => showView(byId("work").dataset.view ?? "")); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation

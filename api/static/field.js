@@ -1,14 +1,16 @@
 // The input field of the expression. The keypad and the keyboard edit it.
 
-import { formatNumbers } from "./format.js";
+import { formatNumbers, formatSigns } from "./format.js";
 
 const OPERATION = /^[-+*/×÷−^%]$/;
+const INVISIBLE = /\p{Cf}+/gu; // some programs put marks of direction around a number that is copied
 
 /** Edits the expression and keeps its answer. */
 export class Field {
   #input;
   /** @type {string | null} the answer to the expression, null if there is none or the text was edited */
   #answer = null;
+  #question = ""; // the expression of the answer that is shown
 
   /** @param {HTMLInputElement} input */
   constructor(input) {
@@ -16,6 +18,10 @@ export class Field {
     for (const name of ["input", "pointerdown"]) {
       input.addEventListener(name, () => (this.#answer = null));
     }
+    input.addEventListener("input", () => {
+      this.#removeInvisible();
+      this.#compare();
+    });
   }
 
   /** The expression. */
@@ -25,10 +31,11 @@ export class Field {
 
   set text(text) {
     this.#answer = null;
-    this.#input.value = text;
+    this.#input.value = text.replace(INVISIBLE, "");
     this.#input.removeAttribute("aria-invalid");
-    this.#input.setSelectionRange(text.length, text.length);
+    this.#input.setSelectionRange(this.text.length, this.text.length);
     this.#input.scrollLeft = this.#input.scrollWidth; // to the caret
+    this.#compare();
   }
 
   /** Whether the expression has an answer. The next key then starts a new expression. */
@@ -36,9 +43,14 @@ export class Field {
     return this.#answer !== null;
   }
 
-  /** Sets the answer. A key with an operation then continues from it; other keys start a new expression.
+  /** Sets the answer to a question. If the expression is still that question, a key with an operation
+   * continues from the answer, and other keys start a new expression.
+   * @param {string} question
    * @param {string | null} result */
-  setAnswer(result) {
+  setAnswer(question, result) {
+    this.#question = question;
+    this.#compare();
+    if (this.text !== question) return;
     this.#answer = formatNumbers(result ?? "");
     this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
   }
@@ -85,6 +97,19 @@ export class Field {
   /** Forgets the answer, so that keys edit the expression. */
   clearAnswer() {
     this.#answer = null;
+  }
+
+  /** Removes invisible characters, which the user could neither see nor delete. */
+  #removeInvisible() {
+    for (const { index, 0: found } of [...this.text.matchAll(INVISIBLE)].reverse()) {
+      this.#input.setRangeText("", index, index + found.length);
+    }
+  }
+
+  /** Marks the answer that is shown as one to another expression, or removes the mark. */
+  #compare() {
+    const isOther = formatSigns(this.text) !== formatSigns(this.#question);
+    this.#input.form?.classList.toggle("other", isOther);
   }
 
   /** Returns the start and the end of the selection, or the end of the text if there is none.

@@ -4,6 +4,7 @@ import { checkResult } from "./exact.js";
 import { SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatSigns } from "./format.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
+const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
 /**
  * @typedef {import("./client.js").Calculation} Calculation
@@ -21,7 +22,7 @@ export function renderAnswer(calculation) {
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
   const text = result === null ? "no number" : formatNumbers(result);
-  value.append(createElement("span", "unseen", `${formatSigns(expression)} `), "= ", createElement("span", "value", text));
+  value.append(createElement("span", "question", `${formatSigns(expression)} `), "=\u00a0", createElement("span", "value", text));
   value.style.setProperty("--length", String(text.length + 2));
   value.classList.toggle("wrong", result !== calculation.exact);
   const isRounded = comparison ? comparison.isRounded && !comparison.isExact : rounded;
@@ -165,7 +166,7 @@ function retryText(seconds) {
 
 /**
  * Returns the expression with the characters from `position` to `end` marked. If there are none, the
- * mark is empty.
+ * mark is empty. Of a long expression, it has only what is near the mark.
  * @param {string} typed
  * @param {number} position
  * @param {number} end
@@ -173,8 +174,16 @@ function retryText(seconds) {
 function markedExpression(typed, position, end = position + 1) {
   const characters = [...typed];
   const line = createElement("p", "place");
-  const mark = createElement("mark", "", characters.slice(position, end).join(""));
+  const [before, marked, after] = [characters.slice(0, position), characters.slice(position, end), characters.slice(end)];
+  const mark = createElement("mark", "", beginning(marked));
   if (!mark.textContent) mark.append(createElement("span", "unseen", "here"), "\u2002");
-  line.append(characters.slice(0, position).join(""), mark, characters.slice(end).join(""));
+  const omitted = before.length > NEARBY ? "…" : "";
+  line.append(omitted + before.slice(-NEARBY).join(""), mark, beginning(after));
   return line;
+}
+
+/** Returns the first characters of a text, and a sign for those that are left out.
+ * @param {string[]} characters */
+function beginning(characters) {
+  return characters.slice(0, NEARBY).join("") + (characters.length > NEARBY ? "…" : "");
 }

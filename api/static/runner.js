@@ -147,7 +147,7 @@ export class Runner {
 
   /**
    * Prepares the page for the events of a calculation.
-   * @param {Partial<State>} state
+   * @param {Partial<State> & {question: string}} state
    * @param {boolean} isExample
    */
   #begin(state, isExample) {
@@ -155,7 +155,7 @@ export class Runner {
     this.#link.begin(state, isExample);
     byId("example").hidden = !isExample;
     byId("answer").ariaLive = isExample ? "off" : "polite";
-    if (isExample) this.#field.setAnswer(""); // the next key starts a new expression
+    if (isExample) this.#field.setAnswer(state.question, ""); // the next key starts a new expression
     this.#field.clearError();
     this.#readout.hide();
     this.#empty("answer");
@@ -192,7 +192,7 @@ export class Runner {
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
       byId("answer").replaceChildren(renderAnswer(data));
       if (this.#run?.isKept) this.#history.add(data);
-      if (this.#field.text === typed) this.#field.setAnswer(data.result);
+      this.#field.setAnswer(typed, data.result);
     }
   }
 

@@ -157,6 +157,44 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     answered(page, "70")
 
 
+def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
+    field, question = page.get_by_label("Expression"), page.locator("#answer .question")
+    shown, unseen = (re.compile(clip) for clip in ("^none$", "^inset"))
+    calculate(page, "12.5*3", "scratchpad-long")
+    answered(page, "37.5")
+    expect(question).to_have_css("clip-path", unseen)
+    keys = page.locator("#keypad").bounding_box()
+    field.press("End")
+    page.keyboard.type("4")
+    expect(question).to_have_css("clip-path", shown)
+    expect(question).to_have_text("12.5×3")
+    assert page.locator("#keypad").bounding_box() == keys
+    page.keyboard.press("Backspace")
+    expect(question).to_have_css("clip-path", unseen)
+    field.fill("2+2")
+    page.keyboard.press("Enter")
+    page.keyboard.type("+1")  # while the model still writes
+    answered(page, "4")
+    expect(question).to_have_css("clip-path", shown)
+    expect(question).to_have_text("2+2")
+    calculate(page, "2+2")
+    expect(question).to_have_css("clip-path", unseen)
+    page.locator("#history button").last.click()
+    expect(field).to_have_value("12.5×3")
+    expect(question).to_have_css("clip-path", shown)
+
+
+def test_invisible_characters_are_not_pasted(page: Page) -> None:
+    page.get_by_label("Expression").fill("1+3")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.insert_text("\u202a12\u200b.5\u202c")  # marks of direction around a number
+    page.keyboard.type("0")
+    expect(page.get_by_label("Expression")).to_have_value("1+12.503")
+    page.goto(f"{page.url}#q=%E2%80%AA2%2B2%E2%80%AC")
+    answered(page, "4")
+    expect(page.get_by_label("Expression")).to_have_value("2+2")
+
+
 def test_an_input_method_keeps_its_keys(page: Page) -> None:
     calculate(page, "1+1", "scratchpad-long")
     answered(page, "2")

@@ -63,6 +63,17 @@ def test_the_way_to_the_work_keeps_the_address(page: Page) -> None:
     assert page.url.endswith("/#q=12.5*3&model=scratchpad-long")
 
 
+def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: str) -> None:
+    page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-long'")
+    answered(page, "4")
+    page.go_back()
+    expect(page.locator("#answer")).to_be_empty()
+    expect(page.get_by_label("Expression")).to_have_value("")
+    assert page.url == f"{address}/"
+    page.go_forward()
+    answered(page, "4")
+
+
 def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
     answered(page, "14082.9")
     page.get_by_role("radio", name="Raw text").check()
