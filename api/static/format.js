@@ -41,7 +41,7 @@ export function formatCount(number) {
  */
 export function formatPercent(probability) {
   if (probability >= 1 - 1e-6) return "99.9999%";
-  if (probability < 1e-4) return "< 0.01%";
+  if (probability < 1e-4) return "<\u00a00.01%";
   const places = Math.max(2, Math.ceil(-Math.log10(1 - probability)) - 2);
   const digits = (Math.floor(probability * 10 ** (places + 2)) / 10 ** places).toFixed(places);
   return `${probability > 0.99 ? digits : Number(digits)}%`;

@@ -94,7 +94,7 @@ export class History {
     const mark = createElement("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
     const value = result === null ? "no number" : formatNumbers(result);
-    const outcome = createElement("span", "value", `= ${value} `);
+    const outcome = createElement("span", "value", `=\u00a0${value} `);
     outcome.append(mark);
     button.append(
       createElement("span", "expression", formatSigns(expression)),

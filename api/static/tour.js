@@ -167,7 +167,7 @@ function content(title, text, index) {
   const heading = createElement("h2", "", title);
   heading.id = "tour-title";
   const buttons = createElement("div", "buttons");
-  buttons.append(button("Skip the tour", "end", "", "plain"));
+  buttons.append(button("Skip", "end", "", "plain"));
   if (index) buttons.append(button("Back", "go", "-1", "plain"));
   buttons.append(button(index < STEPS.length - 1 ? "Next" : "Done", "go", "1", "next"));
   const progress = createElement("p", "hint", `${index + 1} of ${STEPS.length}`);

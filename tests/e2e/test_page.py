@@ -291,6 +291,8 @@ def test_long_work_is_seen_from_its_lowest_digit_and_without_notes_beside_it(pag
     expect(rows.first.locator(".cell").last).to_have_text("9")
     notes = [note.bounding_box() for note in page.locator(".sheet.long .note").all()[:6]]
     assert all(box is not None and box["height"] < 30 for box in notes)
+    result = page.locator("#answer .result").text_content() or ""
+    assert " =\u00a01219326313" in result  # the sign does not stand on a line by itself
 
 
 def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
@@ -309,9 +311,9 @@ def test_the_history_survives_a_reload(page: Page) -> None:
     page.reload()
     entries = page.get_by_role("list").locator("button:has(.expression)")
     expect(entries).to_have_count(2)
-    expect(entries.last).to_have_accessible_name(re.compile("12.5×3 = 37.5 agrees, scratchpad"))
+    expect(entries.last).to_have_accessible_name(re.compile(r"12.5×3 =\s37.5 agrees, scratchpad"))
     expect(entries.first).to_have_accessible_name(
-        re.compile("313.46×217 = .* wrong, exact is 68020.82, direct")
+        re.compile(r"313.46×217 =\s.* wrong, exact is 68020.82, direct")
     )
     alert = page.get_by_role("alert")
     calculate(page, "1+")
@@ -378,11 +380,19 @@ SIZES = """all => all.map(e => {
 })"""
 
 
+LINES = """() => ["[for=places]", "#places", "#history li:last-child .expression"].map(
+    (selector) => document.querySelector(selector).getBoundingClientRect().toJSON())"""
+
+
 def test_it_fits_every_width(page: Page) -> None:
     calculate(page, "(313.46-12)*(7+8.5)/9")
     calculate(page, WRONG, "direct")
-    for width in (320, 360, 768, 1280, 1920):
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")  # with places
+    for width in (320, 360, 640, 768, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 740})
+        label, places, earlier = page.evaluate(LINES)
+        assert places["top"] < label["top"] < label["bottom"] < places["bottom"], width
+        assert earlier["height"] < 1.6 * label["height"], "it is in one line"
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
         sizes = page.get_by_role("button").evaluate_all(SIZES)
         assert len(sizes) > 20
