@@ -21,7 +21,7 @@ from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import HTMLResponse, Response
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import NotModifiedResponse
 
@@ -37,7 +37,7 @@ from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import weights_file
+from calcgpt.inference.browser import weights_file, with_address
 from datagen.files import write_json
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ def create_app(
     app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
     app.include_router(health_routes(lambda: service.models.find().name, metrics))
-    _add_pages(app)
+    _add_pages(app, settings.page_address)
     _add_middleware(app, settings, metrics)
     return app
 
@@ -243,12 +243,16 @@ def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     return routes
 
 
-def _add_pages(app: FastAPI) -> None:
-    """Adds `/`, `/docs` and their files. All are local: they load nothing from another host."""
+def _add_pages(app: FastAPI, address: str | None) -> None:
+    """Adds `/`, `/docs` and their files. All are local: they load nothing from another host.
+    `address` is that of `/`, if it is known."""
     routes = APIRouter(include_in_schema=False)
+    page = (Path(STATIC.directory or "") / "index.html").read_text("utf-8") if address else ""
 
     @routes.get("/")
     async def index(request: Request) -> Response:
+        if address:
+            return HTMLResponse(with_address(page, address))
         return await STATIC.get_response("index.html", request.scope)
 
     @routes.get("/docs")

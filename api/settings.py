@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Origins, separated by commas, whose pages may call the API."
     )
+    page_address: str | None = Field(
+        None, description="Where visitors find the page: links to it then show a picture."
+    )
     trusted_proxies: str = Field(
         "127.0.0.1", description="Proxies whose X-Forwarded-For is trusted; * trusts everyone."
     )
@@ -153,6 +156,16 @@ class Settings(BaseSettings):
             if origin != "*" and not is_origin(origin):
                 raise ValueError(f"{origin!r} is not an origin, such as https://example.org")
         return origins
+
+    @field_validator("page_address")
+    @classmethod
+    def _check_page_address(cls, address: str | None) -> str | None:
+        from calcgpt.inference.browser import page_address  # takes a while to import
+
+        try:
+            return None if address is None else page_address(address)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
 
     @field_validator("trusted_proxies")
     @classmethod

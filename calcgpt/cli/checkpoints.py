@@ -100,8 +100,19 @@ def generate(
     metavar="CHECKPOINT",
     help="Another checkpoint for the same page. Repeatable; for `--to web`.",
 )
+@click.option(
+    "--address",
+    help="Where the page will be, for `--to web`: links to it then show a picture.",
+)
 @force_option("an earlier export at OUT")
-def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force: bool) -> None:
+def export(
+    checkpoint: str,
+    out: Path,
+    target: str,
+    also: tuple[str, ...],
+    address: str | None,
+    force: bool,
+) -> None:
     """Write CHECKPOINT to the folder OUT in the format of another library, or as a page.
 
     The command loads the export with that library and compares it with CHECKPOINT. OUT appears only
@@ -112,12 +123,15 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     from calcgpt.errors import look_up
     from calcgpt.export import EXPORTERS, LIBRARIES
     from calcgpt.export.web import export_page, export_snapshots
+    from calcgpt.inference.browser import page_address
     from calcgpt.registry import resolve
     from datagen.extras import require
 
     look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
-    if also and target != "web":
-        raise UserError("--also is for --to web")
+    for option, value in {"--also": also, "--address": address}.items():
+        if value and target != "web":
+            raise UserError(f"{option} is for --to web")
+    address = None if address is None else page_address(address)
     if target == "snapshots":
         click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
         return
@@ -133,7 +147,7 @@ def export(checkpoint: str, out: Path, target: str, also: tuple[str, ...], force
     loaded = Checkpoint.load(resolve(checkpoint))
     others = [Checkpoint.load(resolve(other)) for other in also]
     if target == "web":
-        written = export_page([loaded, *others], out, force)
+        written = export_page([loaded, *others], out, force, address)
     else:
         written = write(loaded, out, force)
     names = ", ".join(model.name for model in (loaded, *others))

@@ -32,7 +32,14 @@ import numpy as np
 
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
-from calcgpt.inference.browser import fits_half, manifest_of, rounded, weights_file
+from calcgpt.inference.browser import (
+    PREVIEW,
+    fits_half,
+    manifest_of,
+    rounded,
+    weights_file,
+    with_address,
+)
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
 from calcgpt.inference.limits import limits_of
@@ -53,9 +60,12 @@ LEARNING = "learning.json"
 MAX_BYTES = 6_000_000  # of all snapshots
 
 
-def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> str:
+def export_page(
+    checkpoints: Sequence[Checkpoint], out: Path, force: bool, address: str | None = None
+) -> str:
     """Writes a page with some models, the first of which is the default; see
-    `calcgpt.export.Exporter`."""
+    `calcgpt.export.Exporter`. `address` is where the page will be, if that is known
+    (`calcgpt.inference.browser.page_address`)."""
     if not (PAGE / "index.html").is_file():
         raise ConfigError(f"the files of the page are missing: {PAGE}")
     check_replaceable(out, MARKER, force)
@@ -81,6 +91,9 @@ def export_page(checkpoints: Sequence[Checkpoint], out: Path, force: bool) -> st
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
+        if address:
+            page = staging / "index.html"
+            write_text(page, with_address(page.read_text("utf-8"), address))
         _name_modules(staging)
         _name_files(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
@@ -169,14 +182,16 @@ def _name_modules(folder: Path) -> None:
 
 
 def _name_files(folder: Path, default: str) -> None:
-    """Lists in the service worker the files to keep from the start: all but the weights of models
-    other than the default, whose address is `default`. The version is a hash of all files."""
+    """Lists in the service worker the files to keep from the start: all but the preview and the
+    weights of models other than the default, whose address is `default`. The version is a hash of
+    all files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     names = [quote(file.relative_to(folder).as_posix()) for file in files]
-    kept = [n for n in names if not n.endswith(".safetensors") or n == default]
+    left_out = (".safetensors", PREVIEW)  # other programs show the preview, not the page
+    kept = [name for name in names if not name.endswith(left_out) or name == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}
     for name, value in values.items():

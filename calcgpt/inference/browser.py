@@ -1,4 +1,5 @@
-"""A checkpoint as one file for the engine in the browser (`api/static/engine`).
+"""What a browser gets: a checkpoint as one file for its engine (`api/static/engine`), and the page
+with its own address.
 
 The file has the format of safetensors. Its metadata hold a manifest in JSON: what the engine needs
 to know of the model besides its weights.
@@ -7,7 +8,9 @@ to know of the model besides its weights.
 from __future__ import annotations
 
 import json
+from html import escape
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +22,8 @@ from calcgpt.errors import ConfigError
 from calcgpt.inference.native.positions import not_covered
 from datagen.coordinates import rotary_frequencies
 
+MAX_ADDRESS = 2_000
+PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
 
@@ -80,3 +85,26 @@ def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating
     else of 32."""
     dtype = np.float16 if half and fits_half(checkpoint) else np.float32
     return {name: array.astype(dtype) for name, array in checkpoint.arrays.items()}
+
+
+def page_address(text: str) -> str:
+    """Returns the address of the page, with a slash at its end. Raises ConfigError if it is not one
+    that links can have: http or https, a host, and perhaps a port and a path."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises ValueError if it is not a port
+    except ValueError:
+        parts = urlsplit("")
+    plain = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    is_web = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
+    if not is_web or text != plain or len(text) > MAX_ADDRESS or not text.isprintable():
+        raise ConfigError(
+            f"{text[:80]!r} is not the address of a page, such as https://example.org/calc"
+        )
+    return text.rstrip("/") + "/"
+
+
+def with_address(html: str, address: str) -> str:
+    """Returns the page with the full address of its preview: most programs that show a preview of a
+    link need it."""
+    return html.replace(f'"{PREVIEW}"', f'"{escape(address)}{PREVIEW}"')

@@ -132,6 +132,8 @@ def test_the_whole_path_from_data_to_an_answer(
         (["info", "{tiny}", "--vocabulary", "21"], "--set and --vocabulary are for --recipe"),
         (["export", "absent", "x", "--to", "example", "--also", "direct"], "--also is for --to"),
         (["export", "absent", "x", "--to", "snapshots", "--also", "direct"], "--also is for --to"),
+        (["export", "absent", "x", "--to", "onnx", "--address", "https://a"], "--address is for"),
+        (["export", "absent", "x", "--to", "web", "--address", "a.b"], "'a.b' is not the address"),
         (["calc", "1+1", "--checkpoint", ""], "'--checkpoint': the name is empty"),
         (["info", ""], "the name is empty"),
         (["datagen", ""], "the name is empty"),

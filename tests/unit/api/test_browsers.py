@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from fastapi.testclient import TestClient
 from serving import problem
@@ -82,3 +84,20 @@ def test_pages_of_a_listed_origin_may_send_any_header_but_no_cookies(
     assert called.headers["Access-Control-Allow-Origin"] == ORIGIN
     assert "X-Request-ID" in called.headers["Access-Control-Expose-Headers"]
     assert called.headers["X-Request-ID"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (None, "static/preview.png"),
+        ("https://example.org", "https://example.org/static/preview.png"),
+        ("http://localhost:8000/a&b/", "http://localhost:8000/a&amp;b/static/preview.png"),
+    ],
+)
+def test_a_link_to_the_page_shows_a_picture(address: str | None, expected: str) -> None:
+    client = TestClient(create_app(Settings(page_address=address), lambda: iter(())))
+    html = client.get("/").text
+    assert f'<meta property="og:image" content="{expected}">' in html
+    header = client.get("/static/preview.png").content[:24]  # of a PNG: its size comes last
+    for side, size in zip(("width", "height"), struct.unpack(">16xII", header), strict=True):
+        assert f'<meta property="og:image:{side}" content="{size}">' in html

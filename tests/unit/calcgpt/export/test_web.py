@@ -14,14 +14,18 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.export import web
 
 
-def test_any_name_of_a_model_makes_an_address(
+def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     tiny: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web, "CHECKED", 1)
     out = tmp_path / "out"
-    web.export_page([replace(tiny, name="50% #1?")], out, force=False)
+    web.export_page([replace(tiny, name="50% #1?")], out, force=False, address="https://a.example/")
     [model] = json.loads((out / web.BACKEND).read_text())["models"]
     assert model["id"] == "50% #1?"
     assert (out / unquote(urlsplit(model["file"]).path)).is_file()
     [kept] = re.findall(r'"([^"]*\.safetensors)"', (out / web.MARKER).read_text())
     assert kept == model["file"]
+    picture = "static/preview.png"
+    assert f'content="https://a.example/{picture}"' in (out / "index.html").read_text()
+    assert (out / picture).is_file()
+    assert picture not in (out / web.MARKER).read_text()  # other programs show it

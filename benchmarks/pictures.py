@@ -1,0 +1,68 @@
+"""Takes the pictures of the page: `docs/page.png` for the README, `api/static/preview.png` which
+links to the page show.
+
+    python -m benchmarks.pictures
+
+The page is exported with the shipped calculators and opened in Chromium.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.page import CHROMIUM, hosted
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.export.web import PAGE, export_page
+from calcgpt.registry import resolve
+from datagen.files import write_bytes
+
+QUESTION, ANSWER = "471*29.9", "14082.9"
+MODELS = ("scratchpad-long", "direct")
+CARRY = 19  # the character that is pointed at: a carry of 1
+# A preview is small, so it shows less, and larger: the expression, the answer and the work.
+PREVIEW = """
+    main { grid-template-columns: 19rem 1fr; }
+    .nodes { border: 0; padding: 0; }
+    .choice, #keypad, #keys, #work > .bar, .views, .legend, .history, .readout { display: none; }
+"""
+
+
+def open_page(
+    browser: Browser, address: str, width: int, height: int, style: str = "", scale: float = 1.0
+) -> Page:
+    """Opens the page with the answer to the question, and points at the carry."""
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        device_scale_factor=scale,
+        color_scheme="light",
+        reduced_motion="reduce",
+    )
+    page.goto(f"{address}#q={QUESTION}")
+    if style:
+        page.add_style_tag(content=style)
+    page.wait_for_selector(f'#answer .value:text-is("{ANSWER}")')
+    page.locator("#work:not([aria-busy=true])").wait_for()
+    page.evaluate("document.activeElement.blur()")
+    page.locator(f'[data-at="{CARRY}"]').first.hover()
+    return page
+
+
+def main() -> None:
+    checkpoints = [Checkpoint.load(resolve(name)) for name in MODELS]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        out = Path(folder) / "page"
+        export_page(checkpoints, out, force=False)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with hosted(out) as address:
+            page = open_page(browser, address, 1280, 784)
+            write_bytes(PAGE.parents[1] / "docs" / "page.png", page.screenshot())
+            page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
+            write_bytes(PAGE / "preview.png", page.screenshot())
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
