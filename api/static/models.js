@@ -13,6 +13,7 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
   "scratchpad-small": "Shows its work, small",
+  "scratchpad-tiny": "Shows its work, tiny",
 };
 
 /**
