@@ -77,8 +77,9 @@ def main() -> None:
             sys.exit(f"{(__doc__ or '').strip()}\n\nVARIANT is one of {', '.join(VARIANTS)}.")
     if command == "train":
         cli([command, *arguments])
-    sys.argv[1:] = arguments
-    lengths.main()
+    else:
+        sys.argv[1:] = arguments
+        lengths.main()
 
 
 if __name__ == "__main__":
