@@ -247,12 +247,15 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
     """Adds `/`, `/docs` and their files. All are local: they load nothing from another host.
     `address` is that of `/`, if it is known."""
     routes = APIRouter(include_in_schema=False)
-    page = (Path(STATIC.directory or "") / "index.html").read_text("utf-8") if address else ""
+    page = ""
+    if address:
+        file = Path(STATIC.directory or "") / "index.html"
+        page = with_address(file.read_text("utf-8"), address)
 
     @routes.get("/")
     async def index(request: Request) -> Response:
-        if address:
-            return HTMLResponse(with_address(page, address))
+        if page:
+            return HTMLResponse(page)
         return await STATIC.get_response("index.html", request.scope)
 
     @routes.get("/docs")

@@ -152,6 +152,8 @@ class Settings(BaseSettings):
     @field_validator("cors_origins")
     @classmethod
     def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        from calcgpt.inference.browser import is_origin  # takes a while to import
+
         for origin in origins:
             if origin != "*" and not is_origin(origin):
                 raise ValueError(f"{origin!r} is not an origin, such as https://example.org")
@@ -213,17 +215,6 @@ def n_cores() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def is_origin(text: str) -> bool:
-    """Returns whether this is a web origin: a scheme, a host, and perhaps a port."""
-    try:
-        parts = urlsplit(text)
-        _ = parts.port  # raises ValueError if it is not a port
-    except ValueError:
-        return False
-    is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
-    return is_web and text == f"{parts.scheme}://{parts.netloc}"
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:

@@ -37,7 +37,7 @@ class PowersOfOneBase(CoordinatePositions):
 
 class RandomSpacing(CoordinatePositions):
     """In training, neighbouring rows and columns are 1 to `MAX_GAP` apart, at random for each
-    sequence (randomized positional encodings; Ruoss et al. 2023, section 3)."""
+    sequence (randomized positional encodings; Ruoss et al. 2023)."""
 
     def move(self, axes_BT4: torch.Tensor) -> torch.Tensor:
         B, T, _ = axes_BT4.shape
@@ -52,7 +52,7 @@ class RandomSpacing(CoordinatePositions):
 
 class LogLength(CoordinatePositions):
     """Scores are multiplied by the logarithm of the number of tokens so far, so that attention
-    stays as sharp in long lines (Chiang & Cholak 2022, section 5.3)."""
+    stays as sharp in long lines (Chiang & Cholak 2022)."""
 
     def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
         rotated = super().rotate(x_BXTD, located, start)

@@ -1,5 +1,5 @@
-"""Takes the pictures of the page: `docs/page.png` for the README, `api/static/preview.png` which
-links to the page show.
+"""Takes two pictures of the page: `docs/page.png`, which the README shows, and
+`api/static/preview.png`, which links to the page show.
 
     python -m benchmarks.pictures
 

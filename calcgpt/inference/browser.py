@@ -87,17 +87,24 @@ def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating
     return {name: array.astype(dtype) for name, array in checkpoint.arrays.items()}
 
 
-def page_address(text: str) -> str:
-    """Returns the address of the page, with a slash at its end. Raises ConfigError if it is not one
-    that links can have: http or https, a host, and perhaps a port and a path."""
+def is_origin(text: str) -> bool:
+    """Returns whether this is a web origin: a scheme, a host, and perhaps a port."""
     try:
         parts = urlsplit(text)
         _ = parts.port  # raises ValueError if it is not a port
     except ValueError:
-        parts = urlsplit("")
-    plain = f"{parts.scheme}://{parts.netloc}{parts.path}"
-    is_web = parts.scheme in ("http", "https") and parts.hostname and "@" not in parts.netloc
-    if not is_web or text != plain or len(text) > MAX_ADDRESS or not text.isprintable():
+        return False
+    is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    return is_web and text == f"{parts.scheme}://{parts.netloc}"
+
+
+def page_address(text: str) -> str:
+    """Returns the address of the page, with a slash at its end. Raises ConfigError if it is not an
+    origin and perhaps a path."""
+    scheme, _, rest = text.partition("://")
+    host, _, path = rest.partition("/")
+    is_plain = text.isprintable() and len(text) <= MAX_ADDRESS and not set(path) & set("?#")
+    if not is_plain or not is_origin(f"{scheme}://{host}"):
         raise ConfigError(
             f"{text[:80]!r} is not the address of a page, such as https://example.org/calc"
         )
