@@ -7,6 +7,7 @@ import { formatCount, formatShare } from "./format.js";
 const RETRY_SECONDS = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY_SECONDS = 30;
 const MAX_UNCHANGED = 3; // after so many requests without a new model, the list is complete
+const MAX_NAME = 40; // characters of a name in a link that are shown
 const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
 /** Display names of models. Other models are named after how they answer.
  * @type {Record<string, string>} */
@@ -42,6 +43,7 @@ export class Models {
   #retrySeconds = RETRY_SECONDS;
   #nUnchanged = 0; // requests since the list last grew
   #isReady = false;
+  #missing = ""; // the model of a link that is not listed
   #onReady;
 
   /**
@@ -57,7 +59,10 @@ export class Models {
     this.#onUnauthorized = onUnauthorized;
     this.#onChange = onChange;
     this.#onReady = onReady;
-    select.addEventListener("change", () => this.#showSelected());
+    select.addEventListener("change", () => {
+      this.#missing = "";
+      this.#showSelected();
+    });
   }
 
   /** The selected model and decimal places. "" and 0 stand for the default. */
@@ -96,14 +101,15 @@ export class Models {
     return this.#models.map((model) => ({ id: model.id, name: displayName(model), parameters: model.parameters }));
   }
 
-  /** Selects a model, or the default one if it is not listed, and places, or the model's default if it
-   * does not offer them.
+  /** Selects a model, or the default one if it is not listed, which the page then says, and places, or
+   * the model's default if it does not offer them.
    * @param {{model: string, places: number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;
     const listed = this.#models.find(({ id }) => id === model);
     const selected = listed ?? this.#models.find((other) => other.default) ?? this.#models[0];
     this.#select.value = selected.id;
+    this.#missing = listed ? "" : model.slice(0, MAX_NAME);
     this.#showSelected();
     const isOffered = [...this.#places.options].some(({ value }) => value === String(places));
     this.#places.value = String(isOffered ? places : selected.domain.default_places);
@@ -163,7 +169,8 @@ export class Models {
     const model = this.#models.find(({ id }) => id === this.#select.value);
     if (!model) return;
     this.#fillPlaces(model.domain);
-    this.#facts.textContent = describeModel(model);
+    const missing = this.#missing && `There is no model “${this.#missing}” here. This one answers: `;
+    this.#facts.textContent = missing + describeModel(model);
     this.#onChange(model);
   }
 

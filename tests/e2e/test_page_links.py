@@ -53,6 +53,15 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
 
 
+def test_a_link_to_a_model_that_is_not_there_says_which_one_answers(page: Page) -> None:
+    page.evaluate("location.hash = '#q=2%2B2&model=mine%3Cb%3E'")
+    answered(page, "4")
+    facts = page.locator("#model-facts")
+    expect(facts).to_contain_text("There is no model “mine<b>” here. This one answers: 806,272")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-tiny")
+    expect(facts).to_have_text(re.compile("^31,800 parameters"))
+
+
 def test_the_way_to_the_work_keeps_the_address(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 740})
     calculate(page, "12.5*3", "scratchpad-long")
