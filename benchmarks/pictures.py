@@ -1,5 +1,6 @@
 """Takes two pictures of the page: `docs/page.png`, which the README shows, and
-`api/static/preview.png`, which links to the page show.
+`api/static/preview.png`, which links to the page show. Draws its icon, `favicon.svg`, as
+`api/static/touch-icon.png`, for the home screens of iOS, which take no SVG.
 
     python -m benchmarks.pictures
 
@@ -22,6 +23,7 @@ from datagen.files import write_bytes
 QUESTION, ANSWER = "471*29.9", "14082.9"
 MODELS = ("scratchpad-long", "direct")
 CARRY = 19  # the character that is pointed at: a carry of 1
+ICON_SIZE = 180  # pixels, of an iPhone
 # A preview is small, so it shows less, and larger: the expression, the answer and the work.
 PREVIEW = """
     main { grid-template-columns: 19rem 1fr; }
@@ -50,6 +52,14 @@ def open_page(
     return page
 
 
+def icon(browser: Browser) -> bytes:
+    """Returns the icon as a PNG. Its corners are square, because iOS rounds them itself."""
+    svg = (PAGE / "favicon.svg").read_text("utf-8").replace(' rx="7"', "")
+    page = browser.new_page(viewport={"width": ICON_SIZE, "height": ICON_SIZE})
+    page.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{svg}")
+    return page.screenshot()
+
+
 def main() -> None:
     checkpoints = [Checkpoint.load(resolve(name)) for name in MODELS]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
@@ -61,6 +71,7 @@ def main() -> None:
             write_bytes(PAGE.parents[1] / "docs" / "page.png", page.screenshot())
             page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
             write_bytes(PAGE / "preview.png", page.screenshot())
+        write_bytes(PAGE / "touch-icon.png", icon(browser))
         browser.close()
 
 

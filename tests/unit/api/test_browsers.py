@@ -101,3 +101,11 @@ def test_a_link_to_the_page_shows_a_picture(address: str | None, expected: str) 
     header = client.get("/static/preview.png").content[:24]  # of a PNG: its size comes last
     for side, size in zip(("width", "height"), struct.unpack(">16xII", header), strict=True):
         assert f'<meta property="og:image:{side}" content="{size}">' in html
+
+
+def test_the_icon_for_home_screens_is_a_square_picture() -> None:
+    client = TestClient(create_app(Settings(), lambda: iter(())))
+    assert '<link rel="apple-touch-icon" href="static/touch-icon.png">' in client.get("/").text
+    answer = client.get("/static/touch-icon.png")
+    assert answer.headers["content-type"] == "image/png"
+    assert struct.unpack(">16xII", answer.content[:24]) == (180, 180)
