@@ -5,6 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
+pytest.importorskip("matplotlib", reason="the extra `lab` installs it")
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks.internalize import (
     LONGEST,
     NEXT,
@@ -15,9 +20,6 @@ from benchmarks.internalize import (
     score_lines,
     shorten,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS
 from calcgpt.data.problems import FreshProblems
