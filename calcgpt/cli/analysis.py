@@ -37,13 +37,11 @@ from calcgpt.cli.options import (
 @set_option("With --recipe: override a field: model.preset=llama.")
 @click.option(
     "--vocabulary",
-    default=21,
-    show_default=True,
     type=click.IntRange(min=1),
-    help="With --recipe: the number of tokens, where it depends on the data.",
+    help="With --recipe: the number of tokens.  [default: the tokenizer's; chars: 21]",
 )
 def info(
-    checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int
+    checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int | None
 ) -> None:
     """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
 
@@ -54,7 +52,13 @@ def info(
 
     require("a table of formulas", "sympy")
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.info import choices, operation_table, parameter_table, training
+    from calcgpt.lab.info import (
+        choices,
+        operation_table,
+        parameter_table,
+        training,
+        vocabulary_size,
+    )
     from calcgpt.recipe import load_recipe
     from calcgpt.registry import resolve
 
@@ -69,7 +73,8 @@ def info(
         model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
         trained = f"\n\n{training(loaded, folder)}"
     else:
-        model = load_recipe(str(recipe), overrides).model
+        loaded_recipe = load_recipe(str(recipe), overrides)
+        model, vocabulary = loaded_recipe.model, vocabulary or vocabulary_size(loaded_recipe)
     tables = f"{parameter_table(model, vocabulary)}\n\n{operation_table(model, vocabulary)}"
     click.echo(f"{choices(model)}\n\n{tables}{trained}")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import OPERATIONS, PartialModel, Scores, perplexity, score_cells
 from calcgpt.model.parameters import (
@@ -35,6 +36,15 @@ class CheckpointMetrics(PartialModel):
     validation: Scores | None = None
     test: Scores | None = None
     test_sampled: Scores | None = None
+
+
+def vocabulary_size(recipe: Recipe) -> int:
+    """Returns the number of tokens of a recipe's tokenizer; for "chars", whose tokens are the
+    characters of the data, the number of characters of the notation."""
+    if recipe.tokenizer == "bpe":
+        return recipe.vocab_size
+    name = "arithmetic" if recipe.tokenizer == "chars" else recipe.tokenizer
+    return len(TOKENIZERS[name]("", recipe.vocab_size))
 
 
 def choices(config: ModelConfig) -> str:

@@ -67,6 +67,23 @@ def test_every_score_is_that_of_a_metrics_file(file: Path) -> None:
     assert (row in README.splitlines()) == (file in SHIPPED)
 
 
+def test_every_test_that_security_names_exists() -> None:
+    page = (ROOT / "SECURITY.md").read_text("utf-8")
+    named = re.findall(r"`((?:unit|e2e)/[\w/.]+)(?: -k (\"[^\"]*\"|\w+))?`", page)
+    assert len(named) > 20
+    for path, words in named:
+        target = ROOT / "tests" / path
+        files = sorted(target.rglob("test_*.py")) if target.is_dir() else [target]
+        tests = [
+            f"{file.name}::{test}"
+            for file in files
+            for test in re.findall(r"def (test_\w+)", file.read_text("utf-8"))
+        ]
+        assert tests, path
+        for word in {*re.findall(r"\w+", words)} - {"or"}:
+            assert any(word in test for test in tests), f"{path} -k {word}"
+
+
 def certified_rows() -> Iterator[str]:
     """The rows about the rules of worked steps. The number of cases of a sampled rule is an
     estimate."""
