@@ -212,7 +212,7 @@ def model_card(
         "",
         recipe.description or "A decoder-only transformer trained from scratch.",
         "",
-        f"- {metrics.get('parameters', 0):,} parameters: {model.n_layer} layers, "
+        f"- {metrics.get('parameters') or 0:,} parameters: {model.n_layer} layers, "
         f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
         f"context {model.block_size}; positions {model.position}, feed-forward "
         f"{model.feedforward}, norm {model.norm}",

@@ -86,7 +86,10 @@ class ModelConfig(Section):
     row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that start a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: distinct places in a row")
     place_offset: int = Field(
-        0, ge=0, description="coupled, coordinates: largest random offset of the places in training"
+        0,
+        ge=0,
+        le=1_000_000,
+        description="coupled, coordinates: largest random offset of the places in training",
     )
     characters: str = Field(
         "",

@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -48,15 +49,16 @@ def load_recipe(
 ) -> Recipe:
     """Returns the recipe `name`: one of the package, or a path to a TOML file.
 
-    First the tables in `overlays` replace fields, then the `section.field=value` overrides, each in
-    order. All of them take precedence over the fields of a `preset` in [model].
+    First the tables in `overlays`, which do not change, replace fields, then the
+    `section.field=value` overrides, each in order. All of them take precedence over the fields of a
+    `preset` in [model].
 
     Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
     a value of the wrong type or out of range.
     """
     table = _read_recipe(name)
     for overlay in overlays:
-        table = _merged(table, overlay)
+        table = _merged(table, deepcopy(dict(overlay)))
     for override in overrides:
         _apply_override(table, override)
     model = table.get("model")
@@ -119,6 +121,15 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{kind} {_shown(name)} is not valid TOML: {error}") from None
+
+
+def with_recipe_beside(table: dict[str, Any], name: str) -> dict[str, Any]:
+    """Returns the table of the file `name`. If its field `recipe` is a path, it is relative to the
+    folder of that file."""
+    recipe = table.get("recipe")
+    if isinstance(recipe, str) and recipe.endswith(".toml") and name.endswith(".toml"):
+        return {**table, "recipe": str(Path(name).parent / recipe)}
+    return table
 
 
 def _read_text(name: str, kind: str) -> str:

@@ -79,3 +79,8 @@ def duration(seconds: float) -> str:
 def printable(text: str) -> str:
     """Returns the text on one line, with `?` for each character that a terminal cannot print."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def counted(n: float, noun: str) -> str:
+    """Returns a number and its noun, such as `1 run` and `2 runs`."""
+    return f"{n:g} {noun}{'' if n == 1 else 's'}"

@@ -113,8 +113,8 @@ def check_file(path: Path, max_bytes: int | None = None) -> None:
 def new_folder(path: Path) -> Iterator[Path]:
     """Yields a temporary folder, which becomes `path` if the block ends without an error.
 
-    It replaces a folder at `path`. Only a crash of the machine between the two renames can leave
-    the old folder under its temporary name.
+    It replaces a folder at `path`. If the process is killed between the two renames, the old folder
+    keeps its temporary name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{path.name[:40]}.", dir=path.parent))
@@ -144,8 +144,11 @@ def _swap_in(staging: Path, path: Path) -> None:
         except BaseException:
             (old / path.name).replace(path)
             raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        with suppress(OSError):
+            old.rmdir()  # not empty if the old folder could not be put back
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

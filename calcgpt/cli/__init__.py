@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import select
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +19,11 @@ import click
 
 from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
 from calcgpt.cli.calc import calc
+from calcgpt.cli.options import signal_of
 from datagen.errors import UserError, file_error
 
 STDOUT = 1
+OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # torch says so
 ENTRY_POINTS = "calcgpt.commands"
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
@@ -93,14 +95,13 @@ class Commands(click.Group):
             sys.exit(128 + signal_of(stop))
         except OSError as error:
             _fail(file_error(error))
-
-
-def signal_of(stop: BaseException) -> int:
-    """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
-    argument of the interrupt (see `datagen.ray_cluster`), or SIGINT."""
-    if isinstance(stop, click.Abort):
-        stop = stop.__cause__ or stop
-    return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)
+        except (MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not OUT_OF_MEMORY.search(str(error)):
+                raise
+            _fail(
+                "not enough memory: in training, a smaller train.batch_size or a larger "
+                "train.grad_accum needs less"
+            )
 
 
 @contextmanager

@@ -275,13 +275,19 @@ def ask(answering: Answering) -> None:
 
 @contextmanager
 def history() -> Iterator[None]:
-    """Lets the user edit lines, and keeps them for the next time. Does nothing on Windows."""
+    """Lets the user edit lines, and keeps them for the next time. Does nothing on Windows, and for
+    a user without a home."""
     try:
         import readline
     except ImportError:  # Windows
         yield
         return
-    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "calcgpt")
+    try:
+        state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    except RuntimeError:  # the user has no home
+        yield
+        return
+    folder = Path(state, "calcgpt")
     file = folder / "history"
     readline.set_history_length(HISTORY)
     with suppress(OSError):

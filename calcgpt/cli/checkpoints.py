@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,9 +15,6 @@ from calcgpt.cli.options import (
     seed_option,
 )
 from datagen.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
@@ -127,7 +123,7 @@ def export(
     from calcgpt.registry import resolve
     from datagen.extras import require
 
-    look_up(dict.fromkeys((*EXPORTERS, "snapshots", "example")), target, "export target")
+    look_up(dict.fromkeys((*EXPORTERS, "web", "snapshots", "example")), target, "export target")
     for option, value in {"--also": also, "--address": address}.items():
         if value and target != "web":
             raise UserError(f"{option} is for --to web")
@@ -142,15 +138,13 @@ def export(
         loaded = Checkpoint.load(resolve(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
-    write = EXPORTERS[target]
-    require(f"export to {target}", *LIBRARIES[target])
-    loaded = Checkpoint.load(resolve(checkpoint))
-    others = [Checkpoint.load(resolve(other)) for other in also]
+    require(f"export to {target}", *LIBRARIES.get(target, ()))
+    models = [Checkpoint.load(resolve(name)) for name in (checkpoint, *also)]
     if target == "web":
-        written = export_page([loaded, *others], out, force, address)
+        written = export_page(models, out, force, address)
     else:
-        written = write(loaded, out, force)
-    names = ", ".join(model.name for model in (loaded, *others))
+        written = EXPORTERS[target](models[0], out, force)
+    names = ", ".join(model.name for model in models)
     click.echo(f"{out}: {names} as {written}")
 
 

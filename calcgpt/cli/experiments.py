@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from calcgpt.cli.options import (
     out_option,
     quiet_option,
     set_option,
+    signal_of,
     threads_option,
 )
 
@@ -172,7 +172,7 @@ def sweep(
         result = run(loaded, out, data, resources, address=address, progress=not quiet)
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
-        sys.exit(128 + (stop.args[0] if stop.args else signal.SIGINT))
+        sys.exit(128 + signal_of(stop))
     click.echo(summary(loaded, result.trials, result.algorithm))
     click.echo(table(loaded, result.trials, MAX_ROWS))
     for file in result.files:

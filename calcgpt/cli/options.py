@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -330,3 +331,11 @@ def echo_report(
     click.echo(text)
     for file in filter(None, (*drawn, json_file)):
         click.echo(str(file))
+
+
+def signal_of(stop: BaseException) -> int:
+    """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
+    argument of the interrupt (see `datagen.ray_cluster`), or SIGINT."""
+    if isinstance(stop, click.Abort):
+        stop = stop.__cause__ or stop
+    return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)

@@ -75,7 +75,9 @@ class StreamBatches(BatchSource):
         self.block_size = block_size
         self.seed = config.seed
         if len(self.ids) <= block_size:
-            raise DataError(f"{len(self.ids)} tokens are too few for a block of {block_size}")
+            raise DataError(
+                f"a block of {block_size} tokens needs a longer text than {len(self.ids)} tokens"
+            )
 
     def batch(self, step: int, size: int) -> Batch:
         starts = _rng(self.seed, step).integers(len(self.ids) - self.block_size, size=size)

@@ -26,7 +26,7 @@ from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
 from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
-from calcgpt.data.tokenizer import Tokenizer
+from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.data.workers import Chunk, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
@@ -195,6 +195,28 @@ def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData
             "such as data/blog after `calcgpt datagen data/blog`"
         )
     return FreshData(recipe.data, recipe.train.seed)
+
+
+def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line]) -> Tokenizer:
+    """Returns the tokenizer of a recipe for its training text. Raises ConfigError if it has no text
+    to learn from, or if the validation problems or the positions need one token a character."""
+    name = recipe.tokenizer
+    try:
+        tokenizer = TOKENIZERS[name](train_text, recipe.vocab_size)
+    except ValueError as error:  # the text is empty
+        raise ConfigError(f"tokenizer {name!r} needs a data folder: {error}") from None
+    if val_problems and not tokenizer.one_a_character:
+        raise ConfigError(
+            f"problems are scored by characters, which tokenizer {name!r} joins: "
+            f"train.eval_problems must be 0"
+        )
+    vocabulary = tokenizer.vocabulary if isinstance(tokenizer, CharTokenizer) else ""
+    if recipe.model.position == "coordinates" and recipe.model.characters != vocabulary:
+        raise ConfigError(
+            f"positions 'coordinates' are read off the text: model.characters must be "
+            f"{vocabulary!r}, the tokens of tokenizer {name!r}"
+        )
+    return tokenizer
 
 
 class _Block(NamedTuple):

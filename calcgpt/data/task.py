@@ -102,12 +102,13 @@ class Task:
         found."""
         _check_split(split)
         random, lines, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0  # by prompt
-        while len(lines) < (count or N_DRAWN) and n_idle < MAX_IDLE:
+        wanted = N_DRAWN if count is None else count
+        while len(lines) < wanted and n_idle < MAX_IDLE:
             line = self._checked_line(random)
             n_idle += 1
             if line.prompt not in lines and split in (ALL, split_of_text(line.prompt)):
                 lines[line.prompt], n_idle = line, 0
-        if not lines:
+        if wanted and not lines:
             raise DataError(f"{self._source}: too few different questions for {split}")
         return list(lines.values())
 
@@ -139,7 +140,9 @@ class Task:
     def _line(self, random: Random) -> Line:
         text = self._call("draw", self.draw, random)
         if not isinstance(text, str):
-            raise DataError(f"{self._source}: draws {type(text).__name__}, not a line as '2+2=4'")
+            raise DataError(
+                f"{self._source}: draws {type(text).__name__}, not a line such as '2+2=4'"
+            )
         if reason := _why_invalid(text):
             raise DataError(f"{self._source}: the line {text!r:.60} {reason}")
         prompt, completion = _parts(text)
@@ -186,7 +189,9 @@ class TextTask:
                 raise DataError(f"{path}, line {number}: another answer than in line {first}")
             lines.append(line)
         if len(answers) < 10:
-            raise DataError(f"{path}: {len(answers)} different questions; at least 10 are needed")
+            raise DataError(
+                f"{path}: at least 10 different questions are needed, not {len(answers)}"
+            )
         return cls(str(path), lines)
 
     @cached_property

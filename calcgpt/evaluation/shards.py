@@ -298,7 +298,7 @@ def as_lines(rows: Iterable[ScoredProblem]) -> str:
 def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
     """Yields the problems of a file of scored problems. Raises DataError or ConfigError, which
     names the first bad line."""
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         source = f"{path}, line {number}"
         yield build(kind, parse_json(line, source), f"{source} is no scored problem")
 

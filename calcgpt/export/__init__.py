@@ -1,4 +1,4 @@
-"""Checkpoints in the formats of other libraries.
+"""Checkpoints in the formats of other libraries, and as a page (`web`).
 
 A format is a function of type `Exporter`, an entry in `EXPORTERS`, and its libraries in
 `LIBRARIES`. It is imported when it is used: if a library is missing, the other formats still work.
@@ -38,15 +38,8 @@ def _onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     return export_onnx(checkpoint, out, force)
 
 
-def _web(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    from calcgpt.export.web import export_page
-
-    return export_page([checkpoint], out, force)
-
-
-EXPORTERS: dict[str, Exporter] = {"hf": _hf, "onnx": _onnx, "web": _web}
+EXPORTERS: dict[str, Exporter] = {"hf": _hf, "onnx": _onnx}
 LIBRARIES = {  # format -> the libraries that it needs
     "hf": ("torch", "transformers"),
     "onnx": ("torch", "onnx", "onnxruntime", "onnxscript"),
-    "web": (),
 }

@@ -281,7 +281,7 @@ def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
             ],
         }
         for split, label in SPLITS.items()
-        if split in checkpoint.metrics
+        if checkpoint.metrics.get(split)
     ]:
         data["model-index"] = [{"name": checkpoint.name, "results": results}]
     lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in data.items()]
@@ -297,7 +297,10 @@ def _intended(checkpoint: Checkpoint) -> str:
         else "It was measured on the problems of the table above."
     )
     mixture = recipe.data.mixture if recipe.data else {}
-    parts = [f"{share:.0%} of the distribution `{name}`" for name, share in mixture.items()]
+    total = sum(mixture.values())
+    parts = [
+        f"{weight / total:.0%} of the distribution `{name}`" for name, weight in mixture.items()
+    ]
     return INTENDED.format(
         work="It writes its worked steps first. " if recipe.has_work else "",
         domain=limits,

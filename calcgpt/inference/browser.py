@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
 from calcgpt.inference.native.positions import not_covered
 from datagen.coordinates import rotary_frequencies
+from datagen.notation import ALPHABET
 
 MAX_ADDRESS = 2_000
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
@@ -36,9 +36,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     if part := not_covered(config):
         raise ConfigError(f"the engine in the browser does not cover {part}")
-    tokenizer.require_characters()
-    if not isinstance(tokenizer, CharTokenizer):
-        raise ConfigError("the engine in the browser needs one token per character")
+    tokenizer.require_characters().encode(ALPHABET)
     model = config.model_dump() | {
         "n_kv_head": config.kv_heads,
         "head_dim": config.head_dim,

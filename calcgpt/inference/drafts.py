@@ -48,7 +48,7 @@ class Drafter:
     """
 
     def __init__(self, checkpoint: Checkpoint, decoder: Decoder) -> None:
-        """Raises DataError if the tokenizer lacks characters of the notation."""
+        """Raises DataError if tokens of the model may be longer than a character."""
         self._tokenizer = checkpoint.tokenizer.require_characters()
         self._decoder, self._has_work = decoder, checkpoint.recipe.has_work
 

@@ -28,6 +28,7 @@ from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
+from calcgpt.tables import counted
 from calcgpt.training.devices import pick_device
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.stopping import Interrupted
@@ -242,7 +243,7 @@ class Progress:
         self._total = tqdm(
             total=sum(job.recipe.train.steps for job in jobs),
             initial=sum(self._steps.values()),
-            desc=f"{self._n_left} runs left",
+            desc=f"{counted(self._n_left, 'run')} left",
             unit="step",
             position=0,
             disable=disable,
@@ -273,7 +274,7 @@ class Progress:
         with self._lock:
             self._n_left -= 1
             self._bars[slot].reset()
-            self._total.set_description_str(f"{self._n_left} runs left")
+            self._total.set_description_str(f"{counted(self._n_left, 'run')} left")
             if self._progress:
                 line = f"{job.name}: {outcome} ({self._n_left} left)"
                 tqdm.write(line, file=sys.stderr)

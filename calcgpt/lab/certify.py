@@ -278,7 +278,8 @@ class Certificate:
         for summary in self.summaries():
             cells = [summary[key] for key in ("cases", "tried", "certified", "wrong", "places")]
             name = f"{summary['rule']}{' (sampled)' if summary['sampled'] else ''}"
-            rows.append([name, *(f"{cell:,}" for cell in cells), f"{summary['lowest']:.4f}"])
+            lowest = "" if summary["lowest"] is None else f"{summary['lowest']:.4f}"
+            rows.append([name, *(f"{cell:,}" for cell in cells), lowest])
         return text_table(header, rows)
 
     def summaries(self) -> list[dict[str, Any]]:
@@ -287,7 +288,7 @@ class Certificate:
         `cases` are those that can occur, of which `tried` were read in any context, `certified` in
         enough of them and right in all, and `wrong` in some. A sampled rule needs one context.
         `places` are all contexts of its cases, `lowest` the least probability of the right
-        character in any.
+        character in any, None if there is none.
         """
         result = []
         columns = (self.tried, self.right, self.lowest)
@@ -303,7 +304,7 @@ class Certificate:
                     "wrong": int((right < tried).sum()),
                     "places": int(tried.sum()),
                     "wrong_places": int((tried - right).sum()),
-                    "lowest": float(lowest.min()),
+                    "lowest": float(lowest.min()) if tried.any() else None,
                 }
             )
         return result

@@ -348,17 +348,23 @@ def _best_neuron(selection: _Column, held_out: _Column, op: str) -> Neuron:
 
 def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
     """Returns the area under the ROC curve of each column, (F,): the share of the pairs of a
-    positive and a negative row in which the positive one is higher (Mann & Whitney 1947). Ties are
-    in the order of the rows. Returns nan if there are no positive or no negative rows."""
+    positive and a negative row in which the positive one is higher; a tie counts as half of a pair
+    (Mann & Whitney 1947). Returns nan if there are no positive or no negative rows."""
     n_positive = int(positive_N.sum())
     n_negative = len(positive_N) - n_positive
     if not (n_positive and n_negative):
         return np.full(values_NF.shape[1], np.nan)
-    order = values_NF.argsort(axis=0, kind="stable")
     ranks = np.arange(1, len(positive_N) + 1)[:, None]
-    total_F = (ranks * positive_N[order]).sum(axis=0)
-    pairs: Floats = (total_F - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative)
-    return pairs
+
+    def n_pairs(rows: NDArray[np.intp]) -> Floats:
+        """Returns the number of such pairs, (F,), if of a tie the later one of `rows` is higher."""
+        order = values_NF[rows].argsort(axis=0, kind="stable")
+        total_F: Floats = (ranks * positive_N[rows][order]).sum(axis=0)
+        return total_F - n_positive * (n_positive + 1) / 2
+
+    positive_last = np.argsort(positive_N, kind="stable")
+    total_F = n_pairs(positive_last) + n_pairs(positive_last[::-1])
+    return total_F / (2 * n_positive * n_negative)
 
 
 @torch.inference_mode()

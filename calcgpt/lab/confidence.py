@@ -16,8 +16,10 @@ Matplotlib comes with the extra `lab` and is imported where it is used.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,15 +45,21 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 
+@lru_cache(maxsize=4)
+def _log_factorials(n: int) -> Floats:
+    """Returns the logarithms of the factorials of 0 to n, (n + 1,)."""
+    return np.concatenate(([0.0], np.log(np.arange(1, n + 1)).cumsum()))
+
+
 def binomial_tail(wrong: int, n: int, share: float) -> float:
     """Returns the probability of at most `wrong` successes in n trials of this probability."""
     if share <= 0:
         return 1.0
     if share >= 1:
         return float(wrong >= n)
-    k = np.arange(wrong + 1)
-    log_factorials = np.array([math.lgamma(i + 1) + math.lgamma(n - i + 1) for i in k])
-    logs = math.lgamma(n + 1) - log_factorials + k * math.log(share) + (n - k) * math.log1p(-share)
+    k, log_factorials = np.arange(wrong + 1), _log_factorials(n)
+    logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
+    logs += k * math.log(share) + (n - k) * math.log1p(-share)
     return float(min(1.0, np.exp(logs).sum()))
 
 
@@ -102,10 +110,11 @@ def high_probability(confidence: Floats, right: Flags, target: float) -> Guarant
     """Returns the lowest threshold whose risk is at most `target`, which fails for at most 5% of
     the sets of scored problems."""
     needs = math.ceil(math.log(1 - LEVEL) / math.log1p(-target))
-    allowed, n = -1, len(confidence)
-    while allowed < n and binomial_tail(allowed + 1, n, target) <= 1 - LEVEL:
-        allowed += 1
-    return _threshold(confidence, right, allowed, needs)
+    n = len(confidence)
+    too_many = bisect_left(
+        range(n), True, key=lambda wrong: binomial_tail(wrong, n, target) > 1 - LEVEL
+    )
+    return _threshold(confidence, right, too_many - 1, needs)
 
 
 def _threshold(confidence: Floats, right: Flags, allowed: int, needs: int) -> Guarantee:

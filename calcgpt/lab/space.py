@@ -17,14 +17,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from decimal import Decimal
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
 from calcgpt.errors import ConfigError, look_up
-from calcgpt.recipe import build, load_recipe, names_in, read_toml
+from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 
 Value = bool | int | float | str
 Draw = int | float
@@ -342,9 +341,7 @@ def load_space(name: str, *, trials: int | None = None, seed: int | None = None)
     if isinstance(search := table.get("search"), dict):
         overrides = {"trials": trials, "seed": seed}
         search |= {key: value for key, value in overrides.items() if value is not None}
-    recipe = table.get("recipe")
-    if isinstance(recipe, str) and recipe.endswith(".toml") and name.endswith(".toml"):
-        table["recipe"] = str(Path(name).parent / recipe)
+    table = with_recipe_beside(table, name)
     if isinstance(axes := table.get("space"), dict):
         table["space"] = {key: _hyperparameter(axes[key], f"{source}: {key}") for key in axes}
     return build(Space, table, source)

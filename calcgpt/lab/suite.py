@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
 from calcgpt.errors import ConfigError, did_you_mean
-from calcgpt.recipe import build, load_recipe, names_in, read_toml
+from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 from datagen.plan import DatasetPlan
 
 SUITES = resources.files("calcgpt") / "suites"
@@ -188,5 +188,8 @@ def suite_names() -> list[str]:
 
 def load_suite(name: str) -> Suite:
     """Returns the suite `name`: of the package, or a path to a TOML file. Raises ConfigError, one
-    line, if there is none or it is not valid."""
-    return build(Suite, read_toml(name, SUITES, "suite"), f"suite {name!r}")
+    line, if there is none or it is not valid. A recipe given by its path is relative to the file's
+    folder."""
+    return build(
+        Suite, with_recipe_beside(read_toml(name, SUITES, "suite"), name), f"suite {name!r}"
+    )

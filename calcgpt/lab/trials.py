@@ -31,6 +31,7 @@ from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.lab.space import METRICS, Draw, Space, Value
 from calcgpt.metrics import step_lines
 from calcgpt.recipe import build, differences
+from calcgpt.tables import counted
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import Row
 from datagen.files import locked, read_json, write_json
@@ -179,7 +180,7 @@ class Resources:
     concurrent: int | None = None  # None: as many as fit
 
     def __str__(self) -> str:
-        return f"{self.cpus} CPUs and {self.gpus:g} GPUs"
+        return f"{counted(self.cpus, 'CPU')} and {counted(self.gpus, 'GPU')}"
 
 
 class TrialConfig(TypedDict):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
+from calcgpt.tables import counted
 from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import RowCall, TrackerFactory
@@ -135,7 +136,7 @@ def _resources(workers: int, device: str, threads: int, local: bool) -> dict[str
     for name, amount in needed.items():
         if available.get(name, 0) < workers * amount:
             message = (
-                f"{workers} workers need {workers * amount:g} {name}s, "
+                f"{counted(workers, 'worker')} together need {counted(workers * amount, name)}, "
                 f"Ray has {available.get(name, 0):g}"
             )
             if local:

@@ -20,10 +20,8 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data.problems import Line
-from calcgpt.data.sources import TrainingData, for_task, training_data
+from calcgpt.data.sources import TrainingData, for_task, tokenizer_for, training_data
 from calcgpt.data.task import AnyTask
-from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
@@ -128,7 +126,7 @@ class Trainer:
             torch.manual_seed(self.config.seed)
             n_problem = self.config.eval_problems
             self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
-            self.tokenizer = _tokenizer(recipe, data, self.val_problems)
+            self.tokenizer = tokenizer_for(recipe, data.train_text, self.val_problems)
             self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
             self.train_batches, self.val_batches = (
                 data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
@@ -394,16 +392,3 @@ def _check_finite(value: float, name: str, step: int) -> None:
             f"{name} is {value} at step {step}: a lower learning rate may help; the last "
             f"checkpoint is from an earlier step"
         )
-
-
-def _tokenizer(recipe: Recipe, data: TrainingData, val_problems: Sequence[Line]) -> Tokenizer:
-    try:
-        tokenizer = TOKENIZERS[recipe.tokenizer](data.train_text, recipe.vocab_size)
-    except ValueError as error:  # the text is empty
-        raise ConfigError(f"tokenizer {recipe.tokenizer!r} needs a data folder: {error}") from None
-    if val_problems and not tokenizer.one_a_character:
-        raise ConfigError(
-            f"problems are scored by characters, which tokenizer {recipe.tokenizer!r} joins: "
-            f"train.eval_problems must be 0"
-        )
-    return tokenizer

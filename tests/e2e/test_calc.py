@@ -18,6 +18,7 @@ from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 
 from calcgpt.checkpoint import save_domain
 from calcgpt.cli import cli
+from calcgpt.cli.calc import history
 from calcgpt.config import Domain
 from calcgpt.inference import calculator
 from calcgpt.inference.native import machine_code
@@ -247,3 +248,15 @@ cli.main(["calc", "782+21", "--checkpoint", {str(tiny_folder)!r}, "--engine", "n
     assert imported == "['llvmlite']", done.stderr
     ended = CliRunner().invoke(cli, by_torch)  # random weights may write no number
     assert (answer, done.returncode) == (ended.stdout.splitlines(), ended.exit_code)
+
+
+def test_a_user_without_a_home_has_a_prompt_without_a_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with history():
+        pass

@@ -278,6 +278,26 @@ def test_the_command_is_installed() -> None:
     assert ended.stderr == "error: cannot write: No space left on device\n"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_too_little_memory_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, run_cli: Callable[..., Any], error: Exception
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("calcgpt.recipe.recipe_names", fail)
+    outcome = run_cli("recipes")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("error: not enough memory: ")
+
+
 @pytest.mark.parametrize(("arguments", "code"), [((), 130), ((signal.SIGTERM,), 143)])
 def test_the_exit_code_of_an_interrupted_command_has_the_number_of_the_signal(
     monkeypatch: pytest.MonkeyPatch,

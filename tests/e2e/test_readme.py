@@ -231,7 +231,7 @@ def test_the_names_that_can_be_chosen_are_all_there() -> None:
     variants = [*MODELS, *POSITIONS, *ATTENTIONS, *FEEDFORWARDS, *NORMS, *BLOCKS]
     for name in [*variants, *TOKENIZERS, *preset_names()]:
         assert f"`{name}`" in PAGES["VARIANTS.md"], name
-    for target in EXPORTERS:
+    for target in (*EXPORTERS, "web"):
         assert f"--to {target}" in PAGES["COMMANDS.md"]
 
 

@@ -72,7 +72,7 @@ ROTATIONS = {
 
 def not_covered(config: ModelConfig) -> str | None:
     """Returns the first option of the model that the native engine does not support, such as
-    "attention 'mla'", or None. The engine in the browser supports the same options."""
+    "attention 'window'", or None. The engine in the browser supports the same options."""
     covered = {
         "architecture": ("gpt",),
         "position": tuple(ROTATIONS),

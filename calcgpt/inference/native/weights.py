@@ -151,7 +151,7 @@ def pack_weights(
     parts = {
         LAYERS: np.concatenate([part.ravel() for layer in layers for part in layer.values()]),
         FINAL_NORM: reader.norm("norm", config.n_embd),
-        HEAD: reader.matrix(head, vocab_size, config.n_embd, "head"),
+        HEAD: reader.matrix(head, vocab_size, config.n_embd, config.head_bias, bias_of="head"),
     }
     plan = np.zeros(PLAN_SIZE, np.int64)
     row = vocab_size
@@ -217,19 +217,19 @@ class Reader:
         c = self._config
         n_qkv = (c.n_head + 2 * c.kv_heads) * c.head_dim
         if c.gated:
-            up = self.matrix(prefix + "ff.gate_up", 2 * c.ff_width, c.n_embd, parts=2)
+            up = self.matrix(prefix + "ff.gate_up", 2 * c.ff_width, c.n_embd, c.ff_bias, parts=2)
         else:
-            up = self.matrix(prefix + "ff.up", c.ff_width, c.n_embd)
+            up = self.matrix(prefix + "ff.up", c.ff_width, c.n_embd, c.ff_bias)
         no_norm = np.zeros(0, np.float32)
         return {
             ATTENTION_NORM: self.norm(prefix + "attn_norm", c.n_embd),
-            QKV: self.matrix(prefix + "attn.qkv", n_qkv, c.n_embd),
+            QKV: self.matrix(prefix + "attn.qkv", n_qkv, c.n_embd, c.qkv_bias),
             Q_NORM: self.norm(prefix + "attn.q_norm", c.head_dim) if c.qk_norm else no_norm,
             K_NORM: self.norm(prefix + "attn.k_norm", c.head_dim) if c.qk_norm else no_norm,
-            OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd),
+            OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd, c.attn_out_bias),
             FF_NORM: self.norm(prefix + "ff_norm", c.n_embd),
             UP: up,
-            DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width),
+            DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width, c.ff_bias),
         }
 
     def norm(self, name: str, width: int) -> Floats:
@@ -240,16 +240,24 @@ class Reader:
         return np.concatenate((gain, bias))
 
     def matrix(
-        self, name: str, n_out: int, n_in: int, bias_of: str | None = None, parts: int = 1
+        self,
+        name: str,
+        n_out: int,
+        n_in: int,
+        has_bias: bool,
+        *,
+        bias_of: str | None = None,
+        parts: int = 1,
     ) -> Floats:
-        """Returns the bias and then the panels of a matrix, one-dimensional.
+        """Returns the bias, zeros if there is none, and then the panels of a matrix,
+        one-dimensional.
 
         The outputs are split into `parts` of equal size, each padded to whole panels. The bias is
         that of the module `bias_of`, by default `name`.
         """
-        bias, bias_name = np.zeros(n_out, np.float32), f"{bias_of or name}.bias"
-        if bias_name in self._tensors:
-            bias = self.tensor(bias_name, n_out)
+        bias = np.zeros(n_out, np.float32)
+        if has_bias:
+            bias = self.tensor(f"{bias_of or name}.bias", n_out)
         matrix = self.tensor(f"{name}.weight", n_out, n_in)
         n_padding = padded(n_out // parts) - n_out // parts
         biases = [np.pad(part, (0, n_padding)) for part in np.split(bias, parts)]

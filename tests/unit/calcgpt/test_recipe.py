@@ -208,6 +208,16 @@ def test_overrides_can_choose_a_preset_and_change_it() -> None:
         assert load_recipe("nano", overrides).model == expected
 
 
+def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
+    name = recipe_file("[train]\nsteps = 7\n")  # no section that an overlay could be merged into
+    overlay = {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
+    overrides = ("model.n_layer=3", "data.mixture.edge=0.5")
+    recipes = [load_recipe(name, overrides, [overlay]) for _ in range(2)]
+    assert recipes[0] == recipes[1]
+    assert recipes[0].model == load_preset("llama").model_copy(update={"n_layer": 3})
+    assert overlay == {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
+
+
 def test_a_recipe_inherits_the_preset_of_its_base(
     recipe_file: Callable[[str], str],
 ) -> None:

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.tables import duration, markdown_table, printable, significant, text_table
+from calcgpt.tables import counted, duration, markdown_table, printable, significant, text_table
 
 ROWS = [["first", "1,000", None, "0.5"], ["b", None, None, "12.25"]]
 
@@ -58,3 +58,7 @@ def test_numbers_and_names() -> None:
     ]
     assert duration(3723.4) == "1:02:03"
     assert printable("a\nb\x1b[") == "a?b?["
+
+
+def test_one_thing_is_not_plural() -> None:
+    assert [counted(n, "GPU") for n in (0, 0.5, 1, 2)] == ["0 GPUs", "0.5 GPUs", "1 GPU", "2 GPUs"]

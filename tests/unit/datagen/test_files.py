@@ -245,6 +245,26 @@ def test_a_folder_that_cannot_be_replaced_is_put_back(
     assert (target / "old").read_text() == "old"
 
 
+def test_a_folder_that_cannot_be_put_back_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "folder"
+    target.mkdir()
+    (target / "old").write_text("old")
+    rename = Path.replace
+
+    def refuse(self: Path, to: Path) -> Path:
+        if to == target:
+            raise OSError("no")
+        return rename(self, to)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="no"), new_folder(target) as staging:
+        (staging / "new").write_text("new")
+    [kept] = tmp_path.iterdir()
+    assert (kept / "folder" / "old").read_text() == "old"
+
+
 def test_json_is_written_for_people_to_read(tmp_path: Path) -> None:
     write_json(tmp_path / "file.json", {"text": "a·b", "rows": [1, 2]})
     expected = '{\n  "text": "a·b",\n  "rows": [\n    1,\n    2\n  ]\n}\n'

@@ -116,6 +116,11 @@ def test_long_lines_are_refused_first_and_left_out_later(tmp_path: Path) -> None
     assert isinstance(batches, ProblemBatches)
 
 
+def test_no_lines_are_no_lines(tmp_path: Path) -> None:
+    for task in (Task(lambda random: f"{random.random()}=1"), text_task(tmp_path, LINES)):
+        assert task.lines("val", 0, 0) == []
+
+
 def test_a_check_decides_what_is_right() -> None:
     def is_factor(question: str, answer: str) -> bool:
         return answer.isdigit() and int(answer) > 1 and int(question) % int(answer) == 0
@@ -132,7 +137,7 @@ def test_a_check_decides_what_is_right() -> None:
     ("text", "reason"),
     [
         ("", "own.txt is empty"),
-        ("1=1\n", "1 different questions; at least 10 are needed"),
+        ("1=1\n", "at least 10 different questions are needed, not 1"),
         (LINES + "12\n", "line 101: '12' has no '=' between question and answer"),
         (LINES + "=12\n", "has no question"),
         (LINES + "12=\n", "has no answer"),

@@ -177,3 +177,13 @@ def test_the_command_writes_what_coverage_reads(
     outcome = run_cli(*sampled)
     assert outcome.code == 2
     assert "greedy" in outcome.err
+
+
+def test_an_answer_with_a_line_separator_stays_on_one_line(tmp_path: Path) -> None:
+    confidence = {"answer": 0.5, "weakest_step": 0.5, "whole": 0.5}
+    row = ScoredAnswer.model_validate(
+        {"prompt": "a=", "right": False, "confidence": confidence, "output": "1\u20282\x853"}
+    )
+    path = tmp_path / "scored.jsonl"
+    path.write_text(as_lines([row, row]), "utf-8")
+    assert list(read_scored(path, ScoredAnswer)) == [row, row]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from tokenizers import decoders
 from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig, Recipe
+from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.data.tokenizer import (
     CharTokenizer,
     Tokenizer,
@@ -277,6 +278,15 @@ class TestTheFolder:
         for split in ("validation", "test"):
             for name in ("exact_match", "char_accuracy"):
                 assert scores[split, name] == shipped.metrics[split][name]
+
+    def test_its_card_gives_the_shares_of_the_data(self) -> None:
+        model = checkpoint()
+        data = DataConfig(mixture={"blog": 3.0, "everyday": 1.0})
+        recipe = model.recipe.model_copy(update={"data": data})
+        nulls = {**model.metrics, "test": None, "parameters": None}
+        card = hf_card(replace(model, recipe=recipe, metrics=nulls), "out", "Llama", True, False)
+        assert "75% of the distribution `blog`, 25% of the distribution `everyday`" in card
+        assert "0 parameters" in card
 
     def test_the_card_of_a_model_of_text_has_no_problem_in_it(self, tmp_path: Path) -> None:
         EXPORTERS["hf"](checkpoint(text_tokenizer(TEXT)), tmp_path / "out", False)

@@ -227,6 +227,19 @@ def test_tensors_that_do_not_fit_are_refused() -> None:
             NativeDecoder(model.config, VOCAB, damaged)
 
 
+def test_every_tensor_of_the_config_is_needed() -> None:
+    biases = dict.fromkeys(("qkv_bias", "attn_out_bias", "ff_bias", "norm_bias", "head_bias"), True)
+    config = ModelConfig(**SMALL, norm="layernorm", **biases)
+    model = GPT(config, VOCAB)
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    NativeDecoder(config, VOCAB, tensors)
+    assert sum(name.endswith(".bias") for name in tensors) > 5
+    for missing in tensors:
+        rest = {name: tensor for name, tensor in tensors.items() if name != missing}
+        with pytest.raises(CheckpointError, match=missing):
+            NativeDecoder(config, VOCAB, rest)
+
+
 @pytest.mark.parametrize("token", [-1, VOCAB])
 def test_ids_that_no_token_has_are_refused(token: int) -> None:
     decoder = native(model_of("llama"))

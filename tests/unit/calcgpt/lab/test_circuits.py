@@ -75,6 +75,10 @@ def test_auc_counts_pairs() -> None:
     pairs = values[positive][:, None] > values[~positive][None]
     np.testing.assert_allclose(auc(values, positive), pairs.mean(axis=(0, 1)))
     assert np.isnan(auc(values, np.ones(40, bool))).all()
+    activations = np.maximum(values, 0)  # as of ReLU: half of them are equal
+    ties = activations[positive][:, None] == activations[~positive][None]
+    pairs = (activations[positive][:, None] > activations[~positive][None]) + ties / 2
+    np.testing.assert_allclose(auc(activations, positive), pairs.mean(axis=(0, 1)))
 
 
 def test_the_shipped_model_is_whole_only_with_its_heads(

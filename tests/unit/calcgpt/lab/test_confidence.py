@@ -47,6 +47,17 @@ def test_so_many_problems_are_needed(choose: type, target: float) -> None:
     assert fewer.threshold is None
 
 
+@given(st.integers(1, 300), st.sampled_from(TARGETS))
+def test_one_more_wrong_answer_would_break_the_guarantee(n: int, target: float) -> None:
+    wrong = np.linspace(0, 0.5, n)  # none is equal to another
+    kept = high_probability(wrong, np.zeros(n, bool), target)
+    if kept.threshold is None:
+        assert binomial_tail(0, n, target) > 0.05
+    else:
+        assert binomial_tail(kept.wrong, n, target) <= 0.05
+        assert kept.wrong == n or binomial_tail(kept.wrong + 1, n, target) > 0.05
+
+
 def test_the_guarantees_hold() -> None:
     """An answer of confidence c is wrong with probability 1 - c: above t, (1 - t)^2 / 2 of all."""
     n, target = 200, 0.05

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from calcgpt.cli.experiments import ablate
 from calcgpt.errors import ConfigError
@@ -151,3 +152,14 @@ def test_only_selects_tasks_and_pairs() -> None:
         ConfigError, match=r"unknown task or variant 'rope'; valid names: arithmetic, "
     ):
         suite.pairs(["rope"])
+
+
+def test_a_recipe_given_by_its_path_is_beside_the_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    (tmp_path / "mine.toml").write_text('extends = "nano"\n[train]\nsteps = 7\n')
+    table = small(recipe="mine.toml")
+    (tmp_path / "suite.toml").write_text(tomli_w.dumps(table))
+    suite = load_suite(str(tmp_path / "suite.toml"))
+    assert suite.recipe_of("sums", "wide", 1, ()).train.steps == 7
