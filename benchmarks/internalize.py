@@ -6,12 +6,15 @@
     python -m benchmarks.internalize score RUN ... [--n N] [--threads N] [--json FILE] [--plots OUT]
 
 "Stepwise internalization" (Deng et al. 2024): training begins with all of the work, and the first
-characters of it are left out, one more every few steps. In the end, the model writes the result row
-and the answer at once. The control `--at-once` leaves out all of the work from the first step on.
+characters of it are left out, one more every few steps. In the end, the model copies the operands,
+digit below digit, and writes the result row and the answer at once. The control `--at-once` leaves
+out all of the work from the first step on.
 
 A model with coordinates reads from them what it writes next. The coordinates are those of the whole
-line; the characters that are left out are missing, but nothing else moves. The model begins with
-the weights of the checkpoint, without windows, and with two more layers that change nothing yet.
+line; the characters that are left out are missing, but nothing else moves. The operands are copied
+because no coordinate says which digit of the question a digit of the result needs. The model begins
+with the weights of the checkpoint, without windows, and with two more layers that change nothing
+yet.
 
 Scores are shares of lines that greedy decoding writes exactly: in one pass, every character is the
 most probable one after those before it.
@@ -55,12 +58,15 @@ from datagen.progress import progress_bar
 from datagen.slots import Kind
 
 N_NEW_LAYER = 2
-LONGEST = 100  # no line of the blog's distribution has as much work before its result
+LONGEST = 90  # no line of the blog's distribution has as much work between operands and result
 RAMP = (0.1, 0.7)  # shares of the steps: work is taken away between them
 SMOOTHING = 4.0  # Deng et al. 2024: k more characters with a probability near exp(-4k)
+OPERANDS = tuple(
+    kind for kind in Kind if kind.name.startswith(("A_", "B_")) and not kind.name.endswith("FIELD")
+)
 OWN = (KIND, ROW, COLUMN)
 NEXT = (NEXT_KIND, QUERY_ROW, QUERY_COLUMN)
-SCORED = (0, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, 90, LONGEST)
+SCORED = (0, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, LONGEST)
 BATCH = 100  # lines scored at a time
 SEED = 7  # of the problems that are scored
 
@@ -75,13 +81,15 @@ def shorten(
     batch: Batch, coordinates_BT6: torch.Tensor, removed_B: torch.Tensor
 ) -> tuple[Batch, torch.Tensor]:
     """Leaves out the first `removed_B` characters of the work of each line, but nothing of the
-    result and the answer. Returns what is left of inputs and targets, (B, T), and coordinates,
-    (B, T, 6)."""
+    operands, the result and the answer. Returns what is left of inputs and targets, (B, T), and
+    coordinates, (B, T, 6)."""
     inputs_BT, targets_BT = batch
     T = inputs_BT.size(1)
-    # The first character of the work is a target at index `start`, and the mark of the result is
-    # one at index `stop`.
-    start_B1 = (targets_BT != NO_LOSS).int().argmax(1, keepdim=True)
+    # The first character after the operands is a target at index `start`, and the mark of the
+    # result is one at index `stop`.
+    is_operand_BT = torch.isin(coordinates_BT6[..., NEXT_KIND], torch.tensor(OPERANDS))
+    is_start_BT = (targets_BT != NO_LOSS) & ~is_operand_BT
+    start_B1 = is_start_BT.int().argmax(1, keepdim=True)
     is_mark_BT = coordinates_BT6[..., NEXT_KIND] == Kind.RESULT_MARK
     stop_B1 = is_mark_BT.int().argmax(1, keepdim=True)
     n_B1 = torch.minimum(removed_B[:, None], stop_B1 - start_B1)

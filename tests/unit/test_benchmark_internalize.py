@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -26,6 +28,7 @@ from calcgpt.data.problems import FreshProblems
 from calcgpt.registry import resolve
 
 N = 64
+OPERANDS = re.compile(r"([+-]\d+[+-]\d+)([+;-].*)")
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +60,8 @@ def test_the_first_characters_of_the_work_are_left_out(
         line = decode(lines.ids[start : start + length].tolist())
         prompt, _, completion = line.partition("=")
         work, mark, answer = completion.partition(":")
-        expected = work[n:] + mark + answer
+        operands, work = OPERANDS.fullmatch(work).groups()  # type: ignore[union-attr]
+        expected = operands + work[n:] + mark + answer
         n_input = len(prompt) + len(expected)  # the last character is only a target
         assert decode(inputs[row, :n_input].tolist()) == f"{prompt}={expected}"[:-1]
         with_loss = targets[row][targets[row] != NO_LOSS]
@@ -65,7 +69,7 @@ def test_the_first_characters_of_the_work_are_left_out(
         # What is left has the coordinates that it has in the whole line.
         n_out = min(n, len(work))
         whole = coordinates[row]
-        start = len(prompt)  # of the `=`
+        start = len(prompt) + len(operands)  # of the character before the work
         assert left[row, : start + 1, OWN].equal(whole[: start + 1, OWN])
         assert left[row, start + 1 : n_input, OWN].equal(
             whole[start + 1 + n_out : n_input + n_out, OWN]
