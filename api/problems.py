@@ -23,7 +23,7 @@ MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
 RETRY = {"Retry-After": "1"}
 PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}  # Python 3.11 has older ones
-METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")  # HEAD is answered as GET
+METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
 
 
 class ProblemError(Exception):
@@ -105,11 +105,12 @@ def _methods(app: FastAPI, scope: Scope) -> list[str]:
     Files have no routes, and name their methods themselves.
     """
     routes = [route for route in app.routes if not isinstance(route, Mount)]
-    return [
+    methods = [
         method
         for method in METHODS
         if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
     ]
+    return [*methods, "HEAD"] if "GET" in methods else methods  # HEAD is answered as GET
 
 
 DESCRIPTIONS = {

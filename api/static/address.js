@@ -5,8 +5,9 @@ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
-// Spaces, except those within what would be a number without them: `1 2+3` is not 12+3.
-const SPACES = /(?<![\d.,_'’\s])\s+|\s+(?![\d.,_'’\s])/g;
+// Spaces, except those within what would be a number or a word without them: `1 2+3` is not 12+3, and
+// `12 divided by 4` not `12dividedby4`.
+const SPACES = /(?<![\w.,'’\s])\s+|\s+(?![\w.,'’\s])/g;
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
@@ -68,7 +69,7 @@ export function parseHash(hash) {
     const [name, ...rest] = pair.split("=");
     values.set(name, decode(rest.join("=")));
   }
-  const question = values.get("q")?.slice(0, MAX_LENGTH);
+  const question = [...(values.get("q") ?? "")].slice(0, MAX_LENGTH).join("");
   if (!question) return null;
   const state = Object.entries(DEFAULT_STATE).map(([name, defaultValue]) => {
     const value = values.get(name) ?? "";

@@ -28,6 +28,7 @@ const KEYPAD_SIGNS = { "*": "×", x: "×", X: "×", "/": "÷", "-": "−" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
+const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.+()×÷−^%]$/; // keys that insert their character
 
 const input = byId("expression", HTMLInputElement);
@@ -55,6 +56,7 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
 });
 const tour = new Tour(byId("tour"), byId("tour-offer"), {
   ask: (expression) => ask(expression, models.modelInSteps((choiceBeforeTour ?? models.choice).model)),
+  canAskWithoutWork: () => models.directModel !== "",
   askWithoutWork: (expression) => ask(expression, models.directModel),
   view: showView,
   pointAt: (at) => runner.steps.at(-1)?.pointAt(at),
@@ -232,7 +234,7 @@ document.addEventListener("keydown", (event) => {
     if (readout.isShown) readout.hide();
     else if (tour.isOpen) tour.end();
     else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) start();
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) start();
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (INSERTABLE.test(character) && (!inField || field.isAnswered)) {
@@ -240,7 +242,7 @@ document.addEventListener("keydown", (event) => {
     field.insertKey(character);
   } else if (key === "Backspace" && !inField) field.backspace();
   else {
-    if (inField && key.length > 1 && key !== "Shift") field.clearAnswer(); // the key moves the caret
+    if (inField && MOVES_CARET.test(key)) field.clearAnswer(); // the key moves the caret
     return;
   }
   event.preventDefault();

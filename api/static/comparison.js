@@ -3,7 +3,7 @@
 import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
-import { createElement, describeConfidence, formatCount, formatNumbers } from "./format.js";
+import { createElement, describeConfidence, formatCount, formatNumbers, formatPlaces } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 
 const N_SAMPLES = 6;
@@ -153,7 +153,10 @@ class Samples {
         let text = "";
         const maxLength = 2 * (prompt.length + output.length); // a longer text would never end
         const sampling = { temperature, topK, seed: this.#firstSeed + index, maxLength };
-        for await (const written of write(model, prompt, sampling, signal)) text += written.text;
+        for await (const written of write(model, prompt, sampling, signal)) {
+          if (!this.element.isConnected) this.#controller.abort(); // the panel was closed
+          text += written.text;
+        }
         const { text: result } = readAnswer(prompt + text, places);
         nRight += Number(result === exact);
         const title = `Sample ${this.#firstSeed + index}`;
@@ -205,6 +208,7 @@ class Checkpoints {
     const cards = this.#models.map(({ name }) => createElement("li", "sample", `${name} …`));
     this.#cards.replaceChildren(...cards);
     for (const [index, { id, name, parameters }] of this.#models.entries()) {
+      if (!this.element.isConnected) return; // the panel was closed
       const [result, isRight, content] = await this.#answer(id, problem, places);
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
       cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
@@ -256,7 +260,7 @@ async function ask(model, problem, places) {
   const line = createElement("p", "written", node.output);
   const length = `${formatCount(node.output.length)} characters`;
   const confidence = describeConfidence(node.confidence.whole);
-  const facts = `${length}, rounded to ${calculation.places} places; ${confidence}`;
+  const facts = `${length}, rounded to ${formatPlaces(calculation.places)}; ${confidence}`;
   return [node.result, node.agrees, [line, createElement("p", "hint", facts)]];
 }
 

@@ -21,7 +21,7 @@ class NoValueError extends Error {}
  */
 export function checkResult(expression, result, places, rounded) {
   try {
-    const value = evaluate(parse(expression));
+    const value = evaluate(parse(expression, Infinity));
     const answer = evaluate(parse(result));
     return {
       isExact: value.a * answer.b === answer.a * value.b,

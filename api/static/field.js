@@ -76,7 +76,8 @@ export class Field {
   backspace() {
     this.#answer = null;
     const [start, end] = this.#selection();
-    this.#replace("", start === end ? Math.max(0, start - 1) : start, end);
+    const last = [...this.text.slice(0, end)].at(-1) ?? ""; // one or two units
+    this.#replace("", start === end ? end - last.length : start, end);
   }
 
   /** Marks the field as invalid and selects the characters from `position` to `end` (code points).

@@ -117,3 +117,8 @@ export function byId(id, type = /** @type {any} */ (HTMLElement)) {
 export function targetOf({ target }) {
   return target instanceof Element ? target : document.body;
 }
+
+/** @param {number} places */
+export function formatPlaces(places) {
+  return places === 1 ? "1 place" : `${places} places`;
+}

@@ -59,6 +59,7 @@ class Panel {
   #hint = createElement("p", "hint");
   #play = createElement("button", "plain", "Play");
   #isPlaying = false;
+  #playing = 0; // of the step that is played now
   #timer = 0;
   /** @type {Run | null} */
   #run = null;
@@ -107,8 +108,9 @@ class Panel {
   /** Shows the selected snapshot and, after a pause, the next one. */
   async #playNext() {
     this.#reportState();
+    const run = ++this.#playing;
     await this.#show();
-    if (!this.#isPlaying) return;
+    if (run !== this.#playing) return; // paused, perhaps played again
     this.#timer = window.setTimeout(() => {
       const slider = this.#slider.control;
       if (slider.value === slider.max || !this.element.isConnected) return this.#pause();
@@ -119,6 +121,7 @@ class Panel {
 
   #pause() {
     clearTimeout(this.#timer);
+    this.#playing += 1;
     this.#isPlaying = false;
     this.#play.textContent = "Play";
   }
@@ -129,7 +132,7 @@ class Panel {
     try {
       this.#run ??= await loadRun();
     } catch {
-      this.element.replaceChildren(createElement("p", "", "The snapshots could not be loaded."));
+      this.#hint.textContent = "The snapshots could not be loaded.";
       return;
     }
     const { description, parameters, snapshots } = this.#run;

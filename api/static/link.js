@@ -64,7 +64,7 @@ export class Link {
   clear() {
     this.#state = null;
     this.#ownHash = ""; // so that the user can open it again
-    history.replaceState(null, "", location.pathname);
+    history.replaceState(null, "", location.pathname + location.search);
   }
 
   get #address() {
@@ -73,7 +73,9 @@ export class Link {
 
   #updateAddress() {
     if (!this.#state || this.#isExample) return;
-    history.replaceState(null, "", this.#address);
+    try {
+      history.replaceState(null, "", this.#address);
+    } catch {} // Safari allows 100 changes in 10 seconds; a later one catches up
     this.#ownHash = location.hash;
   }
 

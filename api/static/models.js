@@ -140,7 +140,7 @@ export class Models {
     } catch (reason) {
       const error = reason instanceof ServiceError ? reason : new ServiceError(String(reason));
       shouldRetry = error.status !== 401;
-      this.#retrySeconds = Math.min(MAX_RETRY_SECONDS, Math.max(this.#retrySeconds * 2, error.retryAfter ?? 0));
+      this.#retrySeconds = Math.max(Math.min(MAX_RETRY_SECONDS, this.#retrySeconds * 2), error.retryAfter ?? 0);
       this.#facts.textContent = shouldRetry
         ? `The models could not be loaded. Trying again in ${this.#retrySeconds} seconds.`
         : "Enter the API key to list the models.";

@@ -1,7 +1,9 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
 import { checkResult } from "./exact.js";
-import { SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatSigns } from "./format.js";
+import {
+  SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatPlaces, formatSigns,
+} from "./format.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
@@ -51,11 +53,6 @@ function confidenceLine({ whole }) {
   const probability = isSure ? "" : `: ${formatPercent(whole)}`;
   line.append(icon(isSure ? "●" : "○"), `The model was ${describeConfidence(whole)}${probability}.`);
   return line;
-}
-
-/** @param {number} places */
-function formatPlaces(places) {
-  return places === 1 ? "1 place" : `${places} places`;
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import { cachePage } from "./backend.js";
 import { ServiceError } from "./client.js";
+import { MAX_LENGTH } from "./engine/expression.js";
 import { byId } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
@@ -105,8 +106,8 @@ export class Runner {
     const run = { controller, playback, steps, isExample, isKept, isComplete: false };
     this.#run = run;
     this.#steps = steps;
-    this.#begin(state, isExample);
     try {
+      this.#begin(state, isExample);
       for await (const event of source(controller.signal)) playback.push(event);
       byId("stop").textContent = "Show all";
       run.isComplete = true;
@@ -191,7 +192,9 @@ export class Runner {
       // An operation that the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
       byId("answer").replaceChildren(renderAnswer(data));
-      if (this.#run?.isKept) this.#history.add(data);
+      // Its own text may be too long to be asked again: `1%` becomes `1/100`.
+      const expression = data.expression.length > MAX_LENGTH ? typed : data.expression;
+      if (this.#run?.isKept) this.#history.add({ ...data, expression });
       this.#field.setAnswer(typed, data.result);
     }
   }

@@ -16,6 +16,7 @@ import { SheetView } from "./paper/view.js";
  * @typedef {import("./client.js").Span} Span
  */
 
+const MAX_INDENT = 4; // levels by which a nested operation is indented
 const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const ROW_START = /[;|:=]/;
 
@@ -172,7 +173,9 @@ export class Step {
     const grid = this.#paper.grid;
     const cell = this.#paper.cellOf(at);
     if (grid && cell) {
-      const sources = weights.map((weight, index) => ({ weight, element: this.#paper.cellOf(index - n) }));
+      const elementOf = (/** @type {number} */ weight, /** @type {number} */ index) =>
+        weight < MIN_WEIGHT ? null : this.#paper.cellOf(index - n);
+      const sources = weights.map((weight, index) => ({ weight, element: elementOf(weight, index) }));
       paperArcs.draw(grid, cell, sources, MIN_WEIGHT);
     }
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
@@ -291,8 +294,10 @@ class Row {
  * @param {Span[]} nodes
  */
 function depthOf({ position, end }, nodes) {
-  const contains = (/** @type {Span} */ node) => node.position <= position && node.end >= end;
-  return nodes.filter(contains).length - 1;
+  const isLonger = (/** @type {Span} */ node) => node.end - node.position > end - position;
+  const contains = (/** @type {Span} */ node) => node.position <= position && node.end >= end && isLonger(node);
+  const spans = nodes.filter(contains).map((node) => `${node.position} ${node.end}`);
+  return Math.min(MAX_INDENT, new Set(spans).size);
 }
 
 /**

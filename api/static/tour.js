@@ -10,14 +10,15 @@ const WRONG_EXAMPLE = "313.46×217"; // models that answer at once get nearly al
 /**
  * The part of the page that the tour uses. The promises resolve when the answer is shown.
  * @typedef {{ask: (expression: string) => Promise<void>, view: (name: string) => void,
- *   pointAt: (at: number) => void,
+ *   pointAt: (at: number) => void, canAskWithoutWork: () => boolean,
  *   askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page
  */
 
 /**
  * The steps. targets: selectors of the element to highlight, which is the first one that is visible;
- * prepare: called before the element is highlighted.
- * @type {{title: string, text: string, targets: string[], prepare: (page: Page) => void | Promise<void>}[]}
+ * prepare: called before the element is highlighted; isPossible: whether the page can show it.
+ * @type {{title: string, text: string, targets: string[], prepare: (page: Page) => void | Promise<void>,
+ *   isPossible?: (page: Page) => boolean}[]}
  */
 const STEPS = [
   {
@@ -58,6 +59,7 @@ const STEPS = [
     text: "A model that answers at once is often wrong. Exact arithmetic checks every answer and marks the mistakes. It never replaces an answer.",
     targets: ["#answer .disagrees", "#answer"],
     prepare: (page) => page.askWithoutWork(WRONG_EXAMPLE),
+    isPossible: (page) => page.canAskWithoutWork(),
   },
 ];
 
@@ -74,6 +76,7 @@ export class Tour {
   #box;
   #offer;
   #page;
+  #steps = STEPS;
   #index = -1; // of the step that is shown, or -1
   /** @type {Element | null} */
   #target = null;
@@ -116,6 +119,7 @@ export class Tour {
     rememberOffer();
     this.#origin = document.activeElement;
     this.#offer.hidden = true;
+    this.#steps = STEPS.filter(({ isPossible }) => !isPossible || isPossible(this.#page));
     this.#goTo(0);
   }
 
@@ -134,13 +138,13 @@ export class Tour {
   /** @param {number} index */
   async #goTo(index) {
     if (index < 0) return;
-    if (index >= STEPS.length) {
+    if (index >= this.#steps.length) {
       this.end();
       return;
     }
     this.#index = index;
-    const { title, text, prepare, targets } = STEPS[index];
-    this.#box.replaceChildren(...content(title, text, index));
+    const { title, text, prepare, targets } = this.#steps[index];
+    this.#box.replaceChildren(...content(title, text, index, this.#steps.length));
     this.#box.hidden = false;
     this.#box.scrollTop = 0;
     this.#box.focus();
@@ -162,15 +166,16 @@ export class Tour {
  * @param {string} title
  * @param {string} text
  * @param {number} index
+ * @param {number} count
  */
-function content(title, text, index) {
+function content(title, text, index, count) {
   const heading = createElement("h2", "", title);
   heading.id = "tour-title";
   const buttons = createElement("div", "buttons");
   buttons.append(button("Skip", "end", "", "plain"));
   if (index) buttons.append(button("Back", "go", "-1", "plain"));
-  buttons.append(button(index < STEPS.length - 1 ? "Next" : "Done", "go", "1", "next"));
-  const progress = createElement("p", "hint", `${index + 1} of ${STEPS.length}`);
+  buttons.append(button(index < count - 1 ? "Next" : "Done", "go", "1", "next"));
+  const progress = createElement("p", "hint", `${index + 1} of ${count}`);
   return [heading, createElement("p", "", text), progress, buttons];
 }
 

@@ -23,6 +23,10 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 WRONG = "313.46*217"  # `direct` gets it wrong: hardly any product is right
 LONG = "12345/0.07"  # of which the work has over 200 characters
 OpenPage = Callable[..., "Page"]
+DOUBTFUL = """all => all.forEach(cell => {
+    cell.style.setProperty("--doubt", 0.99);
+    cell.classList.add("doubtful", "off");
+})"""
 
 
 def press(page: Page, *names: str) -> None:
@@ -155,6 +159,15 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     expect(page.get_by_label("Expression")).to_have_value("78")
     page.keyboard.type("-8=")
     answered(page, "70")
+
+    page.get_by_label("Expression").focus()
+    page.keyboard.press("Tab")  # does not move the caret
+    page.get_by_role("button", name="plus").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Expression")).to_have_value("70+")
+    page.get_by_label("Expression").fill("5😀")
+    press(page, "delete")  # both units of UTF-16
+    expect(page.get_by_label("Expression")).to_have_value("5")
 
 
 def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
@@ -399,6 +412,20 @@ def test_it_fits_every_width(page: Page) -> None:
         assert [small for small in sizes if min(small[1:]) < 44] == [], width
 
 
+def test_nested_steps_are_indented_by_a_few_levels(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 740})
+    for expression, levels in [("+".join("123456789"), [4, 4, 4, 4, 3, 2, 1, 0]), ("2^6", [0] * 5)]:
+        calculate(page, expression, "scratchpad-tiny")
+        expect(page.locator("#nodes .node .head")).to_have_count(len(levels))
+        depths = "all => all.map(e => Number(e.style.getPropertyValue('--depth')))"
+        assert page.locator("#nodes .node").evaluate_all(depths) == levels
+        widths = page.locator("#nodes .node .head").evaluate_all(
+            "all => all.map(e => e.offsetWidth)"
+        )
+        assert min(widths) > 200
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
 def test_a_phone_can_install_it(page: Page, address: str) -> None:
     session = page.context.new_cdp_session(page)
     manifest = session.send("Page.getAppManifest")
@@ -428,8 +455,10 @@ def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) 
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             assert violations(page, runOnly=["color-contrast"]) == []
-            shaded = page.locator(".characters span, .swatch, .sheet .cell").evaluate_all(CONTRAST)
-            assert min(shaded) >= 4.5
+            shaded = page.locator(".characters span, .swatch, .sheet .cell")
+            assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
+            page.locator(".sheet .cell").evaluate_all(DOUBTFUL)
+            assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
             if model != "scratchpad-long":
                 continue
             file = tmp_path / "page.png"

@@ -135,6 +135,14 @@ SUGGESTED = """async () => {
     }
     return right;
 }"""
+PLAYED_TWICE = """() => {
+    window.timers = 0;
+    const setTimeout = window.setTimeout;
+    window.setTimeout = (callback, ms) => ms >= 1000 ? ++window.timers : setTimeout(callback, ms);
+    const play = [...document.querySelectorAll(".learning button")].find(
+        ({ textContent }) => textContent === "Play");
+    for (let n = 0; n < 3; n += 1) play.click();  // Play, Pause, Play
+}"""
 WATCH = """() => {
     const panel = document.querySelector(".learning");
     const title = () => panel.querySelector(".title")?.textContent ?? "";
@@ -169,6 +177,25 @@ def test_a_training_can_be_watched(exported: Page) -> None:
     assert len(suggested) >= 5
     assert all(suggested.values()), suggested
     assert violations(exported) == []
+    exported.evaluate(PLAYED_TWICE)
+    expect(panel.get_by_role("button", name="Pause")).to_be_visible()
+    exported.wait_for_function("() => window.timers > 0")
+    steps.evaluate("slider => slider.dispatchEvent(new Event('input'))")  # shows it once more
+    assert exported.evaluate("() => window.timers") == 1
+
+
+def test_a_training_that_did_not_load_is_loaded_again(
+    open_page: OpenPage, host_address: str
+) -> None:
+    page = open_page(host_address, service_workers="block")
+    page.route("**/learning.json", lambda route: route.fulfill(body="no"), times=1)
+    calculate(page, "12*3", "direct")
+    button = page.get_by_role("button", name="Watch it learn")
+    button.click()
+    expect(page.locator(".learning .hint").first).to_have_text("The snapshots could not be loaded.")
+    button.click()
+    button.click()
+    expect(page.locator(".learning .title")).to_contain_text("After 50 steps")
 
 
 def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:

@@ -178,6 +178,10 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
         page.clock.fast_forward(5000)
         expect(facts).to_contain_text("806,272 parameters")
         page.clock.fast_forward(3000)
+    headers = {"Retry-After": "600"}
+    page.route("**/v1/models", lambda route: route.fulfill(status=429, headers=headers), times=1)
+    page.reload()
+    expect(facts).to_have_text("The models could not be loaded. Trying again in 600 seconds.")
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,10 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 COPY = """() => {
     const value = { writeText: async (text) => { window.copied = text; } };
     Object.defineProperty(navigator, "clipboard", { configurable: true, value });
+}"""
+
+FORBIDDEN = """() => {
+    history.replaceState = () => { throw new DOMException("too often", "SecurityError"); };
 }"""
 
 
@@ -83,6 +88,20 @@ def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: st
     answered(page, "4")
 
 
+def test_an_address_that_cannot_change_is_no_error(page: Page, address: str) -> None:
+    page.evaluate(FORBIDDEN)  # as Safari does after 100 changes in 10 seconds
+    calculate(page, "2+2", "scratchpad-tiny")
+    answered(page, "4")
+    assert page.url == f"{address}/"
+
+
+def test_the_query_of_an_address_stays(page: Page, address: str) -> None:
+    page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
+    answered(page, "2")
+    page.keyboard.press("Escape")
+    assert page.url == f"{address}/?x=1"
+
+
 def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
     answered(page, "14082.9")
     page.get_by_role("radio", name="Raw text").check()
@@ -93,6 +112,12 @@ def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
 
 
+CHECKED = """async (typed) => {
+    const { parse, show } = await import("/static/engine/expression.js");
+    const { checkResult } = await import("/static/exact.js");
+    const expression = show(parse(typed));
+    return [expression.length, checkResult(expression, "0.9", 8, false).isExact];
+}"""
 HASHES = """async (questions) => {
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const format = (question) => formatHash({ ...DEFAULT_STATE, question });
@@ -106,8 +131,21 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
         "1 2+3": "1 2+3",  # an error, and not 12+3
         "1 .5 + 1, 000": "1 .5+1, 000",
         "1\u202f000+1": "1\u202f000+1",  # a separator of thousands
+        "6 multiplied by 7": "6 multiplied by 7",
+        "5 percent of 20": "5 percent of 20",
+        "0 x 10": "0 x 10",  # 0x10 is hexadecimal
     }
     assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
+
+
+def test_a_right_answer_is_checked_however_long_its_expression_is_written(
+    plain_page: Page,
+) -> None:
+    """`1%` is written as `1/100`."""
+    sums = ["(" + "+".join(["1%"] * 30) + ")"] * 3
+    length, is_exact = plain_page.evaluate(CHECKED, "+".join(sums))
+    assert length > 400
+    assert is_exact
 
 
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
@@ -161,3 +199,9 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     expect(title).to_contain_text(f"After {steps:,} steps")
     page.get_by_role("button", name="Play").click()  # from the first snapshot on
     page.wait_for_url(re.compile("panel=learning&trained=50$"))
+
+
+def test_the_documentation_is_shown(open_page: Callable[..., Page], address: str) -> None:
+    page = open_page(address)
+    page.goto(f"{address}/docs")
+    expect(page.locator(".opblock").first).to_be_visible()

@@ -16,7 +16,7 @@ from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 OpenPage = Callable[..., "Page"]
@@ -302,6 +302,9 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: writes 9")
     page.keyboard.press("Enter")  # does not calculate again
     expect(sheet.locator(":focus")).to_have_count(1)
+    sheet.locator("[data-at='19']").click()
+    page.keyboard.press("ArrowRight")
+    expect(sheet.locator("[tabindex='0']")).to_have_count(1)  # the Tab key stops once
 
 
 def test_a_line_is_drawn_in_the_colours_of_the_system(open_page: OpenPage) -> None:
@@ -441,6 +444,25 @@ def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
     expect(model).to_have_value("scratchpad-long")
     page.keyboard.press("Escape")
     expect(model).to_have_value("direct")
+
+
+def test_the_tour_without_a_model_that_answers_at_once(page: Page) -> None:
+    def without(route: Route) -> None:
+        response = route.fetch()
+        models = [m for m in response.json()["data"] if m["id"].startswith("scratchpad")]
+        route.fulfill(response=response, json={"data": models})
+
+    page.route("**/v1/models", without)
+    page.reload()
+    page.locator("#tour-offer").get_by_role("button", name="Take the tour").click()
+    tour = page.get_by_role("dialog")
+    for _ in range(4):
+        tour.get_by_role("button", name="Next").click()
+    expect(tour).to_contain_text("5 of 5")
+    expect(page.locator(".toured")).to_be_visible()
+    page.keyboard.press("Enter")  # in the tour
+    tour.get_by_role("button", name="Done").click()
+    expect(page.locator("#history button")).to_have_count(0)
 
 
 def test_the_tour_is_offered_once(page: Page, address: str) -> None:

@@ -3,7 +3,7 @@
 
 import { MAX_PLACES, decimal, numberText } from "./arithmetic.js";
 
-const MAX_LENGTH = 400; // characters of an expression
+export const MAX_LENGTH = 400; // characters of an expression
 const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
@@ -78,14 +78,15 @@ export class ExpressionError extends Error {
 /**
  * Returns the tree of an expression. The text may end with `=`.
  * @param {string} text
+ * @param {number} [maxLength] characters; the text of a tree may be longer than what was typed
  * @returns {Expression}
  * @throws {ExpressionError}
  */
-export function parse(text) {
+export function parse(text, maxLength = MAX_LENGTH) {
   const characters = [...text];
-  if (characters.length > MAX_LENGTH) {
-    const reason = `longer than ${MAX_LENGTH} characters`;
-    throw new ExpressionError("too-long", reason, MAX_LENGTH, characters.length);
+  if (characters.length > maxLength) {
+    const reason = `longer than ${maxLength} characters`;
+    throw new ExpressionError("too-long", reason, maxLength, characters.length);
   }
   return new Parser(characters).parse();
 }

@@ -129,6 +129,7 @@ export class SheetView {
     const probability = this.#probabilities[cell.at];
     if (probability !== undefined && !source.isChoice) {
       cellElement.style.setProperty("--doubt", doubt(probability).toFixed(3));
+      cellElement.classList.toggle("doubtful", doubt(probability) > 0);
       cellElement.classList.toggle("improbable", probability < IMPROBABLE);
     }
     return cellElement;
@@ -159,7 +160,9 @@ export class SheetView {
     event.stopPropagation();
     const next = moves[key]();
     if (!next) return;
-    target.tabIndex = -1;
+    for (const cell of this.#grid.querySelectorAll("[tabindex='0']")) {
+      if (cell instanceof HTMLElement) cell.tabIndex = -1;
+    }
     next.tabIndex = 0;
     next.focus();
   }

@@ -90,9 +90,9 @@ def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/v1/calculate", "GET, POST"),
-        ("POST", "/healthz", "GET"),
-        ("DELETE", "/readyz", "GET"),
+        ("PUT", "/v1/calculate", "GET, POST, HEAD"),
+        ("POST", "/healthz", "GET, HEAD"),
+        ("DELETE", "/readyz", "GET, HEAD"),
     ],
 )
 def test_a_wrong_method_is_405_and_names_the_right_one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -101,6 +102,15 @@ def test_a_link_to_the_page_shows_a_picture(address: str | None, expected: str) 
     header = client.get("/static/preview.png").content[:24]  # of a PNG: its size comes last
     for side, size in zip(("width", "height"), struct.unpack(">16xII", header), strict=True):
         assert f'<meta property="og:image:{side}" content="{size}">' in html
+
+
+def test_the_documentation_works_below_a_path() -> None:
+    client = TestClient(create_app(Settings(), lambda: iter(())))
+    named = re.findall(r'(?:href|src)="([^"]*)"', client.get("/docs").text)
+    named += re.findall(r'fetch\("([^"]*)"\)', client.get("/static/docs.js").text)
+    assert len(named) == 6
+    for path in named:
+        assert client.get(f"/{path}").status_code == 200
 
 
 def test_the_icon_for_home_screens_is_a_square_picture() -> None:
