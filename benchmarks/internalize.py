@@ -22,7 +22,7 @@ most probable one after those before it.
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,6 @@ from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, ProblemLines, micro_batches
 from calcgpt.data.problems import FreshProblems
 from calcgpt.data.sources import FreshData
-from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import UserError
 from calcgpt.metrics import Scores
 from calcgpt.model.gpt import LanguageModel
@@ -52,7 +51,6 @@ from calcgpt.training.optim import load_weights
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.stopping import Interrupted, StopRequest
 from calcgpt.training.train import Trainer
-from datagen.arithmetic import ProblemArray
 from datagen.coordinates import COLUMN, KIND, NEXT_KIND, QUERY_COLUMN, QUERY_ROW, ROW
 from datagen.progress import progress_bar
 from datagen.slots import Kind
@@ -143,7 +141,8 @@ class Internalizer(Trainer):
             self.train_batches, self.config, self.model, self.group, self.device
         )
         self.loader.at_once = self.at_once = at_once
-        self.val_lines = held_out(data.problems, self.tokenizer, self.config.eval_problems)
+        self.held_out = data.problems.held_out(self.config.eval_problems)
+        self.val_lines = ProblemLines(data.problems.render(self.held_out), self.tokenizer)
         with torch.no_grad():
             weights = dict(self.model.state_dict())
             for name in weights:
@@ -164,12 +163,13 @@ class Internalizer(Trainer):
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         step = self.counters.step
         removed = LONGEST if self.at_once else n_removed(step, self.config.steps)
-        result = request.cut_short(lambda: score_lines(self.model, *self.val_lines, removed))
+        result = request.cut_short(lambda: score_lines(self.model, self.val_lines, removed))
         if result is None:
             return None
-        loss, right, op = result
-        shares = by_operation(op, right)
-        print(f"step {step}, {removed} left out: " + shares_text(shares), flush=True)
+        loss, right = result
+        shares = by_operation(self.held_out.op, right).items()
+        text = ", ".join(f"{name} {share['exact_match']:.4f}" for name, share in shares)
+        print(f"step {step}, {removed} left out: {text}", flush=True)
         return loss, None
 
 
@@ -178,25 +178,12 @@ def new_layers(recipe: Recipe) -> range:
     return range(recipe.model.n_layer - N_NEW_LAYER, recipe.model.n_layer)
 
 
-def held_out(
-    problems: FreshProblems, tokenizer: Tokenizer, n: int
-) -> tuple[ProblemLines, NDArray[np.uint8]]:
-    """Returns n validation problems as lines with all of their work, and their operations."""
-    return lines_of(problems.held_out(n), problems, tokenizer)
-
-
-def lines_of(
-    drawn: ProblemArray, problems: FreshProblems, tokenizer: Tokenizer
-) -> tuple[ProblemLines, NDArray[np.uint8]]:
-    return ProblemLines(problems.render(drawn), tokenizer), drawn.op
-
-
 @torch.no_grad()
 def score_lines(
-    model: LanguageModel, lines: ProblemLines, op: NDArray[np.uint8], removed: int
-) -> tuple[float, NDArray[np.bool_], NDArray[np.uint8]]:
-    """Returns the loss per character, which of the lines are written exactly when `removed`
-    characters of their work are left out, (n,), and their operations."""
+    model: LanguageModel, lines: ProblemLines, removed: int
+) -> tuple[float, NDArray[np.bool_]]:
+    """Returns the loss per character, and which of the lines, (n,), are written exactly when
+    `removed` characters of their work are left out."""
     was_training = model.training
     model.eval()
     right = np.empty(len(lines), bool)
@@ -216,12 +203,7 @@ def score_lines(
         )
         n_target += int(has_target.sum())
     model.train(was_training)
-    return loss / n_target, right, op
-
-
-def shares_text(shares: dict[str, Any]) -> str:
-    """Returns the share of exact lines of all problems and of each operation, in one line."""
-    return ", ".join(f"{name} {value['exact_match']:.4f}" for name, value in shares.items())
+    return loss / n_target, right
 
 
 def recipe_of(start: Checkpoint, steps: int, seed: int) -> Recipe:
@@ -283,13 +265,13 @@ def score(options: argparse.Namespace) -> None:
     for folder in options.runs:
         checkpoint = Checkpoint.load(RunFolder(folder).checkpoints()[-1])
         assert checkpoint.recipe.data is not None
-        problems = FreshProblems(checkpoint.recipe.data, SEED)
-        lines, op = lines_of(drawn, problems, checkpoint.tokenizer)
-        model = checkpoint.model
-        by_removed = {}
-        for removed in progress_bar_of(options.removed, folder.name):
-            _, right, _ = score_lines(model, lines, op, removed)
-            by_removed[str(removed)] = by_operation(op, right)
+        text = FreshProblems(checkpoint.recipe.data, SEED).render(drawn)
+        lines, model, by_removed = ProblemLines(text, checkpoint.tokenizer), checkpoint.model, {}
+        with progress_bar(len(options.removed), desc=folder.name) as bar:
+            for removed in options.removed:
+                _, right = score_lines(model, lines, removed)
+                by_removed[str(removed)] = by_operation(drawn.op, right)
+                bar.update()
         results["runs"][folder.name] = {
             "parameters": model.n_parameters(),
             "steps": checkpoint.recipe.train.steps,
@@ -300,14 +282,6 @@ def score(options: argparse.Namespace) -> None:
     print(table(results))
     if options.plots:
         save_figures(options.plots, {"internalize": lambda: draw(results)})
-
-
-def progress_bar_of(items: Sequence[int], name: str) -> Iterator[int]:
-    """Yields the items, and shows how many are done."""
-    with progress_bar(len(items), desc=name) as bar:
-        for item in items:
-            yield item
-            bar.update()
 
 
 def table(results: dict[str, Any]) -> str:

@@ -16,14 +16,13 @@ from benchmarks.internalize import (
     LONGEST,
     NEXT,
     OWN,
-    held_out,
     n_removed,
     recipe_of,
     score_lines,
     shorten,
 )
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.batches import NO_LOSS
+from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.problems import FreshProblems
 from calcgpt.registry import resolve
 
@@ -47,7 +46,7 @@ def problems(tiny_scratchpad: Checkpoint) -> FreshProblems:
 def test_the_first_characters_of_the_work_are_left_out(
     tiny_scratchpad: Checkpoint, problems: FreshProblems, removed: list[int]
 ) -> None:
-    lines, _ = held_out(problems, tiny_scratchpad.tokenizer, N)
+    lines = ProblemLines(problems.render(problems.held_out(N)), tiny_scratchpad.tokenizer)
     rows = np.arange(0, N, N // len(removed))
     decode = tiny_scratchpad.tokenizer.decode
     batch = lines.batch(rows)
@@ -87,9 +86,10 @@ def test_all_of_the_work_goes_in_small_steps() -> None:
 def test_a_model_of_steps_writes_all_of_them_or_nothing_right(
     tiny_scratchpad: Checkpoint, problems: FreshProblems
 ) -> None:
-    lines, op = held_out(problems, tiny_scratchpad.tokenizer, N)
-    _, right, _ = score_lines(tiny_scratchpad.model, lines, op, removed=0)
-    assert right[op < 3].all()  # quotients have other steps that are as good
-    loss, right, _ = score_lines(tiny_scratchpad.model, lines, op, removed=LONGEST)
+    drawn = problems.held_out(N)
+    lines = ProblemLines(problems.render(drawn), tiny_scratchpad.tokenizer)
+    _, right = score_lines(tiny_scratchpad.model, lines, removed=0)
+    assert right[drawn.op < 3].all()  # quotients have other steps that are as good
+    loss, right = score_lines(tiny_scratchpad.model, lines, removed=LONGEST)
     assert not right.any()
     assert loss > 1
