@@ -3,7 +3,8 @@
 
     python -m benchmarks.internalize train --start CHECKPOINT --out RUN [--at-once] [--steps N]
         [--threads N] [--resume]
-    python -m benchmarks.internalize score RUN ... [--n N] [--threads N] [--json FILE] [--plots OUT]
+    python -m benchmarks.internalize score RUN ... [--n N] [--removed N ...] [--threads N]
+        [--json FILE]
 
 "Stepwise internalization" (Deng et al. 2024): training begins with all of the work, and the first
 characters of it are left out, one more every few steps. In the end, the model copies the operands,
@@ -29,7 +30,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from benchmarks.exactness import fresh_problems
@@ -43,7 +43,6 @@ from calcgpt.data.sources import FreshData
 from calcgpt.errors import UserError
 from calcgpt.metrics import Scores
 from calcgpt.model.gpt import LanguageModel
-from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.tables import text_table
 from calcgpt.training.environment import record_start
 from calcgpt.training.loader import BatchLoader, MicroBatch, StepBatch
@@ -64,7 +63,6 @@ OPERANDS = tuple(
 )
 OWN = (KIND, ROW, COLUMN)
 NEXT = (NEXT_KIND, QUERY_ROW, QUERY_COLUMN)
-SCORED = (0, 4, 8, 12, 16, 20, 24, 32, 40, 48, 56, 64, 72, 80, LONGEST)
 BATCH = 100  # lines scored at a time
 SEED = 7  # of the problems that are scored
 
@@ -259,7 +257,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def score(options: argparse.Namespace) -> None:
-    """Scores runs on fresh test problems, with ever less of the work."""
+    """Scores runs on fresh test problems, without steps unless `--removed` says otherwise."""
     drawn = fresh_problems("blog", options.n, SEED)
     results: dict[str, Any] = {"n": options.n, "seed": SEED, "runs": {}}
     for folder in options.runs:
@@ -280,8 +278,6 @@ def score(options: argparse.Namespace) -> None:
     results["environment"] = environment(torch.device("cpu"), "numpy")
     write(options.json, results)
     print(table(results))
-    if options.plots:
-        save_figures(options.plots, {"internalize": lambda: draw(results)})
 
 
 def table(results: dict[str, Any]) -> str:
@@ -292,23 +288,6 @@ def table(results: dict[str, Any]) -> str:
             cells = [f"{share['exact_match']:.4f}" for share in shares.values()]
             rows.append([name, removed, *cells])
     return text_table(["run", "left out", "all", "+", "-", "*", "/"], rows)
-
-
-def draw(results: dict[str, Any]) -> Figure:
-    """Returns a plot of exactness against the characters left out, for each operation."""
-    runs = results["runs"]
-    figure = new_figure(5 * len(runs), 4)
-    for number, (name, run) in enumerate(runs.items(), start=1):
-        axes = figure.add_subplot(1, len(runs), number)
-        for index, operation in enumerate("+-*/"):
-            points = [
-                (int(removed), shares[operation]["exact_match"])
-                for removed, shares in run["exact_match"].items()
-            ]
-            axes.plot(*zip(*points, strict=True), label=operation, **series_style(index))
-        axes.set(title=name, xlabel="characters of the work left out", ylabel="exact match")
-        axes.legend()
-    return figure
 
 
 def main() -> None:
@@ -326,10 +305,9 @@ def main() -> None:
     command = commands.add_parser("score")
     command.add_argument("runs", type=Path, nargs="+")
     command.add_argument("--n", type=int, default=10_000)
-    command.add_argument("--removed", type=int, nargs="+", default=SCORED)
+    command.add_argument("--removed", type=int, nargs="+", default=[LONGEST])
     command.add_argument("--threads", type=int, default=1)
     command.add_argument("--json", type=Path)
-    command.add_argument("--plots", type=Path)
     command.set_defaults(run=score)
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
