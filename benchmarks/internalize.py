@@ -272,7 +272,7 @@ def score(options: argparse.Namespace) -> None:
                 bar.update()
         results["runs"][folder.name] = {
             "parameters": model.n_parameters(),
-            "steps": checkpoint.recipe.train.steps,
+            "step": checkpoint.metrics["step"],
             "exact_match": by_removed,
         }
     results["environment"] = environment(torch.device("cpu"), "numpy")
