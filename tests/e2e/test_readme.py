@@ -7,12 +7,12 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
@@ -23,6 +23,7 @@ from calcgpt.model.gpt import BLOCKS, MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import preset_names, recipe_names
+from datagen.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -295,22 +296,50 @@ def test_the_short_walk_works_as_written(
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_exists(page: str) -> None:
+def test_every_command_exists(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for line in (line for block in shell_blocks(PAGES[page]) for line in block):
-        if line.startswith(".venv/bin/calcgpt"):
-            arguments = shlex.split(line)[1:]
-            help_text = CliRunner().invoke(cli, [arguments[0], "--help"]).output
-            for option in (a for a in arguments if a.startswith("--")):
-                if arguments[:2] != ["datagen", "text"]:
-                    assert option in help_text, line
-            if "--recipe" in arguments:
-                assert arguments[arguments.index("--recipe") + 1] in recipe_names()
+        if not line.startswith(".venv/bin/calcgpt"):
+            continue
+        name, *words = shlex.split(line, comments=True)[1:]
+        context = cli.make_context("calcgpt", [name])
+        command = cli.get_command(context, name)
+        assert command is not None, line
+        if words[:1] == ["text"]:
+            name, *words = words
+            command = command.commands[name]  # type: ignore[attr-defined]
+        with suppress(UserError):  # files of the example do not exist
+            command.make_context(name, words, parent=context)
+        if "--recipe" in words:
+            assert words[words.index("--recipe") + 1] in recipe_names()
 
 
-def test_the_example_is_what_the_calculator_prints() -> None:
-    command = next(line for block in shell_blocks() for line in block if " calc " in line)
-    result = CliRunner().invoke(cli, shlex.split(command)[1:])
-    assert f"```\n{result.stdout}```" in README
+def test_the_figures_in_the_text_are_measured() -> None:
+    def results(name: str) -> dict[str, Any]:
+        record = json.loads((ROOT / f"docs/results/{name}.json").read_text("utf-8"))
+        found: dict[str, Any] = record["results"]
+        return found
+
+    text = " ".join(README.split())
+    rows = {name: row for file in MILLIONS for name, row in results(file.stem).items()}
+    assert {name: (row["n"], row["wrong"]) for name, row in rows.items()} == {
+        "blog": (10**6, 0),
+        "everyday": (10**6, 0),
+        "pairs-999": (4 * 10**6, 0),
+    }
+    assert "none wrong of a million fresh problems" in text
+    assert "all 4,000,000 with" in text
+    sums = [
+        [
+            sum(row[key] for name in COMMON for row in results(f"{model}-{name}").values())
+            for key in ("n", "wrong")
+        ]
+        for model in ("scratchpad-small", "scratchpad-tiny")
+    ]
+    assert sums == [[380_000, 2], [380_000, 32]]
+    assert "[380,000 other problems](docs/RESULTS.md#any-number), two and 32 are wrong" in text
+    mathglm = results("scratchpad-long-mathglm")["MathGLM"]
+    assert f"{mathglm['exact_match']:.1%} of the {mathglm['n']:,} expressions" in text
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -160,9 +160,11 @@ def test_the_version_and_the_addresses_stand_in_one_place() -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\n## {__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
     hosts = {address.split("/")[2] for address in project["urls"].values()}
-    files = [*ROOT.glob("*.*"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt/**/*.py")]
+    texts = ("md", "toml", "cff", "yml", "json", "txt")
+    files = [file for suffix in texts for file in ROOT.glob(f"*.{suffix}")]
+    files += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt/**/*.py")]
     for file in files:
-        text = file.read_text("utf-8") if file.is_file() else ""
+        text = file.read_text("utf-8")
         assert file.name == "pyproject.toml" or not any(host in text for host in hosts), file
 
 

@@ -208,6 +208,23 @@ def test_what_one_rate_refuses_uses_up_no_other(monkeypatch: pytest.MonkeyPatch,
     asyncio.run(scenario())
 
 
+def test_the_longer_rate_refuses_and_uses_up_nothing_of_the_shorter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 3_600_000.0
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        limiter = Limiter("2/minute; 3/hour")
+        assert await limiter.seconds_to_wait("a", 2) == 0
+        now += 120
+        assert await limiter.seconds_to_wait("a", 2) > 0
+        assert await limiter.seconds_to_wait("a", 1) == 0
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [

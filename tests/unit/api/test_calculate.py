@@ -183,6 +183,7 @@ def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
     items = client.post("/v1/calculate/batch", json=body).json()["items"]
     assert [item["status"] for item in items] == [422, 200]
     assert items[0]["problem"]["calculation"]["result"] == "42"
+    assert 'reason="wrong-answer"' not in client.get("/metrics").text
 
 
 def test_a_batch_has_a_limit() -> None:
@@ -211,6 +212,12 @@ def test_more_operations_than_the_rate_are_never_allowed() -> None:
         document = problem(too_many, 422, "too-many-items")
         assert document["detail"] == "4 operations; the rate limit is 3 per 1 hour"
         assert ask(client, "1+2+3").status_code == 200  # with the refused request, three
+    with client_of(calculator_model(), rate_limit="3/day;9/hour") as client:
+        too_many = client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * 4})
+        document = problem(too_many, 422, "too-many-items")
+        assert document["detail"] == "4 operations; the rate limit is 3 per 1 day"
+    with client_of(calculator_model(), rate_limit="3/day") as client:
+        assert ask(client, "1+2+3+4").status_code == 200  # three
 
 
 def test_operations_of_long_numbers_count_as_several() -> None:

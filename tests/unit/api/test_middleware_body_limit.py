@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import importlib.util
 import json
 import re
 import socket
@@ -32,10 +31,11 @@ LIMIT = 1000
 HUGE = 100_000_000
 
 SERVER = """
-import socket, sys, uvicorn
+import socket, uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from api.middleware import BodyLimit
+from api.protocol import BoundedProtocol
 
 async def echo(scope, receive, send):
     await Response(await Request(scope, receive).body())(scope, receive, send)
@@ -43,7 +43,7 @@ async def echo(scope, receive, send):
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 app = BodyLimit(echo, limit=1000)
-config = uvicorn.Config(app, http=sys.argv[1], lifespan="off", log_level="error")
+config = uvicorn.Config(app, http=BoundedProtocol, lifespan="off", log_level="error")
 uvicorn.Server(config).run(sockets=[listener])
 """
 
@@ -208,21 +208,10 @@ def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:
 # --- at the wire ---
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "h11",
-        pytest.param(
-            "httptools",
-            marks=pytest.mark.skipif(
-                importlib.util.find_spec("httptools") is None, reason="httptools is not installed"
-            ),
-        ),
-    ],
-)
-def server(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process in which uvicorn serves an echo behind the guard, and its port."""
-    command = [sys.executable, "-c", SERVER, request.param]
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A process that serves an echo behind the guard, as the service does, and its port."""
+    command = [sys.executable, "-c", SERVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         yield process, int(process.stdout.readline())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt.data.problems import Line, read_problems, split_line
+from calcgpt.data.task import Task
 from calcgpt.errors import DataError
 from calcgpt.evaluation import evaluate as module
 from calcgpt.evaluation.evaluate import (
@@ -36,6 +38,7 @@ from datagen.arithmetic import Number, Problem
 from datagen.errors import NotationError
 from datagen.notation import ALPHABET, MAX_WIDTH, number_text, render
 
+TWO = "$(0000000001+0000000001)=2000000000$"
 ADD = "$(0000000782+0000000021)=3080000000$"
 SUB = "$(0000002.08-0000136.22)=41.431-000$"
 MUL = "$(0000000573*0000351.77)=12.4651020$"
@@ -387,3 +390,21 @@ def test_every_token_of_a_text_but_the_first_is_predicted_once(
 def test_a_text_of_one_token_has_no_loss(tiny: Checkpoint) -> None:
     with pytest.raises(DataError, match="it needs two tokens"):
         score_text(tiny.model, tiny.tokenizer, "1")
+
+
+def test_a_check_decides_the_exact_match() -> None:
+    task = Task(lambda random: "12=2", lambda q, a: a.isdigit() and 12 % int(a) == 0)
+    (line, *_) = task.lines("all", 0, 1)
+    assert score([line, line], ["3$", "5$"]).exact_match == 0.5
+
+
+def test_a_model_in_training_stays_in_training(tiny: Checkpoint) -> None:
+    model = copy.deepcopy(tiny.model).train()
+    evaluate(model, tiny.tokenizer, [split_line(TWO)])
+    assert model.training
+
+
+def test_every_batch_draws_other_numbers(tiny: Checkpoint) -> None:
+    lines = [split_line(TWO)] * 4
+    drawn = evaluate(tiny.model, tiny.tokenizer, lines, Sampling(1.0, seed=3), batch_size=2).outputs
+    assert drawn[:2] != drawn[2:]

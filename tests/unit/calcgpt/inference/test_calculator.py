@@ -213,8 +213,8 @@ def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
 
 
 def test_two_errors_that_cancel_are_not_verified() -> None:
-    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(40+3)+(42-42)")
-    assert not calculation.verified
+    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(2+1)")
+    assert (calculation.result, calculation.exact, calculation.verified) == ("0", "0", False)
 
 
 @pytest.mark.parametrize("output", ["", "$", "((((", "5.73000000", "5.73$", "==="])
@@ -311,10 +311,7 @@ def test_an_answer_does_not_depend_on_the_rest_of_its_batch(
     tiny: Checkpoint, parts: list[str]
 ) -> None:
     real = Calculator(tiny)
-    try:
-        together = real.calculate("+".join(f"({part})" for part in parts))
-    except ExpressionError:
-        return
+    together = real.calculate("+".join(f"({part})" for part in parts))
     alone = {part: real.calculate(part).nodes[0].output for part in parts}
     for node in together.nodes:
         if node.expression in alone:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from forks import PATIENCE
 
 # Takes all memory addresses but two holes that are 4 GB apart: one has room for the instructions
 # alone, the other for all else. Then it loads the code.
@@ -45,5 +46,5 @@ print("loaded")
 @pytest.mark.skipif(sys.platform != "linux", reason="takes addresses as Linux gives them")
 def test_it_can_be_loaded_into_crowded_memory() -> None:
     command = [sys.executable, "-c", PROGRAM]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout) == (0, "loaded\n"), ended.stderr

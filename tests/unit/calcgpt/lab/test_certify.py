@@ -14,11 +14,20 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
 from calcgpt.errors import DataError
+from calcgpt.inference.drafts import Reading
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.lab import certify
 from calcgpt.lab.certify_plots import maps
-from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
+from datagen.local_steps import (
+    LOCAL_STEPS,
+    N_CASES,
+    OFFSETS,
+    SAMPLED,
+    line_cases,
+    quotient_choices,
+)
 from datagen.notation import parse_prompt
+from datagen.work import render
 
 SHIPPED = Path(__file__).parents[4] / "checkpoints" / "scratchpad-small"
 PLUS_5_AND_7 = {"writes": "sum lowest", "operation": "+", "A": "5", "B": "7"} | dict.fromkeys(
@@ -151,3 +160,54 @@ def test_a_model_without_such_steps_is_refused(tiny_folder: Path) -> None:
     result = CliRunner().invoke(cli, ["certify", str(tiny_folder)])
     assert result.exit_code == 2
     assert "does not write worked steps" in result.output
+
+
+def test_certified_cases_were_right_in_enough_contexts() -> None:
+    tried, right = np.zeros(N_CASES, np.int64), np.zeros(N_CASES, np.int64)
+    names = ("digit of a sum", *SAMPLED)
+    for name in names:
+        tried[OFFSETS[name] :][:3], right[OFFSETS[name] :][:3] = (2, 2, 1), (2, 1, 1)
+    certificate = certify.Certificate("mine", 0, 2, 9, 9, tried, right, np.ones(N_CASES), [])
+    found = {
+        rule["rule"]: (rule["tried"], rule["certified"], rule["wrong"])
+        for rule in certificate.summaries()
+    }
+    assert found[names[0]] == (3, 1, 1)
+    assert {found[name] for name in SAMPLED} == {(3, 2, 1)}  # one context is enough
+
+
+def test_a_line_is_read_if_any_of_its_cases_needs_more_contexts() -> None:
+    counter = certify.CaseCounter(1)
+    cases = {b"one": [1, 2], b"two": [2, 3], b"three": [1, 3]}
+    drawn = [certify.LineCases(line, np.array(numbers)) for line, numbers in cases.items()]
+    assert counter.select(drawn) == [b"one", b"two"]
+
+
+def test_whole_rounds_of_sources_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certify.CaseCounter, "missing", lambda self: 0)
+    assert certify.choose_lines(1, 10_000, 200, seed=3)[1] == len(certify.SOURCES) * certify.BLOCK
+
+
+def test_every_other_round_has_second_nearest_quotient_digits() -> None:
+    index = certify.SOURCES.index("$(1111111111.11/111111111111)=")
+    for round_ in range(2):
+        lines = certify.draw_lines(1, round_ * len(certify.SOURCES) + index)
+        nearest = render([line[: line.index(b"=") + 1] for line in lines])
+        assert (lines == nearest) == (round_ == 0)
+
+
+def test_the_longest_line_that_fits_is_read() -> None:
+    longest = max(map(len, certify.choose_lines(1, 40, 200, seed=3)[0]))
+    assert max(map(len, certify.choose_lines(1, 40, longest, seed=3)[0])) == longest
+
+
+def test_all_right_digits_of_a_quotient_count() -> None:
+    [line] = render([b"$8(0000000001/0000000003)="])
+    n, digits = len(line) - line.index(b"=") - 1, np.arange(10) + 1
+    position, valid = next((p, v) for p, v in quotient_choices(line) if v.sum() > 1)
+    logits, targets = np.zeros((n, 12), np.float32), np.zeros(n, np.int64)
+    logits[position, digits[valid]], targets[position] = 20, digits[valid][-1]
+    reading = Reading(np.array([0]), [n], targets, logits)
+    right, probability = certify.check_reading(reading, [line], digits)
+    assert right[position]
+    assert probability[position] == pytest.approx(1, abs=1e-4)

@@ -40,7 +40,7 @@ def test_intervals_are_those_of_the_tables() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("choose", [conformal, high_probability])
-def test_so_many_problems_are_needed(choose: type, target: float) -> None:
+def test_one_problem_less_than_needed_gives_no_threshold(choose: type, target: float) -> None:
     needs = choose(np.ones(1), np.ones(1, bool), target).needs
     enough, fewer = (choose(np.ones(n), np.ones(n, bool), target) for n in (needs, needs - 1))
     assert (enough.threshold, enough.kept) == (0.0, 1.0)
@@ -136,3 +136,17 @@ def test_a_line_without_probabilities_is_named(whole: str, tmp_path: Path) -> No
     file.write_text(line % numbers.replace(whole, "0.5") + line % numbers)
     result = CliRunner().invoke(cli, ["confidence", str(file)])
     assert (result.exit_code, "line 2" in result.output) == (2, True)
+
+
+def test_a_threshold_is_tested_on_the_other_half() -> None:
+    right = np.ones(200, bool)
+    right[1::2] = False
+    [row] = Trust("mine", np.full(200, 0.9), right, []).guarantees([0.05])
+    assert (row["held_out"]["n"], row["held_out"]["wrong"]) == (100, 100)
+
+
+def test_the_last_decade_and_the_bounds_of_a_curve() -> None:
+    trust = Trust("mine", np.array([1 - 1e-7, 1.0, 1 - 3e-6]), np.array([False, True, True]), [])
+    assert {row.name: row.n for row in trust.decades()} == {"1e-05 to 1e-06": 1, "below 1e-06": 2}
+    bounds = [upper_bound(wrong, n) for wrong, n in ((0, 1), (1, 2), (1, 3))]
+    assert [point[2] for point in trust.curve()] == pytest.approx(bounds)

@@ -13,7 +13,15 @@ import pytest
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import UserError
-from calcgpt.lab.coverage import BLOCK, RARE, Coverage, count_scored, draw_coverage, measure
+from calcgpt.lab.coverage import (
+    BLOCK,
+    RARE,
+    Coverage,
+    Scored,
+    count_scored,
+    draw_coverage,
+    measure,
+)
 from calcgpt.plots import wilson_interval
 from calcgpt.recipe import load_recipe
 from datagen.problem_classes import TABLES, count_classes
@@ -111,14 +119,22 @@ def test_the_table_names_the_weakest_class(coverage: Coverage) -> None:
     assert "0 of 1" in lines["answers"]
 
 
-def test_rare_classes(coverage: Coverage) -> None:
-    # In 300 problems, no class that was drawn at all is rare.
-    for name, counts in coverage.drawn.items():
-        assert len(coverage.rare(name)) == (counts == 0).sum()
-    assert "+ nan, +" in coverage.rare("answers")
+def test_rare_classes_and_the_one_with_the_lowest_interval() -> None:
+    drawn, n, right = (
+        {name: np.zeros(table.shape, np.int64) for name, table in TABLES.items()} for _ in range(3)
+    )
+    drawn["signs"][0, 0, :2] = 1, 2
+    n["signs"][0, 0, :2], right["signs"][0, 0, :2] = (1, 100), (0, 50)
+    coverage = Coverage("mine", DIRECT, 1, 2 * RARE, None, drawn, Scored("file", n, right))
+    assert "+ -, -" in coverage.rare("signs")
+    assert "+ -, 0" not in coverage.rare("signs")
+    [line] = [line for line in coverage.table().splitlines() if line.startswith("signs")]
+    assert "50 of 100" in line  # its interval ends lower than that of 0 of 1
 
 
-def test_heat_maps(coverage: Coverage, tmp_path: Path, few_tables: None) -> None:
+def test_a_heat_map_is_written_for_each_table(
+    coverage: Coverage, tmp_path: Path, few_tables: None
+) -> None:
     files = draw_coverage(tmp_path / "plots", coverage)
     names = {f"{what}-{name}.png" for what in ("drawn", "right") for name in FEW}
     assert {file.name for file in files} == names

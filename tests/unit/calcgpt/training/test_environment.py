@@ -1,6 +1,7 @@
 """The environment of a run is detected, written and read again."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -107,7 +108,9 @@ def test_a_run_of_an_early_version_has_no_starts(tmp_path: Path) -> None:
 
 def git(folder: Path, *args: str) -> None:
     identity = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    subprocess.run(["git", "-C", folder, *identity, *args], check=True, capture_output=True)
+    own = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}  # not the user's
+    command = ["git", "-C", folder, *identity, *args]
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | own)
 
 
 def test_git_state_is_that_of_the_folder_itself(
