@@ -13,7 +13,8 @@ All must write the same before they are timed. They take turns, and medians are 
 On the CPU, a contestant that only multiplies shows the floor: the products of the model's matrices
 by NumPy, without attention or anything else.
 
-Times are those of the processor, so --threads should be 1: a second thread would count as well.
+With one thread, which is the default, times are those of the processor, without those of other
+programs. With more threads, or on a GPU, they are those of the clock.
 
 With --same, nothing is timed: the native engine and torch answer N problems of each distribution,
 and what they write is compared, and how sure they are. Torch reads in one pass what the engine
@@ -37,7 +38,7 @@ import torch
 from tqdm import tqdm
 from transformers import PreTrainedModel, StaticCache
 
-from benchmarks.measure import alternate, environment, parser, show, summary, write
+from benchmarks.measure import alternate, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
@@ -180,14 +181,14 @@ def contestants(
 
 
 def rate(answer: Callable[[torch.Tensor], Any], prompts_NP: torch.Tensor, batch: int) -> float:
-    """Returns the number of problems answered per second of the processor.
-
-    With one thread this is the time by the clock, without that of other programs.
-    """
-    start = time.process_time()
+    """Returns the number of problems answered per second: of the processor if one thread computes,
+    else by the clock."""
+    is_alone = prompts_NP.device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if is_alone else time.perf_counter
+    start = clock()
     for first in range(0, len(prompts_NP), batch):
         answer(prompts_NP[first : first + batch])
-    return len(prompts_NP) / (time.process_time() - start)
+    return len(prompts_NP) / (clock() - start)
 
 
 def compare(
@@ -328,6 +329,7 @@ def main() -> None:
     options.add_argument("--compile", action="store_true", help="needs a C++ compiler")
     options.add_argument("--same", type=int, metavar="N", help="only compare what is written")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options.set_defaults(threads=1)
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
@@ -363,4 +365,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

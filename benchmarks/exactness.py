@@ -40,7 +40,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, name_of, parser, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
@@ -299,7 +299,10 @@ def main() -> None:
         results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
-        "checkpoint": arguments.checkpoint,
+        "checkpoint": name_of(arguments.checkpoint),
+        "engine": arguments.engine,
+        "plain": arguments.plain,
+        "workers": arguments.workers,
         "seed": arguments.seed,
         "split": arguments.split,
         "environment": environment(torch.device("cpu")),

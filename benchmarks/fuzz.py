@@ -76,7 +76,7 @@ def run(name: str, minutes: float, seed: int) -> dict[str, Any]:
         dictionary = Path(scratch) / "words"
         dictionary.write_text("".join(f"{_quoted(word)}\n" for word in words(name)))
         options = [
-            f"-max_total_time={round(60 * minutes)}",
+            f"-max_total_time={max(1, round(60 * minutes))}",
             f"-max_len={MAX_LENGTH}",
             f"-timeout={SLOW_SECONDS}",
             f"-rss_limit_mb={MEMORY_MIB}",

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, name_of, parser, positive, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
@@ -125,12 +125,14 @@ def main() -> None:
     options.add_argument("--context", type=int, help="longest line that is read")
     options.add_argument("--row-window", type=int, help="hide rows that are further away")
     options.add_argument("--column-window", type=int, help="hide columns that are further away")
-    options.add_argument("--n", type=int, default=50, help="problems of each pair of lengths")
+    options.add_argument("--n", type=positive, default=50, help="problems of each pair of lengths")
     options.add_argument("--operations", default="+-*/", help="some of + - * /")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
-    options.add_argument("digits", nargs="*", type=int, default=DIGITS, metavar="DIGITS")
+    options.add_argument("digits", nargs="*", type=positive, default=DIGITS, metavar="DIGITS")
     arguments = options.parse_args()
+    if not set(arguments.operations) <= {operation.value for operation in OPERATIONS}:
+        options.error("--operations are some of + - * /")
     torch.set_num_threads(arguments.threads)
     checkpoint, decoder = load_for_scoring(resolve(arguments.checkpoint), "cpu", arguments.engine)
     changes = {
@@ -160,7 +162,8 @@ def main() -> None:
         for key in ("exact_match", "intervals", "first_faults")
     }
     record: dict[str, Any] = {
-        "checkpoint": arguments.name or arguments.checkpoint,
+        "checkpoint": arguments.name or name_of(arguments.checkpoint),
+        "engine": arguments.engine,
         "digits": digits,
         "n": n,
         **used,
@@ -174,4 +177,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

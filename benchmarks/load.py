@@ -73,8 +73,10 @@ class Client(asyncio.Protocol):
         if len(body) < int(length[1]):
             return
         self._received = b""
-        self._load.latencies.append(now - self._started)
-        self._load.answers.append((self._index, int(head[9:12]), body))
+        status = int(head[9:12])
+        if status == 200:  # a refusal takes no time
+            self._load.latencies.append(now - self._started)
+        self._load.answers.append((self._index, status, body))
         self._send_next()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 import platform
 import statistics
+import sys
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -12,17 +13,40 @@ from typing import Any
 import torch
 
 from benchmarks.datagen import processor
+from calcgpt.registry import resolve
 from calcgpt.tables import text_table
+from datagen.errors import UserError
 from datagen.files import write_json
 
 
 def parser(description: str, runs: int) -> argparse.ArgumentParser:
     """Returns a parser with the options that all benchmarks share. `runs` is a default."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--runs", type=int, default=runs)
-    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options.add_argument("--runs", type=positive, default=runs)
+    options.add_argument("--threads", type=positive, default=torch.get_num_threads())
     options.add_argument("--json", type=Path, help="also write the results to this file")
     return options
+
+
+def positive(text: str) -> int:
+    """Returns the number that an argument of a command gives, at least 1. Raises ValueError, which
+    argparse reports in one line."""
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
+
+
+def name_of(checkpoint: str) -> str:
+    """Returns a checkpoint as a command was given it, or the name of the best one."""
+    return resolve(checkpoint).name if checkpoint == "best" else checkpoint
+
+
+def run(main: Callable[[], None]) -> None:
+    """Runs the command of a benchmark. An error of the user ends it with one line."""
+    try:
+        main()
+    except UserError as error:
+        sys.exit(f"error: {error}")
 
 
 def alternate(contestants: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:

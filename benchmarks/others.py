@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.exactness import share
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, name_of, parser, write
 from calcgpt.checkpoint import CONFIG
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
@@ -298,7 +298,8 @@ def main() -> None:
                 bar.update(len(rows))
         results[name] = summarize(tasks, outcomes)
     record = {
-        "checkpoint": arguments.checkpoint,
+        "checkpoint": name_of(arguments.checkpoint),
+        "engine": arguments.engine,
         "places": arguments.places,
         "environment": environment(torch.device("cpu")),
         "results": results,

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-from benchmarks.measure import alternate, environment, parser, show, summary, write
+from benchmarks.measure import alternate, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.web import export_page
 from calcgpt.inference.engines import load_decoder
@@ -182,6 +182,7 @@ def main() -> None:
             }
             url = f"{address}#q={LONG}&view=both"
             frames = [rate for _ in range(arguments.runs) for rate in frames_of(browser, url)]
+        chromium = browser.version
         browser.close()
     show(f"{checkpoint.name}, characters", engine, "characters")
     opened = {}
@@ -199,6 +200,9 @@ def main() -> None:
     median_rate, slow = streamed["median_per_second"], streamed["fifth_percentile_per_second"]
     print(f"frames per second: {median_rate}, 5th percentile {slow}")
     results = {
+        "checkpoint": checkpoint.name,
+        "runs": arguments.runs,
+        "chromium": chromium,
         "environment": environment(torch.device("cpu")),
         "engine": engine,
         "opened": opened,
@@ -208,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.decode import PEER, contestants
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, parser, run, write
 from benchmarks.train import loops
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS
@@ -196,4 +196,4 @@ def report(results: dict[str, Any], path: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -38,7 +38,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import hf_class_of
@@ -388,4 +388,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -26,7 +26,7 @@ import torch
 from torch import nn
 
 from benchmarks import train_peer
-from benchmarks.measure import alternate, environment, parser, show, summary, write
+from benchmarks.measure import alternate, environment, parser, run, show, summary, write
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt.data.sources import DataFolder
@@ -235,4 +235,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

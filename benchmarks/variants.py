@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.measure import alternate, environment, parser, summary, write
+from benchmarks.measure import alternate, environment, parser, run, summary, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
@@ -179,4 +179,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -61,6 +61,7 @@ def test_the_status_is_recorded() -> None:
 
     load = put(refuse)
     assert {status for _, status, _ in load.answers} == {503}
+    assert not load.latencies
 
 
 def test_a_closed_connection_and_a_response_without_a_length_are_errors() -> None:
