@@ -26,7 +26,6 @@ class of problems.
 import argparse
 import itertools
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -40,7 +39,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import environment, name_of, parser, write
+from benchmarks.measure import environment, name_of, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
@@ -57,7 +56,6 @@ from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
-from datagen.errors import UserError
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
@@ -321,7 +319,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

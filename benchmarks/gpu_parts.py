@@ -44,7 +44,6 @@ from calcgpt.training.train import Trainer
 
 VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
 # Parameters, about -> layers, heads, width, context, sequences of a batch.
-DECODINGS = 3  # of each batch size, after a first use
 SIZES = {
     "100M": Shape(12, 12, 768, 1024, 32),
     "10M": Shape(6, 6, 384, 1024, 64),
@@ -197,7 +196,7 @@ def decoding(options: Namespace) -> Rows:
         answers(lines, options.device, batch, plain)  # the first use
         runs = [
             answers(lines, options.device, batch, plain).problems_per_second
-            for _ in range(1 if options.tiny else DECODINGS)
+            for _ in range(options.runs)
         ]
         return {"n": len(lines), "answers_per_s": median(runs), "runs": runs}
 

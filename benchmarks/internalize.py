@@ -110,15 +110,19 @@ class ShorteningLoader(BatchLoader):
 
     at_once = False
 
+    def n_removed(self, step: int) -> int:
+        """Returns how many characters of the work are left out at a step."""
+        return LONGEST if self.at_once else n_removed(step, self.config.steps)
+
     def _load(self, step: int) -> StepBatch:
         config, size = self.config, self.config.batch_size
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence((config.seed, step))))
-        removed = LONGEST if self.at_once else n_removed(step, config.steps)
         more_B = random.geometric(1 - np.exp(-SMOOTHING), size) - 1
         batch = self.batches.batch(step, size)
         coordinates_BT6 = self.model.parse(batch[0])
         assert coordinates_BT6 is not None
-        left, coordinates_BT6 = shorten(batch, coordinates_BT6, torch.from_numpy(removed + more_B))
+        removed_B = torch.from_numpy(self.n_removed(step) + more_B)
+        left, coordinates_BT6 = shorten(batch, coordinates_BT6, removed_B)
         parts: list[MicroBatch] = []
         # Rows of similar length share a micro-batch. Its inputs are row numbers here.
         numbered = torch.arange(size)[:, None].expand_as(left[1]), left[1]
@@ -133,22 +137,21 @@ class Internalizer(Trainer):
     """Trains on what is left of the work, and validates with as much."""
 
     def __init__(self, recipe: Recipe, run: RunFolder, start: Checkpoint, at_once: bool) -> None:
-        data = FreshData(recipe.data or start.recipe.data, recipe.train.seed)  # type: ignore[arg-type]
+        assert recipe.data is not None
+        data = FreshData(recipe.data, recipe.train.seed)
         super().__init__(recipe, data, run, torch.device("cpu"))
-        self.loader = ShorteningLoader(
+        self.loader: ShorteningLoader = ShorteningLoader(
             self.train_batches, self.config, self.model, self.group, self.device
         )
-        self.loader.at_once = self.at_once = at_once
+        self.loader.at_once = at_once
         self.held_out = data.problems.held_out(self.config.eval_problems)
         self.val_lines = ProblemLines(data.problems.render(self.held_out), self.tokenizer)
         with torch.no_grad():
             weights = dict(self.model.state_dict())
             for name in weights:
-                if name.startswith(tuple(f"blocks.{n}." for n in new_layers(recipe))) and (
-                    name.endswith(("attn.out.weight", "ff.down.weight"))
-                ):
+                if name.endswith(("attn.out.weight", "ff.down.weight")):
                     weights[name] = torch.zeros_like(weights[name])  # adds nothing to its input
-            weights |= start.model.state_dict()
+            weights |= start.model.state_dict()  # but for the new layers, which come last
             load_weights(dict(self.model.named_parameters()), weights)
 
     @contextmanager
@@ -160,7 +163,7 @@ class Internalizer(Trainer):
 
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         step = self.counters.step
-        removed = LONGEST if self.at_once else n_removed(step, self.config.steps)
+        removed = self.loader.n_removed(step)
         result = request.cut_short(lambda: score_lines(self.model, self.val_lines, removed))
         if result is None:
             return None
@@ -169,11 +172,6 @@ class Internalizer(Trainer):
         text = ", ".join(f"{name} {share['exact_match']:.4f}" for name, share in shares)
         print(f"step {step}, {removed} left out: {text}", flush=True)
         return loss, None
-
-
-def new_layers(recipe: Recipe) -> range:
-    """Returns the numbers of the layers that the checkpoint does not have."""
-    return range(recipe.model.n_layer - N_NEW_LAYER, recipe.model.n_layer)
 
 
 @torch.no_grad()

@@ -19,7 +19,6 @@ interruption.
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -33,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.exactness import share
-from benchmarks.measure import environment, name_of, parser, write
+from benchmarks.measure import environment, name_of, parser, run, write
 from calcgpt.checkpoint import CONFIG
 from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
@@ -45,7 +44,6 @@ from calcgpt.inference.limits import limits_of
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
-from datagen.errors import UserError
 from datagen.files import read_json, read_text, sha256, write_json
 from datagen.formats import renderer
 from datagen.progress import progress_bar
@@ -314,7 +312,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

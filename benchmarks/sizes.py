@@ -9,7 +9,6 @@ checkpoints must be those of the last step. Decoding is greedy. Each share has i
 (Wilson 1927).
 """
 
-import sys
 from contextlib import closing
 from operator import itemgetter
 from pathlib import Path
@@ -21,14 +20,13 @@ from numpy.typing import NDArray
 from torch import device
 
 from benchmarks.exactness import fresh_problems, share
-from benchmarks.measure import environment, parser, write
+from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation.shards import Scoring, score_shards, shards_of
 from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray
-from datagen.errors import UserError
 from datagen.progress import progress_bar
 
 SETS = ("blog", "everyday")
@@ -143,7 +141,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    run(main)

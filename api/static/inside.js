@@ -256,7 +256,7 @@ class Panel {
     const line = createElement("p", "written");
     line.append(unchanged, createElement("mark", "", character));
     const verdict = createElement("p", "verdict-of-change", "The model goes on …");
-    line.ariaHidden = "true"; // read aloud at each character; the verdict says how it ends
+    line.ariaHidden = "true"; // a screen reader would repeat it at each character; the verdict says how it ends
     this.#whatIf.replaceChildren(line, verdict);
     let text = prompt + unchanged + character;
     try {

@@ -59,7 +59,7 @@ class Panel {
   #hint = createElement("p", "hint");
   #play = createElement("button", "plain", "Play");
   #isPlaying = false;
-  #playing = 0; // of the step that is played now
+  #playing = 0; // the number of the last step that was played; a pause counts as one
   #timer = 0;
   /** @type {Run | null} */
   #run = null;

@@ -192,7 +192,7 @@ export class Runner {
       // An operation that the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
       byId("answer").replaceChildren(renderAnswer(data));
-      // Its own text may be too long to be asked again: `1%` becomes `1/100`.
+      // The calculation writes `1%` as `1/100`. Such a text may be too long to be asked again.
       const expression = data.expression.length > MAX_LENGTH ? typed : data.expression;
       if (this.#run?.isKept) this.#history.add({ ...data, expression });
       this.#field.setAnswer(typed, data.result);

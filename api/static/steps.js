@@ -173,9 +173,10 @@ export class Step {
     const grid = this.#paper.grid;
     const cell = this.#paper.cellOf(at);
     if (grid && cell) {
-      const elementOf = (/** @type {number} */ weight, /** @type {number} */ index) =>
-        weight < MIN_WEIGHT ? null : this.#paper.cellOf(index - n);
-      const sources = weights.map((weight, index) => ({ weight, element: elementOf(weight, index) }));
+      const sources = weights.map((weight, index) => {
+        const isDrawn = weight >= MIN_WEIGHT; // to find a cell takes a while in long work
+        return { weight, element: isDrawn ? this.#paper.cellOf(index - n) : null };
+      });
       paperArcs.draw(grid, cell, sources, MIN_WEIGHT);
     }
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
@@ -289,7 +290,8 @@ class Row {
 }
 
 /**
- * Returns the number of operations that contain this one.
+ * Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its
+ * own. The operations of a power share one span.
  * @param {Span} span
  * @param {Span[]} nodes
  */

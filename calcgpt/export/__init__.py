@@ -1,7 +1,8 @@
-"""Checkpoints in the formats of other libraries, and as a page (`web`).
+"""Checkpoints in the formats of other libraries.
 
 A format is a function of type `Exporter`, an entry in `EXPORTERS`, and its libraries in
 `LIBRARIES`. It is imported when it is used: if a library is missing, the other formats still work.
+`web`, the page, is no such format, because it can have several checkpoints (`calcgpt.export.web`).
 """
 
 from __future__ import annotations

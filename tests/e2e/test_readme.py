@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 
@@ -195,6 +196,17 @@ def test_the_shares_by_length_are_those_measured(file: Path) -> None:
     assert f" | {' | '.join([*means, *longest])} |\n" in science
 
 
+def test_the_shares_without_steps_are_those_measured() -> None:
+    record = json.loads((ROOT / "docs/results/internalize.json").read_text("utf-8"))
+    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
+    for run in record["runs"].values():
+        shares = run["exact_match"]["90"]
+        low, high = shares["all"]["interval"]
+        cells = [f"{shares['all']['exact_match']:.4f} ({low:.4f} to {high:.4f})"]
+        cells += [f"{shares[operation]['exact_match']:.4f}" for operation in "+-*/"]
+        assert f" | {' | '.join(cells)} |\n" in science
+
+
 def test_the_shares_of_small_models_are_those_measured() -> None:
     record = json.loads((ROOT / "docs/results/sizes-windows.json").read_text("utf-8"))
     science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
@@ -306,8 +318,9 @@ def test_every_command_exists(page: str, tmp_path: Path, monkeypatch: pytest.Mon
         command = cli.get_command(context, name)
         assert command is not None, line
         if words[:1] == ["text"]:
+            assert isinstance(command, click.Group)
             name, *words = words
-            command = command.commands[name]  # type: ignore[attr-defined]
+            command = command.commands[name]
         with suppress(UserError):  # files of the example do not exist
             command.make_context(name, words, parent=context)
         if "--recipe" in words:

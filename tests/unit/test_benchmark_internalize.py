@@ -59,7 +59,9 @@ def test_the_first_characters_of_the_work_are_left_out(
         line = decode(lines.ids[start : start + length].tolist())
         prompt, _, completion = line.partition("=")
         work, mark, answer = completion.partition(":")
-        operands, work = OPERANDS.fullmatch(work).groups()  # type: ignore[union-attr]
+        match = OPERANDS.fullmatch(work)
+        assert match is not None
+        operands, work = match.groups()
         expected = operands + work[n:] + mark + answer
         n_input = len(prompt) + len(expected)  # the last character is only a target
         assert decode(inputs[row, :n_input].tolist()) == f"{prompt}={expected}"[:-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -225,20 +226,30 @@ def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
     assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
+@pytest.fixture
+def refuse_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], Path]:
+    """Makes a folder that cannot be replaced and, if asked, not be put back. Returns its path."""
+
+    def refuse(put_back_too: bool) -> Path:
+        target, rename = tmp_path / "folder", Path.replace
+        target.mkdir()
+        (target / "old").write_text("old")
+
+        def replace(self: Path, to: Path) -> Path:
+            if to == target and (put_back_too or ".old." not in str(self)):
+                raise OSError("no")
+            return rename(self, to)
+
+        monkeypatch.setattr(Path, "replace", replace)
+        return target
+
+    return refuse
+
+
 def test_a_folder_that_cannot_be_replaced_is_put_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refuse_renames: Callable[[bool], Path]
 ) -> None:
-    target = tmp_path / "folder"
-    target.mkdir()
-    (target / "old").write_text("old")
-    rename = Path.replace
-
-    def refuse(self: Path, to: Path) -> Path:
-        if to == target and ".old." not in str(self):
-            raise OSError("no")
-        return rename(self, to)
-
-    monkeypatch.setattr(Path, "replace", refuse)
+    target = refuse_renames(False)
     with pytest.raises(OSError, match="no"), new_folder(target) as staging:
         (staging / "new").write_text("new")
     assert [file.name for file in tmp_path.iterdir()] == ["folder"]
@@ -246,19 +257,9 @@ def test_a_folder_that_cannot_be_replaced_is_put_back(
 
 
 def test_a_folder_that_cannot_be_put_back_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refuse_renames: Callable[[bool], Path]
 ) -> None:
-    target = tmp_path / "folder"
-    target.mkdir()
-    (target / "old").write_text("old")
-    rename = Path.replace
-
-    def refuse(self: Path, to: Path) -> Path:
-        if to == target:
-            raise OSError("no")
-        return rename(self, to)
-
-    monkeypatch.setattr(Path, "replace", refuse)
+    target = refuse_renames(True)
     with pytest.raises(OSError, match="no"), new_folder(target) as staging:
         (staging / "new").write_text("new")
     [kept] = tmp_path.iterdir()
