@@ -53,6 +53,7 @@ SHARD = 100  # expressions that are answered together
 COLUMNS = ("n", "wrong", "not_asked", "reachable", "wrong_though_reachable")
 SHOWN = 20  # wrong answers in the record
 LONG_DECIMAL = re.compile(rf"[0-9]+\.[0-9]{{{MAX_PLACES + 1},}}")
+PERCENTAGE = re.compile(r"[0-9.]+%")
 TOLERANCE = Fraction(1, 1000)
 MATH401_KINDS = (
     "Euler's equation",
@@ -124,6 +125,7 @@ def mathglm_tasks(path: Path) -> list[Task]:
         text = line.strip().removesuffix("=").translate(str.maketrans("[]", "()"))
         numbers = [name for name, c in {"decimals": ".", "percentages": "%"}.items() if c in text]
         text = LONG_DECIMAL.sub(_rounded, text)
+        text = PERCENTAGE.sub(r"(\g<0>)", text)  # always a hundredth there, also after + and -
         tree = parse(text)
         n = tree.n_operations
         count = next(f"{a} to {b} operations" for a, b in ((0, 2), (3, 5), (6, 99)) if n <= b)

@@ -5,9 +5,9 @@ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
-// Spaces, except those within what would be a number or a word without them: `1 2+3` is not 12+3, and
-// `12 divided by 4` not `12dividedby4`.
-const SPACES = /(?<![\w.,'’\s])\s+|\s+(?![\w.,'’\s])/g;
+// Characters that mean something else together: `1 2+3` is not 12+3, `12 divided by 4` not `12dividedby4`,
+// `2² ³` not 2²³, and `2* *3` not `2**3`.
+const JOINED = /^(?:[\p{L}\p{N}_.,'’٫٬]{2}|[*×]{2})$/u;
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
@@ -84,9 +84,19 @@ export function parseHash(hash) {
  * @param {State} state
  */
 export function formatHash({ question, ...others }) {
-  const plain = question.replace(SPACES, "").replace(/[×÷−]/g, (sign) => SIGNS[sign]);
+  const plain = question
+    .replace(/\s+/g, (space, at) => (isNeeded(question, at, at + space.length) ? space : ""))
+    .replace(/[÷−]|(?<![*×]\s*)×(?!\s*[*×])/g, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
   return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
+}
+
+/** Returns whether the expression would mean something else without the spaces at question[start:end].
+ * @param {string} question
+ * @param {number} start
+ * @param {number} end */
+function isNeeded(question, start, end) {
+  return JOINED.test((question[start - 1] ?? "") + (question[end] ?? ""));
 }
 
 /** @param {string} text */

@@ -128,11 +128,15 @@ export class Models {
     let shouldRetry = true;
     try {
       const models = await listModels();
-      const hasGrown = models.length !== this.#models.length || !models.length;
+      const hasGrown = models.length !== this.#models.length;
       this.#nUnchanged = hasGrown ? 0 : this.#nUnchanged + 1;
       this.#retrySeconds = RETRY_SECONDS * 2 ** this.#nUnchanged;
       shouldRetry = this.#nUnchanged < MAX_UNCHANGED;
-      if (hasGrown) this.#fill(models);
+      if (!models.length) {
+        this.#facts.textContent = shouldRetry
+          ? "The service is still loading its models."
+          : "None of this service’s models calculates: they only continue texts.";
+      } else if (hasGrown) this.#fill(models);
       else {
         this.#showSelected(); // in place of the message of an earlier failure
         this.#isReady ||= this.#onReady(true);
@@ -153,10 +157,6 @@ export class Models {
   #fill(models) {
     const previous = this.#select.value;
     this.#models = models.sort(compareModels);
-    if (!models.length) {
-      this.#facts.textContent = "The service is still loading its models.";
-      return;
-    }
     this.#select.replaceChildren(...models.map((model) => new Option(displayName(model), model.id)));
     const selected = models.find(({ id }) => id === previous) ?? models.find((model) => model.default);
     this.#select.value = (selected ?? models[0]).id;

@@ -7,7 +7,10 @@
     1.05^3, 1.05³     are 1.05*1.05*1.05; it binds more tightly than a minus before it
     20%               is 20/100
     20% of 50         is 20/100*50
-    2(3+4)            is 2*(3+4); but 6/2(3+4) is refused, because people read it in two ways
+    2(3+4)            is 2*(3+4)
+
+What people read in two ways is refused: 6/2(3+4), 100/20% of 50, and 80+15%, which is 80.15 to some
+and 92 to others.
 
 A number alone is an expression too. Every node has the position of its text. Parentheses around an
 operand belong to the operation that uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the
@@ -30,21 +33,38 @@ MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
 
-# One for one, so that positions stay. East Asian keyboards type full-width characters.
-_NORMAL = str.maketrans("−–０１２３４５６７８９＋－＊／＾％（）．，＝", "--0123456789+-*/^%().,=")
+_TEN_DIGITS = "0123456789"
+# Usual characters for typed ones, one for one, so that positions stay.
+_NORMAL: dict[int, int | str] = {
+    # East Asian keyboards type full-width characters.
+    **str.maketrans("０１２３４５６７８９＋－＊／＾％（）．，＝？", f"{_TEN_DIGITS}+-*/^%().,=?"),
+    # Digits of Arabic, Persian and Hindi, and the Arabic signs of numbers.
+    **str.maketrans("٠١٢٣٤٥٦٧٨٩", _TEN_DIGITS),
+    **str.maketrans("۰۱۲۳۴۵۶۷۸۹", _TEN_DIGITS),
+    **str.maketrans("०१२३४५६७८९", _TEN_DIGITS),
+    **str.maketrans("٫٬٪", ".,%"),
+    **str.maketrans("−–‐‑‒﹣➖➕", "-------+"),
+    **str.maketrans("[]{}［］｛｝", "()()()()"),  # as school books write them
+    # Marks that nobody sees, for example around a number that was copied.
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"), " "),
+    **dict.fromkeys(map(ord, "\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"), " "),
+}
+_PRODUCT_SIGNS = ("*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", *"xｘＸхХ")  # the last two: ha
 _OPERATIONS = {  # by their spellings
     **dict.fromkeys(("+", "plus"), "+"),
     **dict.fromkeys(("-", "minus"), "-"),
-    **dict.fromkeys(("*", "×", "✕", "∗", "·", "⋅", "x", "times", "multiplied by", "of"), "*"),
-    **dict.fromkeys(("/", "÷", "∕", "over", "divided by"), "/"),
+    **dict.fromkeys((*_PRODUCT_SIGNS, "times", "multiplied by", "of"), "*"),
+    **dict.fromkeys(("/", "÷", "∕", "➗", "over", "divided by"), "/"),
     **dict.fromkeys(("^", "**"), "^"),
 }
 _SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
 _NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
 
-# Only groups of three digits are thousands: `12,5` is read as 12, then a comma.
+# Only groups of three digits are thousands: `12,5` is read as 12, then a comma. In India, further
+# groups have two digits: `12,34,567`.
 _THOUSANDS = (
     rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
+    r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?![0-9])"
 )
 _NUMBER = re.compile(rf"(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+")
 _SPACE = re.compile(r"\s*")
@@ -58,14 +78,27 @@ _OPERATION = re.compile(
     ),
     _ANY_CASE,
 )
-_PERCENT = re.compile("%|percent(?![A-Za-z])", _ANY_CASE)
-_HEXADECIMAL = re.compile("(?<![0-9.])0x", _ANY_CASE)
+_PREFIX = re.compile("[-+]|(?:minus|plus)(?![A-Za-z])", _ANY_CASE)
+_PERCENT = re.compile("%|per ?cent(?![A-Za-z])", _ANY_CASE)
+_AFTER_PERCENT = re.compile(r"(?:%|per ?cent)\Z", _ANY_CASE)
+_NO_PRODUCT = re.compile("(?<![0-9.])0[x·]", _ANY_CASE)  # 0x10 is hexadecimal, 0·5 a British 0.5
+_FRACTION = re.compile(r"[0-9]+\s*/")
+_QUESTION = re.compile(r"\?(?=\s*\Z)")
 _SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _NO_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_HINTS = {
+_HINTS = {  # by a character that is not understood
+    **dict.fromkeys("$€£¥₹₽°", "; write numbers without units"),
+    **dict.fromkeys("½¼¾⅓⅔", "; write 0.5 or (1/2), for example"),
+    "—": "; to subtract, write -",
+}
+_HINTS_AFTER_NUMBER = {  # the same, where an operation is expected
+    **_HINTS,
+    **dict.fromkeys("kKmM", "; write numbers without units"),
     **dict.fromkeys("xX", "; to multiply, write * or ×"),
     **dict.fromkeys("eE", "; write a number with all its digits"),
     ":": "; to divide, write / or ÷",
+    "·": "; a decimal point is written .",
+    ".": "; a number has one decimal point, and a comma separates thousands",
     **dict.fromkeys("_'’", "; it may only separate thousands"),
 }
 
@@ -135,7 +168,7 @@ Expression: TypeAlias = Literal | Binary | Power
 
 
 def parse(text: str) -> Expression:
-    """Returns the tree of an expression. It may end with `=`.
+    """Returns the tree of an expression. It may begin with `=`, and end with `=`, `?` or both.
 
     Raises ExpressionError for any other text. Does not check the range of numbers or division by
     zero.
@@ -183,6 +216,7 @@ class _Part(NamedTuple):
     node: Expression
     start: int
     end: int
+    is_percentage: bool = False  # without parentheses, or a sum of such percentages
 
 
 class _Rank(IntEnum):
@@ -223,13 +257,14 @@ class _Reader:
     their right side (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._normal = text, text.translate(_NORMAL)
+        self._text, self._normal = text, _QUESTION.sub(" ", text.translate(_NORMAL))
         self._parts: list[_Part] = []
         self._signs: list[_Sign] = []
 
     def read(self) -> _Part:
         """Returns the whole expression. Raises ExpressionError."""
-        position: int | None = 0
+        start, character = self._next(0)
+        position: int | None = start + 1 if character == "=" else 0  # as spreadsheets begin
         while position is not None:
             position = self._read_operation(self._read_operand(position))
         return self._parts.pop()
@@ -242,11 +277,15 @@ class _Reader:
                 literal = Literal(_number(number[0], number.end()), start, number.end())
                 self._parts.append(_Part(literal, start, number.end()))
                 return number.end()
-            if not character or character not in "(+-":
+            if prefix := _PREFIX.match(self._normal, start):
+                sign = _OPERATIONS[prefix[0].lower()]
+                self._signs.append(_Sign(sign, _Rank.PREFIX, start))
+                position = prefix.end()
+            elif character == "(":
+                self._signs.append(_Sign(character, _Rank.OPENING, start))
+                position = start + 1
+            else:
                 raise self._error(_Expected.OPERAND, start)
-            rank = _Rank.OPENING if character == "(" else _Rank.PREFIX
-            self._signs.append(_Sign(character, rank, start))
-            position = start + 1
 
     def _read_operation(self, position: int) -> int | None:
         """Reads what follows an operand, up to an operation. Returns where that ends, or None at
@@ -260,7 +299,8 @@ class _Reader:
             if percent := _PERCENT.match(self._normal, start):
                 position = percent.end()
                 hundred = _Part(Literal(Number(100), start, position), start, position)
-                self._parts.append(_operation(self._parts.pop(), Operation.DIV, hundred))
+                part = _operation(self._parts.pop(), Operation.DIV, hundred)
+                self._parts.append(part._replace(is_percentage=True))
             elif superscript := _SUPERSCRIPT.match(self._normal, start):
                 position = superscript.end()
                 number = Number(int(superscript[0].translate(_NO_SUPERSCRIPT)))
@@ -287,21 +327,27 @@ class _Reader:
 
     def _typed_operation(self, start: int) -> str:
         """Returns the text of the operation at `start`, or "" if there is none. `of` is one only
-        after a percentage, and the x of 0x10 is none."""
+        after a percentage that divides nothing, and the x of 0x10 is none."""
         typed = _OPERATION.match(self._normal, start)
-        if not typed or (typed[0].lower() == "of" and not self._follows_percent(start)):
+        if not typed or _NO_PRODUCT.match(self._normal, start - 1):
             return ""
-        return "" if _HEXADECIMAL.match(self._normal, start - 1) else typed[0]
+        is_of = typed[0].lower() == "of"
+        allowed = not is_of or (self._follows_percent(start) and self._last_sign() != "/")
+        return typed[0] if allowed else ""
 
     def _follows_percent(self, start: int) -> bool:
-        return self._normal[:start].rstrip().lower().endswith(("%", "percent"))
+        return _AFTER_PERCENT.search(self._normal[:start].rstrip()) is not None
+
+    def _last_sign(self) -> str:
+        """Returns the sign before the last operand, other than its own: "" if there is none."""
+        signs = (sign.character for sign in reversed(self._signs) if sign.rank is not _Rank.PREFIX)
+        return next(signs, "")
 
     def _begins_factor(self, start: int) -> bool:
         """Returns whether the ( at `start` begins a factor: 2(3+4) is a product. 6/2(3) is refused,
         and 2^3(4) as well, because people read them in two ways."""
-        signs = (sign.character for sign in reversed(self._signs) if sign.rank is not _Rank.PREFIX)
         before = self._normal[:start].rstrip()
-        return next(signs, "") not in ("/", "^") and before.endswith((*"0123456789.)",))
+        return self._last_sign() not in ("/", "^") and before.endswith((*"0123456789.)",))
 
     def _wait(self, operation: str, start: int, end: int) -> int:
         """Adds an operation at text[start:end] to the signs that wait. Returns `end`."""
@@ -328,28 +374,39 @@ class _Reader:
                 self._parts.append(_power(self._parts.pop(), right))
             else:
                 left = self._parts.pop()
-                self._parts.append(_operation(left, Operation(sign.character), right))
+                part = _operation(left, Operation(sign.character), right)
+                if sign.rank is _Rank.SUM and right.is_percentage:
+                    _check_percentage(left, sign, right)
+                    part = part._replace(is_percentage=left.is_percentage)
+                self._parts.append(part)
 
     def _error(self, expected: _Expected, start: int) -> ExpressionError:
         """Returns the error for what is at `start`, with a reason in plain words."""
         text, number = self._text, _NUMBER.match(self._normal, start)
         end = number.end() if number else min(start + 1, len(text))
-        character = text[start:end]
-        if self._normal[start:end] == ",":
+        character, typed = self._normal[start:end], text[start:end]
+        if character == ",":
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := _WORD.match(text, start):
             allowed = "an expression has numbers, + - * / ^ % and parentheses"
             reason = f"{word[0]!r} is not known: {allowed}"
+            if word[0].lower() == "of":
+                reason = "'of' may only follow a percentage, which divides nothing: 20% of 50"
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
         if expected is _Expected.OPERAND:
-            reason = f"a number is expected, not {repr(character) if character else 'the end'}"
+            hint = _HINTS.get(character, "")
+            reason = f"a number is expected, not {repr(typed) if typed else 'the end'}{hint}"
         elif expected is _Expected.END:
             reason = "nothing may follow the ="
         elif number or character == "(":
             reason = "an operation is missing: one of + - * / ^"
             if self._follows_percent(start):
                 reason += "; % divides by 100, and there is no remainder"
+            elif re.fullmatch("[0-9]{3}", self._normal[start:end]):
+                reason += "; a comma may separate thousands, a space may not"
+            elif _FRACTION.match(self._normal, start):
+                reason += "; write 3 1/2 as (3+1/2)"
             return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
         elif character == ")":
             reason = "a ) without its ("
@@ -357,8 +414,8 @@ class _Reader:
             opening = self._signs[-1].start
             reason = f"a ) is missing: the ( at position {opening} is not closed"
         else:
-            hint = _HINTS.get(character, "")
-            reason = f"{character!r} is not an operation; valid are + - * / ^{hint}"
+            hint = _HINTS_AFTER_NUMBER.get(character, "")
+            reason = f"{typed!r} is not an operation; valid are + - * / ^{hint}"
         return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
 
 
@@ -372,12 +429,28 @@ def _negative(minus: _Sign, operand: _Part) -> _Part:
     return _Part(Literal(negated, start, operand.end), start, operand.end)
 
 
+def _check_percentage(left: _Part, sign: _Sign, right: _Part) -> None:
+    """Raises ExpressionError for a percentage that is added or subtracted: to some people, 80+15%
+    is 80.15, to others 92. After 1 both agree, and a sum of percentages is a percentage."""
+    number = left.node.number if isinstance(left.node, Literal) else None
+    if left.is_percentage or (number and number.units == 10**number.places):
+        return
+    assert isinstance(right.node, Binary)
+    part, more = show(right.node.left), {"+": "more", "-": "less"}[sign.character]
+    typed = f"{part}%" if isinstance(right.node.left, Literal) else f"({part})%"
+    reason = (
+        f"{sign.character}{typed} is read in two ways: for {typed} {more}, write "
+        f"*(1{sign.character}{typed}), else {sign.character}({typed})"
+    )
+    raise ExpressionError(ExpressionErrorKind.SYNTAX, reason, sign.start, right.end)
+
+
 def _power(base: _Part, exponent: _Part) -> _Part:
     start, end = base.start, exponent.end
     number = exponent.node.number if isinstance(exponent.node, Literal) else None
     if number is None or number.point or not 0 <= number.units <= MAX_EXPONENT:
         kind = ExpressionErrorKind.OUT_OF_RANGE
-        reason = f"an exponent must be a whole number from 0 to {MAX_EXPONENT}"
+        reason = f"an exponent must be written as a whole number from 0 to {MAX_EXPONENT}"
         raise ExpressionError(kind, reason, exponent.start, end)
     return _checked(Power(base.node, number.units, start, end))
 

@@ -184,6 +184,21 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) ->
     expect(facts).to_have_text("The models could not be loaded. Trying again in 600 seconds.")
 
 
+def test_a_service_whose_models_do_not_calculate_is_not_said_to_be_loading(
+    open_page: OpenPage,
+) -> None:
+    page = open_page()
+    page.clock.install()
+    page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"domain": None}]}))
+    page.reload()
+    facts = page.locator("#model-facts")
+    expect(facts).to_have_text("The service is still loading its models.")
+    for seconds in (4, 8):
+        with page.expect_response("**/v1/models"):
+            page.clock.fast_forward(seconds * 1000)
+    expect(facts).to_contain_text("None of this service’s models calculates")
+
+
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:
     with server(tiny_folder, CALCGPT_API_KEYS="clé€") as guarded:
         page = open_page(guarded.address)

@@ -134,6 +134,9 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
         "6 multiplied by 7": "6 multiplied by 7",
         "5 percent of 20": "5 percent of 20",
         "0 x 10": "0 x 10",  # 0x10 is hexadecimal
+        "2××3": "2××3",  # an error, and not 2**3
+        "2 * × 3": "2* ×3",
+        "2² ³": "2² ³",
     }
     assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
 

@@ -8,36 +8,64 @@ const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
 
-const MINUSES = "−–";
-const FULL_WIDTH = "０１２３４５６７８９＋－＊／＾％（）．，＝"; // as East Asian keyboards type them
+const TEN_DIGITS = "0123456789";
+/** Usual characters for typed ones, one for one, so that positions stay.
+ * @type {Map<string, string>} */
+const NORMAL = new Map([
+  // East Asian keyboards type full-width characters.
+  ...pairs("０１２３４５６７８９＋－＊／＾％（）．，＝？", `${TEN_DIGITS}+-*/^%().,=?`),
+  // Digits of Arabic, Persian and Hindi, and the Arabic signs of numbers.
+  ...pairs("٠١٢٣٤٥٦٧٨٩", TEN_DIGITS),
+  ...pairs("۰۱۲۳۴۵۶۷۸۹", TEN_DIGITS),
+  ...pairs("०१२३४५६७८९", TEN_DIGITS),
+  ...pairs("٫٬٪", ".,%"),
+  ...pairs("−–‐‑‒﹣➖➕", "-------+"),
+  ...pairs("[]{}［］｛｝", "()()()()"), // as school books write them
+  // Marks that nobody sees, for example around a number that was copied.
+  ...pairs("\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e", " ".repeat(10)),
+  ...pairs("\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff", " ".repeat(8)),
+]);
+const PRODUCT_SIGNS = ["*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", ..."xｘＸхХ"]; // the last two: ha
 /** The operations by their spellings. */
 const OPERATIONS = new Map(
   Object.entries({
     "+": ["+", "plus"],
     "-": ["-", "minus"],
-    "*": ["*", "×", "✕", "∗", "·", "⋅", "x", "times", "multiplied by", "of"],
-    "/": ["/", "÷", "∕", "over", "divided by"],
+    "*": [...PRODUCT_SIGNS, "times", "multiplied by", "of"],
+    "/": ["/", "÷", "∕", "➗", "over", "divided by"],
     "^": ["^", "**"],
   }).flatMap(([operation, spellings]) => spellings.map((typed) => [typed, operation])),
 );
 const SEPARATORS = ",_'’\u00a0\u202f\u2009"; // between thousands; the last three are spaces
 const THOUSANDS = `[1-9][0-9]{0,2}(?<mark>[${SEPARATORS}])[0-9]{3}(?:\\k<mark>[0-9]{3})*(?![0-9])`;
-const NUMBER = new RegExp(`(?:${THOUSANDS}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
+const INDIAN = "[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?![0-9])"; // 12,34,567
+const NUMBER = new RegExp(`(?:${THOUSANDS}|${INDIAN}|[0-9]+)(?:\\.[0-9]*)?|(?<![0-9.])\\.[0-9]+`, "uy");
 const WORD = /[A-Za-z]{2,}/y;
+const FRACTION = /[0-9]+[^\S\ufeff]*\//y;
+const SPACE = /^[^\S\ufeff]$/u;
 const OPERATION = new RegExp([...OPERATIONS.keys()].sort((a, b) => b.length - a.length).map(pattern).join("|"), "iy");
-const PERCENT = /%|percent(?![A-Za-z])/iy;
+const PREFIX = /[-+]|(?:minus|plus)(?![A-Za-z])/iy;
+const PERCENT = /%|per ?cent(?![A-Za-z])/iy;
+const AFTER_PERCENT = /(?:%|per ?cent)$/i;
 const SUPERSCRIPT = /[⁰¹²³⁴⁵⁶⁷⁸⁹]+/y;
-/** Hints for characters that are not operations.
+/** Hints for characters that are not understood.
  * @type {Record<string, string>} */
 const HINTS = {
-  x: "; to multiply, write * or ×",
-  X: "; to multiply, write * or ×",
-  e: "; write a number with all its digits",
-  E: "; write a number with all its digits",
+  ...hint("$€£¥₹₽°", "; write numbers without units"),
+  ...hint("½¼¾⅓⅔", "; write 0.5 or (1/2), for example"),
+  "—": "; to subtract, write -",
+};
+/** The same, where an operation is expected.
+ * @type {Record<string, string>} */
+const HINTS_AFTER_NUMBER = {
+  ...HINTS,
+  ...hint("kKmM", "; write numbers without units"),
+  ...hint("xX", "; to multiply, write * or ×"),
+  ...hint("eE", "; write a number with all its digits"),
   ":": "; to divide, write / or ÷",
-  _: "; it may only separate thousands",
-  "'": "; it may only separate thousands",
-  "’": "; it may only separate thousands",
+  "·": "; a decimal point is written .",
+  ".": "; a number has one decimal point, and a comma separates thousands",
+  ...hint("_'’", "; it may only separate thousands"),
 };
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
@@ -55,8 +83,9 @@ const HINTS = {
 
 /**
  * An expression with its extent, including any parentheses around it.
+ * isPercentage: whether it is one, without parentheses, or a sum of such percentages.
  * @template {Expression} [T=Expression]
- * @typedef {{node: T, start: number, end: number}} Parsed
+ * @typedef {{node: T, start: number, end: number, isPercentage?: boolean}} Parsed
  */
 
 /** An error in an expression: a message of one line, and the position in code points. */
@@ -76,7 +105,7 @@ export class ExpressionError extends Error {
 }
 
 /**
- * Returns the tree of an expression. The text may end with `=`.
+ * Returns the tree of an expression. The text may begin with `=`, and end with `=`, `?` or both.
  * @param {string} text
  * @param {number} [maxLength] characters; the text of a tree may be longer than what was typed
  * @returns {Expression}
@@ -124,16 +153,25 @@ function pattern(typed) {
   return `${typed.replace(" ", "[ \\t\\n\\r\\f\\v]+")}(?![A-Za-z])`;
 }
 
-/** Returns the usual character for one that is typed.
- * @param {string} typed */
-function normal(typed) {
-  if (MINUSES.includes(typed)) return "-";
-  return FULL_WIDTH.includes(typed) ? String.fromCharCode(typed.charCodeAt(0) - 0xfee0) : typed;
+/** Returns the pairs of two texts' characters.
+ * @param {string} typed
+ * @param {string} usual
+ * @returns {[string, string][]} */
+function pairs(typed, usual) {
+  return [...typed].map((character, index) => [character, usual[index]]);
+}
+
+/** Returns a hint by each of some characters.
+ * @param {string} characters
+ * @param {string} text */
+function hint(characters, text) {
+  return Object.fromEntries([...characters].map((character) => [character, text]));
 }
 
 /** Parses by recursive descent. */
 class Parser {
   #typed; // code points
+  /** @type {string[]} */
   #characters; // the same, with the usual characters
   #text;
   #units; // the index of the UTF-16 unit of each code point
@@ -143,7 +181,9 @@ class Parser {
   /** @param {string[]} typed */
   constructor(typed) {
     this.#typed = typed;
-    this.#characters = typed.map(normal);
+    this.#characters = typed.map((/** @type {string} */ character) => NORMAL.get(character) ?? character);
+    const last = this.#characters.findLastIndex((character) => !SPACE.test(character));
+    if (this.#characters[last] === "?") this.#characters[last] = " ";
     this.#text = this.#characters.join("");
     this.#units = [0];
     for (const [index, character] of typed.entries()) this.#units.push(this.#units[index] + character.length);
@@ -152,6 +192,7 @@ class Parser {
   /** Returns the tree of the whole text.
    * @returns {Expression} */
   parse() {
+    if (this.#peek() === "=") this.#position += 1; // as spreadsheets begin
     const whole = this.#sum();
     if (this.#peek() === "=") {
       this.#position += 1;
@@ -168,29 +209,40 @@ class Parser {
   /** @returns {Parsed} */
   #sum() {
     let left = this.#product();
-    for (let sign; (sign = this.#readOperation("+-")); ) left = operation(left, sign, this.#product());
-    return left;
+    let check = () => {}; // only if no other error is found behind the operation
+    for (;;) {
+      this.#peek();
+      const start = this.#position;
+      const sign = this.#readOperation("+-");
+      if (sign || ["", ")", "="].includes(this.#peek())) check();
+      if (!sign) return left;
+      const [before, right] = [left, this.#product()];
+      check = () => right.isPercentage && checkPercentage(before, sign, start, right);
+      left = { ...operation(left, sign, right), isPercentage: left.isPercentage && right.isPercentage };
+    }
   }
 
   /** @returns {Parsed} */
   #product() {
     let left = this.#operand();
-    for (let sign = ""; (sign = this.#readOperation("*/") || this.#impliedProduct(sign)); ) {
+    for (let sign = ""; (sign = this.#readOperation("*/", sign) || this.#impliedProduct(sign)); ) {
       left = operation(left, sign, this.#operand());
     }
     return left;
   }
 
   /** Reads an operation if it is one of `signs`. Returns its sign, or "" if nothing is read.
-   * @param {string} signs */
-  #readOperation(signs) {
+   * @param {string} signs
+   * @param {string} before the sign before the last operand */
+  #readOperation(signs, before = "") {
     this.#peek();
     const typed = this.#match(OPERATION);
     const spelling = typed.toLowerCase().replace(/\s+/g, " ");
     const sign = OPERATIONS.get(spelling) ?? "";
     if (!sign || !signs.includes(sign)) return "";
-    if (spelling === "of" && !this.#followsPercent()) return "";
-    if (spelling === "x" && /(?<![0-9.])0$/.test(this.#before())) return ""; // 0x10 is hexadecimal
+    if (spelling === "of" && !(this.#followsPercent() && before !== "/")) return "";
+    // 0x10 is hexadecimal, 0·5 a British 0.5
+    if (["x", "·"].includes(spelling) && /(?<![0-9.])0$/.test(this.#before())) return "";
     this.#position += typed.length;
     return sign;
   }
@@ -207,12 +259,13 @@ class Parser {
 
   /** @returns {Parsed} */
   #operand() {
-    const sign = this.#peek();
+    this.#peek();
     const start = this.#position;
-    if (!["-", "+"].includes(sign)) return this.#power();
-    this.#position += 1;
+    const typed = this.#match(PREFIX);
+    if (!typed) return this.#power();
+    this.#position += typed.length;
     const operand = this.#operand();
-    return sign === "-" ? negative(start, operand) : { ...operand, start };
+    return OPERATIONS.get(typed.toLowerCase()) === "-" ? negative(start, operand) : { ...operand, start };
   }
 
   /** @returns {Parsed} */
@@ -235,7 +288,8 @@ class Parser {
       const superscript = this.#match(SUPERSCRIPT);
       this.#position += (percent || superscript).length;
       const span = /** @type {const} */ ([start, this.#position]);
-      if (percent) operand = operation(operand, "/", literal({ units: 100n, places: 0 }, ...span));
+      const hundred = literal({ units: 100n, places: 0 }, ...span);
+      if (percent) operand = { ...operation(operand, "/", hundred), isPercentage: true };
       else if (superscript) operand = power(operand, literal({ units: BigInt(superscript.normalize("NFKC")), places: 0 }, ...span));
       else return operand;
     }
@@ -256,7 +310,7 @@ class Parser {
     if (typed === null) {
       if (character === ",") throw this.#commaError();
       const actual = character ? quoted(this.#typed[this.#position]) : "the end";
-      throw this.#syntaxError(`a number is expected, not ${actual}`);
+      throw this.#syntaxError(`a number is expected, not ${actual}${HINTS[character] ?? ""}`);
     }
     this.#position += [...typed].length;
     return literal(readNumber(typed, this.#position), start, this.#position);
@@ -280,12 +334,12 @@ class Parser {
   }
 
   #followsPercent() {
-    return /(?:%|percent)$/i.test(this.#before().trimEnd());
+    return AFTER_PERCENT.test(this.#before().trimEnd());
   }
 
   /** Skips spaces and returns the next character, or "" at the end. */
   #peek() {
-    while (/^[^\S\ufeff]$/u.test(this.#characters[this.#position] ?? "")) this.#position += 1;
+    while (SPACE.test(this.#characters[this.#position] ?? "")) this.#position += 1;
     return this.#characters[this.#position] ?? "";
   }
 
@@ -294,13 +348,13 @@ class Parser {
     const character = this.#peek();
     if (character === ",") return this.#commaError();
     const typed = this.#number();
-    if (typed !== null || character === "(") return this.#missingOperationError([...(typed ?? "(")].length);
+    if (typed !== null || character === "(") return this.#missingOperationError(typed ?? "(");
     if (character === ")") return this.#syntaxError("a ) without its (");
     if (!character || character === "=") {
       const open = this.#lastOpenParenthesis();
       return this.#syntaxError(`a ) is missing: the ( at position ${open} is not closed`);
     }
-    const hint = HINTS[character] ?? "";
+    const hint = HINTS_AFTER_NUMBER[character] ?? "";
     return this.#syntaxError(`${quoted(this.#typed[this.#position])} is not an operation; valid are + - * / ^${hint}`);
   }
 
@@ -315,18 +369,23 @@ class Parser {
     const word = this.#match(WORD);
     if (word) {
       const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
-      return new ExpressionError("syntax", unknown, this.#position, this.#position + word.length);
+      const misplaced = "'of' may only follow a percentage, which divides nothing: 20% of 50";
+      const message = word.toLowerCase() === "of" ? misplaced : unknown;
+      return new ExpressionError("syntax", message, this.#position, this.#position + word.length);
     }
     const length = [...(this.#number() ?? "?")].length;
     const end = Math.min(this.#position + length, this.#characters.length);
     return new ExpressionError("syntax", reason, this.#position, end);
   }
 
-  /** @param {number} length */
-  #missingOperationError(length) {
-    const hint = this.#followsPercent() ? "; % divides by 100, and there is no remainder" : "";
+  /** @param {string} typed the number or parenthesis at the current position */
+  #missingOperationError(typed) {
+    let hint = "";
+    if (this.#followsPercent()) hint = "; % divides by 100, and there is no remainder";
+    else if (/^[0-9]{3}$/.test(typed)) hint = "; a comma may separate thousands, a space may not";
+    else if (this.#match(FRACTION)) hint = "; write 3 1/2 as (3+1/2)";
     const reason = `an operation is missing: one of + - * / ^${hint}`;
-    return new ExpressionError("no-operation", reason, this.#position, this.#position + length);
+    return new ExpressionError("no-operation", reason, this.#position, this.#position + [...typed].length);
   }
 
   #lastOpenParenthesis() {
@@ -367,6 +426,25 @@ function negative(start, operand) {
 }
 
 /**
+ * Throws the error of a percentage that is added or subtracted. To some, 80+15% is 80.15, to others 92.
+ * After 1 both readings agree, and a sum of percentages is a percentage.
+ * @param {Parsed} left
+ * @param {string} sign
+ * @param {number} start of the sign
+ * @param {Parsed} right
+ * @throws {ExpressionError}
+ */
+function checkPercentage(left, sign, start, right) {
+  const { units, places } = numberOf(left.node) ?? { units: 0n, places: 0 };
+  if (left.isPercentage || units === 10n ** BigInt(places) || !("op" in right.node)) return;
+  const part = right.node.left;
+  const typed = numberOf(part) ? `${show(part)}%` : `(${show(part)})%`;
+  const more = sign === "+" ? "more" : "less";
+  const ways = `for ${typed} ${more}, write *(1${sign}${typed}), else ${sign}(${typed})`;
+  throw new ExpressionError("syntax", `${sign}${typed} is read in two ways: ${ways}`, start, right.end);
+}
+
+/**
  * Returns a base to the power of a whole number.
  * @param {Parsed} base
  * @param {Parsed} exponent
@@ -375,7 +453,7 @@ function negative(start, operand) {
 function power(base, exponent) {
   const { units, places } = numberOf(exponent.node) ?? { units: -1n, places: 0 };
   if (places || units < 0n || units > MAX_EXPONENT) {
-    const reason = `an exponent must be a whole number from 0 to ${MAX_EXPONENT}`;
+    const reason = `an exponent must be written as a whole number from 0 to ${MAX_EXPONENT}`;
     throw new ExpressionError("out-of-range", reason, exponent.start, exponent.end);
   }
   const n = Math.max(0, Number(units) - 1); // the number of products, which are nested
