@@ -3,17 +3,18 @@
     python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
         [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
 
-NAME is a distribution, or one of these two:
+NAME is a distribution, or one of these:
 
-    pairs-999    all pairs of whole numbers from 0 to 999, in all operations
+    pairs-999    all pairs of whole numbers from 0 to 999, in all operations, to two places
+    pairs-999-8  the same to eight places, as the calculator asks
     classes      for every class of problems (`calcgpt coverage`) with operands of at most seven
                  digits N problems, or as many as there are among 400,000
 
 The problems of a distribution are those of the test split and have their own seed: no training
 draws them. With `--split val` they are validation problems, by which to choose between checkpoints.
-No problem occurs twice. Decoding is greedy. For each set and operation, the share of exact answers
-has its 95% interval (Wilson 1927). The threshold is the confidence of the most confident wrong
-answer.
+Of the pairs, N are a random sample. No problem occurs twice. Decoding is greedy. For each set and
+operation, the share of exact answers has its 95% interval (Wilson 1927). The threshold is the
+confidence of the most confident wrong answer.
 
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
@@ -61,7 +62,7 @@ from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, belongs, problem_hashes
 
-PAIRS = {"pairs-999": 1_000}
+PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
 CLASSES = "classes"
 CLASS_DIGITS = 7
 CLASS_DRAWN = 400_000
@@ -131,11 +132,19 @@ def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
     raise AssertionError("the blocks end")  # they never do
 
 
-def all_pairs(bound: int) -> ProblemArray:
-    """Returns all problems of two whole numbers below `bound`."""
-    op, a, b = (axis.ravel() for axis in np.indices((len(OPERATIONS), bound, bound)))
+def whole_number_pairs(bound: int, places: int, count: int, seed: int) -> ProblemArray:
+    """Returns `count` problems of two whole numbers below `bound`, drawn without repetition, or all
+    in order if there are no more. Answers have `places` decimal places."""
+    n = len(OPERATIONS) * bound**2
+    if count < n:
+        index = np.sort(np.random.default_rng((STREAM, seed)).choice(n, count, replace=False))
+    else:
+        index = np.arange(n)
+    op, a, b = np.unravel_index(index, (len(OPERATIONS), bound, bound))
     point = np.zeros(len(op), np.bool_)
-    return ProblemArray(100 * a, point, op.astype(np.uint8), 100 * b, point)
+    return ProblemArray(
+        100 * a, point, op.astype(np.uint8), 100 * b, point, np.array(places, np.uint8)
+    )
 
 
 def summarize(
@@ -191,7 +200,9 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
     """Returns the problems of a set."""
     if name == CLASSES:
         return problems_of_classes(count, seed, split)
-    return all_pairs(PAIRS[name]) if name in PAIRS else fresh_problems(name, count, seed, split)
+    if name in PAIRS:
+        return whole_number_pairs(*PAIRS[name], count, seed)
+    return fresh_problems(name, count, seed, split)
 
 
 def score_set(
@@ -288,7 +299,7 @@ def main() -> None:
         arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
     for name, count in sets.items():
-        n = int(count or arguments.n)
+        n = int(count or (10**9 if name in PAIRS else arguments.n))
         problems = problems_of(name, n, arguments.seed, arguments.split)
         if arguments.compare:
             results[name] = compare(scoring, name, problems)
