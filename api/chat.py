@@ -43,7 +43,7 @@ from api.schemas.chat import (
 )
 from api.service import Service
 from calcgpt.inference.calculator import Calculator, Computation
-from calcgpt.inference.results import Calculation
+from calcgpt.inference.results import Calculation, readable
 
 CHAT_STREAM = (
     "The answer. With `stream`, server-sent events: chunks whose `delta` has the next part of "
@@ -168,7 +168,7 @@ def reasoning(calculation: Calculation) -> str:
 
 def content(calculation: Calculation) -> str:
     """Returns the answer as a person wants to read it."""
-    return "not a number" if calculation.result is None else calculation.result
+    return "not a number" if calculation.result is None else readable(calculation.result)
 
 
 class _Run:

@@ -28,7 +28,8 @@ MAX_CONNECTIONS = 64
 MAX_BODY = 65_536  # bytes
 INSTRUCTIONS = (
     "A calculator whose answers come from a small GPT, each checked by exact arithmetic. Trust "
-    "`result` only if `verified` is true; `exact` is always right."
+    "`result` only if `verified` is true. `exact` is the answer by exact arithmetic, with the same "
+    "rounding after each operation; `notes` say if that changes it."
 )
 READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -38,7 +39,9 @@ class Answer(BaseModel):
 
     expression: str = Field(description="the expression as it was understood")
     result: str | None = Field(description="the model's answer; null if it is not a number")
-    exact: str = Field(description="the answer by exact arithmetic")
+    exact: str = Field(
+        description="the answer by exact arithmetic, each operation rounded as `places` says"
+    )
     verified: bool = Field(description="whether the model is right at every operation")
     confidence: Confidence
     work: list[str] = Field(
@@ -106,11 +109,20 @@ def tools(calculator: Calculator) -> MCPServer[None]:
     @server.tool(title="Calculate", annotations=READ_ONLY)
     def calculate(
         expression: Annotated[
-            str, Field(description="numbers, + - * / and parentheses, such as (12.5+3)*2")
+            str,
+            Field(
+                description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
+                "(2^10) and percent (7.5% of 200)"
+            ),
         ],
         places: Annotated[
             int | None,
-            Field(ge=1, le=MAX_PLACES, description="decimal places that results are rounded to"),
+            Field(
+                ge=1,
+                le=MAX_PLACES,
+                description="decimal places of the answer; null means the model's default. "
+                "Operations before the last keep at least the default",
+            ),
         ] = None,
     ) -> Answer:
         """Calculate an expression with a small GPT, and check the answer by exact arithmetic."""

@@ -34,8 +34,8 @@ PLACES = Field(
     None,
     ge=1,
     le=MAX_PLACES,
-    description="decimal places that each operation is rounded to; null means `default_places` of "
-    "the model",
+    description="decimal places of the answer; null means `default_places` of the model. "
+    "Operations before the last keep at least `default_places`",
 )
 UNPROVEN = Field(
     False,

@@ -246,7 +246,9 @@ class ChatMessage(BaseModel):
     """The answer as a message."""
 
     role: Literal["assistant"] = "assistant"
-    content: str = Field(description="the model's answer, or `not a number`")
+    content: str = Field(
+        description="the model's answer as people write it, such as `4`, or `not a number`"
+    )
     refusal: None = None
     reasoning_content: str = Field(description=f"{WORK} (not OpenAI's)")
 
@@ -327,7 +329,9 @@ class OutputText(BaseModel):
     """The answer."""
 
     type: Literal["output_text"] = "output_text"
-    text: str = Field(description="the model's answer, or `not a number`")
+    text: str = Field(
+        description="the model's answer as people write it, such as `4`, or `not a number`"
+    )
     annotations: list[Any] = Field([], max_length=0)
     logprobs: list[Any] = Field([], max_length=0)
 

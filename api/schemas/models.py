@@ -17,7 +17,9 @@ class Domain(BaseModel):
         USUAL_PLACES, description="most decimal places of an operand, and of an answer"
     )
     default_places: int = Field(
-        USUAL_PLACES, description="decimal places of an answer, if the request does not say"
+        USUAL_PLACES,
+        description="decimal places of an answer, if the request does not say; operations before "
+        "the last keep at least as many",
     )
     digits: int | None = Field(
         None,

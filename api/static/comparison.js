@@ -5,6 +5,7 @@ import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { createElement, describeConfidence, formatCount, formatNumbers, formatPlaces } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
+import { parseQuestion } from "./paper/sheet.js";
 
 const N_SAMPLES = 6;
 const DEFAULT_TEMPERATURE = 1;
@@ -20,18 +21,16 @@ const CONTEXT = 10; // characters that are shown before the first one that diffe
 export class Comparison {
   #models;
   #model = "";
-  #places = 2;
 
   /** @param {() => NamedModel[]} models returns the models that can be asked */
   constructor(models) {
     this.#models = models;
   }
 
-  /** Sets the model and the decimal places of the calculation that begins.
+  /** Sets the model of the calculation that begins.
    * @param {import("./client.js").Start} start */
-  begin({ model, places }) {
+  begin({ model }) {
     this.#model = model;
-    this.#places = places;
   }
 
   /**
@@ -40,8 +39,9 @@ export class Comparison {
    * @param {import("./client.js").Node} node
    */
   addButton(step, { problem, prompt, output, exact }) {
-    if (!prompt || !output) return;
-    const [model, places] = [this.#model, this.#places];
+    const question = prompt && parseQuestion(prompt);
+    if (!question || !output) return;
+    const [model, { places }] = [this.#model, question]; // steps before the last may have more places
     addPanelButton(step, "beside", "Compare models", () => {
       const samples = new Samples({ model, places, prompt, output, exact });
       const checkpoints = new Checkpoints({ problem, places }, this.#models());

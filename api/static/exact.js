@@ -1,4 +1,4 @@
-// The exact value of a whole expression, without rounding between its steps.
+// The exact value of a whole expression, without rounding between its steps (calcgpt/inference/exact.py).
 
 import { parse } from "./engine/expression.js";
 

@@ -8,6 +8,7 @@ import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT, createBar, meanWeights } from "./inside/bars.js";
 import { createElement, doubt, formatNumbers, formatProbability } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
+import { parseQuestion } from "./paper/sheet.js";
 
 /** @typedef {import("./panel.js").State} State */
 /** @typedef {import("./client.js").Node} Node */
@@ -21,13 +22,11 @@ const HINT =
 /** Adds the panel to each operation that a model has answered. */
 export class Inside {
   #model = "";
-  #places = 2;
 
-  /** Sets the model and the decimal places of the calculation that begins.
+  /** Sets the model of the calculation that begins.
    * @param {import("./client.js").Start} start */
-  begin({ model, places }) {
+  begin({ model }) {
     this.#model = model;
-    this.#places = places;
   }
 
   /**
@@ -36,8 +35,10 @@ export class Inside {
    * @param {Node} node
    */
   addButton(step, { prompt, output, exact }) {
-    if (!prompt || !output) return;
-    const operation = { model: this.#model, places: this.#places, prompt, output, exact };
+    const question = prompt && parseQuestion(prompt);
+    if (!question || !output) return;
+    const { places } = question; // steps before the last may have more places
+    const operation = { model: this.#model, places, prompt, output, exact };
     const toggle = addPanelButton(step, "inside", "Look inside the model", () => new Panel(operation));
     step.addEventListener("point", (event) => {
       const { at, isChosen } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;

@@ -4,6 +4,7 @@ import { checkResult } from "./exact.js";
 import {
   SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatPlaces, formatSigns,
 } from "./format.js";
+import { parseQuestion } from "./paper/sheet.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
@@ -19,7 +20,7 @@ const NEARBY = 60; // characters of an expression that an error shows before the
  * @param {Calculation} calculation
  */
 export function renderAnswer(calculation) {
-  const { expression, result, rounded, places, verified, proven, confidence } = calculation;
+  const { expression, result, rounded, places, verified, proven, confidence, nodes } = calculation;
   const comparison = verified && result !== null ? checkResult(expression, result, places, rounded) : null;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
@@ -30,11 +31,11 @@ export function renderAnswer(calculation) {
   const isRounded = comparison ? comparison.isRounded && !comparison.isExact : rounded;
   if (isRounded) value.append(createElement("span", "rounded", ` rounded to ${formatPlaces(places)}`));
   fragment.append(value);
-  if (!calculation.nodes.length) {
+  if (!nodes.length) {
     fragment.append(createElement("p", "sure", "There was nothing to ask the model."));
     return fragment;
   }
-  fragment.append(comparison ? agreementLine(comparison, places) : disagreementBox(calculation));
+  fragment.append(comparison ? agreementLine(comparison, calculation) : disagreementBox(calculation));
   fragment.append(confidenceLine(confidence));
   if (!proven) fragment.append(createElement("p", "unproven", "It was not measured for such numbers."));
   return fragment;
@@ -59,12 +60,15 @@ function confidenceLine({ whole }) {
  * Returns the line for an answer whose steps are all right. Rounding between the steps may have changed
  * the value of the whole expression.
  * @param {{isRounded: boolean, unrounded: string}} comparison
- * @param {number} places
+ * @param {Calculation} calculation
  */
-function agreementLine({ isRounded, unrounded }, places) {
+function agreementLine({ isRounded, unrounded }, { nodes, places }) {
   const line = createElement("p", "agrees");
-  const steps = `Each step is right, rounded to ${formatPlaces(places)}. Without rounding it ${formatNumbers(unrounded)}.`;
-  line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : steps);
+  const stepPlaces = Math.max(places, ...nodes.map(({ prompt }) => parseQuestion(prompt)?.places ?? 0));
+  const last = stepPlaces === places ? "" : `, the last to ${places}`;
+  const steps = `Each step is right, rounded to ${formatPlaces(stepPlaces)}${last}.`;
+  const whole = `${steps} Without rounding it ${formatNumbers(unrounded)}.`;
+  line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : whole);
   return line;
 }
 

@@ -27,7 +27,7 @@ RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
 LONGEST_LINE = 10_000  # characters; no expression is that long
 WIDTH = 72  # characters of an expression that are shown with an error
 HISTORY = 1_000  # expressions
-OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what to write
+OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser says what is unknown
 
 
 @click.command(cls=ExpressionCommand)
@@ -36,7 +36,8 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[xX]")  # x: the parser says what t
 @click.option(
     "--places",
     type=click.IntRange(1, 9),
-    help="Decimal places of each answer.  [default: 8, or as many as the model was measured for]",
+    help="Decimal places of the answer; operations before the last keep at least the default.  "
+    "[default: 8, or as many as the model was measured for]",
 )
 @click.option(
     "--unproven",

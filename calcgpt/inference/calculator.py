@@ -66,6 +66,7 @@ class _Operation(NamedTuple):
     a: _Operand
     op: Operation
     b: _Operand
+    places: int  # decimal places of its result
 
 
 class Question(NamedTuple):
@@ -83,8 +84,9 @@ class Computation:
     def __init__(
         self, text: str, model: str, limits: Limits, places: int, unproven: bool = False
     ) -> None:
-        """`places` is the number of decimal places of all answers. `unproven` allows numbers for
-        which the model was not measured.
+        """`places` is the number of decimal places of the answer. Operations before the last keep
+        at least the default places of the limits. `unproven` allows numbers for which the model was
+        not measured.
 
         Raises ExpressionError if `text` is not an expression, or if an operand, the work of an
         operation or, by exact arithmetic, an intermediate result is outside the limits.
@@ -113,7 +115,7 @@ class Computation:
 
     def _plan(self, expression: Expression, is_operand: bool = False) -> _Operand:
         """Plans the operations of an expression, and returns its value by exact arithmetic, each
-        operation rounded to the places of answers.
+        operation rounded.
 
         Raises ExpressionError for a division by zero, and for a value outside the limits. The value
         of the whole expression may be outside, because it is not an operand.
@@ -126,20 +128,26 @@ class Computation:
         if isinstance(expression, Binary):
             parts = (expression.left, expression.right)
             a, b = (self._plan(part, is_operand=True) for part in parts)
-            return self._add(_Operation(a, expression.op, b), expression, is_operand)
+            return self._add(a, expression.op, b, expression, is_operand)
+        if expression.exponent == 1:
+            return self._plan(expression.base, is_operand)
         base = power = self._plan(expression.base, is_operand=True)
         if expression.exponent == 0:
             return _Operand(Number.from_units(1, 0, base.exact.point), None)
         for exponent in range(2, expression.exponent + 1):
             part = replace(expression, exponent=exponent)
             is_factor = is_operand or exponent < expression.exponent
-            power = self._add(_Operation(power, Operation.MUL, base), part, is_factor)
+            power = self._add(power, Operation.MUL, base, part, is_factor)
         return power
 
-    def _add(self, operation: _Operation, source: Binary | Power, is_operand: bool) -> _Operand:
+    def _add(
+        self, a: _Operand, op: Operation, b: _Operand, source: Binary | Power, is_operand: bool
+    ) -> _Operand:
         """Adds the operation of a part of the expression to the plan, and returns its result."""
         span = Span(expression=show(source), position=source.start, end=source.end)
-        problem = Problem(operation.a.exact, operation.op, operation.b.exact, self.places)
+        # 7.5% of 200 would be 16 if 0.075 were rounded to two places.
+        places = max(self.places, self._limits.default_places) if is_operand else self.places
+        problem = Problem(a.exact, op, b.exact, places)
         value = answer(problem)
         if value is None:
             assert isinstance(source, Binary)
@@ -152,7 +160,7 @@ class Computation:
             reason = f"{span.expression} is {_shortened(value)}: {refusal.reason}"
             raise ExpressionError(refusal.kind, reason, span.position, span.end)
         self.outline.append(span)
-        self._operations.append(operation)
+        self._operations.append(_Operation(a, op, b, places))
         return _Operand(value, len(self.outline) - 1)
 
     def _refuse_literal(self, refusal: Refusal, literal: Literal) -> NoReturn:
@@ -166,7 +174,7 @@ class Computation:
         """The number of operations of usual length that are as much work. The work of a product
         has characters for each pair of digits, so a product of long numbers counts as several."""
         lengths = [
-            len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b in self._operations
+            len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b, _ in self._operations
         ]
         return sum(max(1, n * n // USUAL_LENGTH**2) for n in lengths)
 
@@ -179,10 +187,11 @@ class Computation:
         for node, span in enumerate(self.outline):
             if node in self._questions or node in self._answered:
                 continue
-            a, op, b = self._operations[node]
-            if any(o.node is not None and o.node not in self._answered for o in (a, b)):
+            operation = self._operations[node]
+            operands = (operation.a, operation.b)
+            if any(o.node is not None and o.node not in self._answered for o in operands):
                 continue
-            problem = self._problem(self._value(a), op, self._value(b))
+            problem = self._problem(operation)
             if problem is None:
                 self._answered[node], self._values[node] = Node.not_asked(span), None
                 continue
@@ -195,13 +204,15 @@ class Computation:
         """Returns an operand as the model has answered it."""
         return operand.exact if operand.node is None else self._values[operand.node]
 
-    def _problem(self, a: Number | None, op: Operation, b: Number | None) -> Problem | None:
-        """Returns the problem, or None if an operand is missing or the model cannot be asked."""
+    def _problem(self, operation: _Operation) -> Problem | None:
+        """Returns the problem of an operation whose operands are answered, or None if an operand is
+        missing or the model cannot be asked."""
+        a, b = self._value(operation.a), self._value(operation.b)
         if a is None or b is None:
             return None
         if any(self._refused(self._limits.refuse_operand(number)) for number in (a, b)):
             return None
-        problem = Problem(a, op, b, self.places)
+        problem = Problem(a, operation.op, b, operation.places)
         return None if self._refused(self._limits.refuse_problem(problem)) else problem
 
     def answer(self, node: int, output: str, probabilities: list[float]) -> Node:
@@ -289,7 +300,7 @@ class Calculator:
     ) -> Computation:
         """Returns the computation of an expression.
 
-        Answers have `places` decimal places, by default those of the limits. Raises ConfigError
+        The answer has `places` decimal places, by default those of the limits. Raises ConfigError
         unless `places` is from 1 to MAX_PLACES, and ExpressionError as `Computation` does.
         """
         if places is None:

@@ -16,13 +16,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from calcgpt.errors import ExpressionError
+from calcgpt.inference.exact import decimal_text, evaluate, round_to
+from calcgpt.inference.expression import parse
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES, Number
 from datagen.errors import NotationError
-from datagen.notation import answer_text, parse_answer
+from datagen.notation import answer_text, parse_answer, parse_prompt
 from datagen.work_errors import WrongCharacter
 
 # One answer of the shipped checkpoint `scratchpad-long`, for the documentation.
@@ -176,9 +180,12 @@ class Calculation(BaseModel):
     expression: str = Field(description="the expression as it was understood")
     result: str | None = Field(description="the model's answer; null if it is not a number")
     exact: str = Field(
-        description="the answer by exact arithmetic, each operation rounded to `places` places"
+        description="the answer by exact arithmetic, each operation rounded as `places` says"
     )
-    places: int = Field(description="the decimal places that each operation is rounded to")
+    places: int = Field(
+        description="decimal places of the answer; operations before the last keep at least the "
+        "model's `default_places`"
+    )
     rounded: bool = Field(description="whether rounding changed the value of any node")
     verified: bool = Field(description="whether every node agrees with exact arithmetic")
     proven: bool = Field(
@@ -199,14 +206,42 @@ class Calculation(BaseModel):
     @property
     def notes(self) -> list[str]:
         """What a user should know of the answer, even if it is right."""
-        places = "1 place" if self.places == 1 else f"{self.places} places"
-        rounded = [f"rounded to {places}"] if self.rounded else []
-        return rounded + ([] if self.proven else ["the model was not measured for such numbers"])
+        unproven = None if self.proven else "the model was not measured for such numbers"
+        return [note for note in (self._rounding_note, unproven) if note]
+
+    @property
+    def _rounding_note(self) -> str | None:
+        """How far `exact`, which a wrong answer does not change, is from the value of the
+        expression. None if it is that value, or if no node was rounded."""
+        if not self.rounded:
+            return None
+        try:
+            value = evaluate(parse(self.expression))
+            if value == Fraction(self.exact):
+                return None
+            if round_to(value, self.places) == Fraction(self.exact):
+                return f"rounded to {_places_text(self.places)}"
+            return f"{self._rounded_steps}; without rounding, it is {decimal_text(value)}"
+        except ZeroDivisionError:
+            return f"{self._rounded_steps}; without rounding, it divides by zero"
+        except (OverflowError, ExpressionError):  # too long
+            return f"{self._rounded_steps}, so the result may be off"
+
+    @property
+    def _rounded_steps(self) -> str:
+        prompts = [node.prompt for node in self.nodes if node.prompt]
+        places = max((parse_prompt(prompt).places for prompt in prompts), default=self.places)
+        last = "" if places == self.places else f", the last to {self.places}"
+        return f"each step is rounded to {_places_text(places)}{last}"
 
     @property
     def errors(self) -> list[str]:
         """One line for each node that does not agree with exact arithmetic."""
         return [node.error for node in self.nodes if node.error]
+
+
+def _places_text(places: int) -> str:
+    return "1 place" if places == 1 else f"{places} places"
 
 
 def readable(text: str) -> str:

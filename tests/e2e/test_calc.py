@@ -45,8 +45,13 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("args", "out", "err"),
     [
         (["1/3"], "0.33333333", "rounded to 8 places"),
-        (["(1/3)*3"], "0.99999999", "rounded to 8 places"),
+        (
+            ["(1/3)*3"],
+            "0.99999999",
+            "each step is rounded to 8 places; without rounding, it is 1",
+        ),
         (["1/3", "--places", "4"], "0.3333", "rounded to 4 places"),
+        (["7.5% of 200", "--places", "2"], "15", ""),
         (["100000.001+1"], "100001.001", ""),
         (["-80457.28-19551.06"], "-100008.34", ""),
         (
@@ -107,6 +112,15 @@ def test_several_expressions_or_one_that_the_shell_has_split(
 ) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, *args)
     assert (outcome.code, outcome.out, outcome.err) == (0, out, err)
+
+
+@pytest.mark.parametrize("args", [["7", "mod", "3"], ["2", "plus", "2", "equals"]], ids=str)
+def test_a_sentence_is_one_expression(
+    run_cli: Callable[..., Any], wide: Path, args: list[str]
+) -> None:
+    outcome = run_cli("calc", "--checkpoint", wide, *args)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.count("error:") == 1
 
 
 def test_file_names_in_place_of_a_star_are_recognized(

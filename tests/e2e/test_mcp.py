@@ -38,6 +38,10 @@ async def use(client: Any) -> None:
         first, second = content["work"]
         assert first.startswith("$8(00000012.5+0000000003)=")
 
+        power = await client.call_tool("calculate", {"expression": "10%*1.05^2/3", "places": 2})
+        assert power.structured_content["result"] == "0.04"
+        assert power.structured_content["notes"] == ["rounded to 2 places"]
+
         right = await client.call_tool("check_work", {"line": second})
         assert right.structured_content["right"] is True
         at = first.index(":") + 1

@@ -17,6 +17,11 @@ import { KIND, Layout, shapeOf } from "./layout.js";
  * @typedef {{exact: import("./arithmetic.js").Decimal, node: number | null}} Operand
  */
 
+/**
+ * An operation. places: the decimal places of its result.
+ * @typedef {{a: Operand, op: string, b: Operand, places: number}} Operation
+ */
+
 /** Asks the questions of an expression and collects the answers. */
 export class Computation {
   #text;
@@ -24,7 +29,7 @@ export class Computation {
   #limits;
   #allowsUnproven;
   #isProven = true;
-  /** @type {{a: Operand, op: string, b: Operand}[]} */
+  /** @type {Operation[]} */
   #operations = [];
   #result;
   /** @type {import("./arithmetic.js").Problem | null} */
@@ -40,6 +45,7 @@ export class Computation {
   /**
    * @param {string} text
    * @param {{model: string, limits: any, places?: number, unproven?: boolean}} options
+   *   places: those of the answer; operations before the last keep at least the default places
    * @throws {ExpressionError} if the text is not an expression, or outside the model's limits
    */
   constructor(text, { model, limits, places, unproven = false }) {
@@ -71,8 +77,7 @@ export class Computation {
     return true;
   }
 
-  /** Plans the operations of an expression. Returns its exact value, with each operation rounded to the
-   * places of answers.
+  /** Plans the operations of an expression. Returns its exact value, with each operation rounded.
    * @param {Expression} expression
    * @param {boolean} isOperand
    * @returns {Operand} */
@@ -85,29 +90,37 @@ export class Computation {
     if ("op" in expression) {
       const a = this.#plan(expression.left, true);
       const b = this.#plan(expression.right, true);
-      return this.#add({ a, op: expression.op, b }, expression, isOperand);
+      return this.#add({ a, op: expression.op, b, places: this.#placesOf(isOperand) }, expression, isOperand);
     }
     const { exponent } = expression;
+    if (exponent === 1) return this.#plan(expression.base, isOperand);
     const base = this.#plan(expression.base, true);
     if (exponent === 0) return { exact: decimal(1n, 0, base.exact.places > 0), node: null };
     let power = base;
     for (let n = 2; n <= exponent; n += 1) {
-      const part = { ...expression, exponent: n };
-      power = this.#add({ a: power, op: "*", b: base }, part, isOperand || n < exponent);
+      const isFactor = isOperand || n < exponent;
+      const operation = { a: power, op: "*", b: base, places: this.#placesOf(isFactor) };
+      power = this.#add(operation, { ...expression, exponent: n }, isFactor);
     }
     return power;
   }
 
+  /** Returns the decimal places of a result. 7.5% of 200 would be 16 if 0.075 were rounded to two.
+   * @param {boolean} isOperand */
+  #placesOf(isOperand) {
+    return isOperand ? Math.max(this.places, this.#limits.defaultPlaces) : this.places;
+  }
+
   /**
    * Adds the operation of a part of the expression to the plan. Returns its result.
-   * @param {{a: Operand, op: string, b: Operand}} operation
+   * @param {Operation} operation
    * @param {Expression} source
    * @param {boolean} isOperand
    * @returns {Operand}
    */
   #add(operation, source, isOperand) {
     const [span, { start, end }] = [show(source), source];
-    const problem = { a: operation.a.exact, op: operation.op, b: operation.b.exact, places: this.places };
+    const problem = { ...operation, a: operation.a.exact, b: operation.b.exact };
     const { value } = answer(problem);
     if (value === null) {
       const divisor = "right" in source ? source.right : source;
@@ -142,9 +155,9 @@ export class Computation {
    */
   *questions() {
     const valueOf = (/** @type {Operand} */ { exact, node }) => (node === null ? exact : this.#values[node]);
-    for (const [node, { a, op, b }] of this.#operations.entries()) {
+    for (const [node, { a, op, b, places }] of this.#operations.entries()) {
       const [left, right] = [a, b].map(valueOf);
-      const problem = left && right && { a: left, op, b: right, places: this.places };
+      const problem = left && right && { a: left, op, b: right, places };
       if (!problem || !this.#canBeAsked(problem)) {
         this.#nodes[node] = notAskedNode(this.outline[node]);
         this.#values[node] = null;
@@ -171,8 +184,8 @@ export class Computation {
    * @param {number[]} probabilities the probability of each character
    */
   answer({ node, problem, prompt }, output, probabilities) {
-    const { text, value } = readAnswer(prompt + output, this.places);
     if (!this.#problem) throw new RangeError("nothing was asked");
+    const { text, value } = readAnswer(prompt + output, this.#problem.places);
     const exact = answer(this.#problem);
     this.#values[node] = value;
     this.#nodes[node] = {
