@@ -283,7 +283,7 @@ def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         different = sorted(key for key in keys if manifest.get(key) != stored.get(key))
         if different:
             names = ", ".join(different)
-            raise DataError(f"{folder} has scores with a different {names}: choose another folder")
+            raise DataError(f"{folder} has scores that differ in {names}: choose another folder")
     elif any(folder.glob("shard-*")):
         raise DataError(f"{folder} has shards but no {MANIFEST}: choose another folder")
     else:
