@@ -374,7 +374,7 @@ def main() -> None:
         "ceiling": ceiling(requests, arguments.clients),
     }
     print(
-        f"clients request a constant {results['ceiling']['requests_per_second']:,} times a second"
+        f"clients request a constant {results['ceiling']['requests_per_second']:,} times per second"
     )
     n_errors = 0
     for name in arguments.checkpoint:

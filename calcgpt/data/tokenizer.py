@@ -242,7 +242,7 @@ class BytePairTokenizer(Tokenizer):
             raise DataError(
                 f"character {character!r} at position {position} is a lone surrogate"
             ) from None
-        # In parts: the library takes about 200 bytes of memory a character.
+        # In parts: the library takes about 200 bytes of memory per character.
         ids = (self.pipeline.encode(part).ids for part in _LINE_START.split(text))
         return np.fromiter(chain.from_iterable(ids), self.id_type)
 
