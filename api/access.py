@@ -121,7 +121,7 @@ class Limiter:
             raise ConfigError(str(error)) from None
         self.smallest = min(self._rates, key=lambda item: item.amount)
         if self.smallest.amount < 1:
-            raise ConfigError(f"{rate!r} allows nothing")
+            raise ConfigError(f"{rate!r} allows no requests")
         self._windows = SlidingWindowCounterRateLimiter(_open(storage))
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf
@@ -179,7 +179,7 @@ class RateLimit:
     """Answers 429 to requests under /v1/ that exceed the rate of their client.
 
     A client is the owner of an API key or, without keys, an address. A request counts as one
-    operation. An endpoint that finds more calls `charge_for`.
+    operation. An endpoint whose request has more operations calls `charge_for`.
     """
 
     def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:

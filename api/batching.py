@@ -31,9 +31,9 @@ class Batcher:
     def __init__(
         self, metrics: Metrics, max_batch: int = 32, max_groups: int = 2, wait: float = 0.002
     ) -> None:
-        """`max_batch` is the most rows of a batch. A row of long text counts as several, but a text
-        of any length may have a batch to itself. While the model is idle, the first job waits
-        `wait` seconds for others, unless the previous job was alone."""
+        """`max_batch` is the maximum number of rows of a batch. A row of long text counts as
+        several, but a text of any length may have a batch to itself. While the model is idle, the
+        first job waits `wait` seconds for others, unless the previous job was alone."""
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()

@@ -80,7 +80,7 @@ def router(service: Service) -> APIRouter:
     async def calculate_by_address(
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
     ) -> Calculation:
-        """Calculate an expression that stands in the address, where `+` is written as `%2B`."""
+        """Calculate an expression given in the URL, where `+` is written as `%2B`."""
         calculator, computation = await _begin_query(service, query, request, stack)
         work = answer(service, calculator, computation, query)
         return await service.while_connected(request, work)
@@ -139,7 +139,7 @@ async def _begin_query(
     except ExpressionError as error:
         problem = expression_problem(error)
         if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
-            problem.detail += "; in an address, + means a space: write it as %2B"
+            problem.detail += "; in a URL, + means a space: write it as %2B"
         raise problem from None
 
 

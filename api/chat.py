@@ -112,7 +112,7 @@ def router(service: Service) -> APIRouter:
 
 
 class Transcript:
-    """The work of all operations, one operation a line and in order, although the model writes
+    """The work of all operations, one operation per line and in order, although the model writes
     several operations at a time."""
 
     def __init__(self) -> None:

@@ -317,8 +317,8 @@ class StoppedText:
 
 @lru_cache(maxsize=64)
 def _borders(stop: str) -> list[int]:
-    """Returns for each beginning of a string the length of the longest shorter string with which it
-    both begins and ends."""
+    """Returns the failure function of Knuth, Morris and Pratt: for each prefix of `stop`, the
+    length of its longest proper prefix that is also a suffix."""
     borders = [0]
     for character in stop[1:]:
         n = borders[-1]

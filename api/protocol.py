@@ -193,7 +193,7 @@ class BoundedProtocol(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             pass  # the client gets the ordinary response, as HTTP allows
         except httptools.HttpParserError:
-            self._refuse(self._stop_problem or _not_http(400, "this is not HTTP"))
+            self._refuse(self._stop_problem or _not_http(400, "the request is not valid HTTP"))
 
     def _check_sizes(self) -> None:
         if self._refusal is not None or self.transport.is_closing():
@@ -235,9 +235,9 @@ class BoundedProtocol(HttpToolsProtocol):
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
         if version not in ("1.0", "1.1"):
-            self._stop(_not_http(505, "the service speaks HTTP/1.1"))
+            self._stop(_not_http(505, "the service supports only HTTP/1.0 and HTTP/1.1"))
         if len(hosts) != 1 and not (version == "1.0" and not hosts):
-            self._stop(_not_http(400, "a request has one header `Host`"))
+            self._stop(_not_http(400, "a request must have exactly one `Host` header"))
         codings = [value.lower() for name, value in self.headers if name == b"transfer-encoding"]
         if codings and (codings != [b"chunked"] or version == "1.0"):
             self._stop(_not_http(501, "the only transfer coding is `chunked`, in HTTP/1.1"))

@@ -63,12 +63,12 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has more than {MAX_MEMBERS} members")
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("an object has a member twice")
+        raise ValueError("an object has a duplicate member")
     return members
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 async def _request_stack() -> AsyncIterator[ExitStack]:

@@ -51,13 +51,17 @@ class Settings(BaseSettings):
 
     draft: bool = Field(
         False,
-        description="Let the models confirm exact answers in one pass, or depart from them; "
-        "what they answer is the same.",
+        description="Check exact answers in one forward pass, and decode only where the model "
+        "disagrees. Answers are the same.",
     )
     max_batch: int = Field(
-        32, ge=1, description="Most problems in one forward pass; long ones count as several."
+        32,
+        ge=1,
+        description="Maximum number of problems in one forward pass; long ones count as several.",
     )
-    max_groups: int = Field(2, ge=1, description="Most batches that are decoded in turns.")
+    max_groups: int = Field(
+        2, ge=1, description="Maximum number of batches that are decoded in turns."
+    )
     batch_wait: float = Field(
         0.002,
         ge=0,
@@ -65,16 +69,22 @@ class Settings(BaseSettings):
         description="Seconds that an idle model waits for more problems.",
     )
     max_connections: int = Field(
-        10_000, ge=1, description="Most connections at once; more are refused with 503."
+        10_000,
+        ge=1,
+        description="Maximum number of connections at once; more are refused with 503.",
     )
     max_pending: int = Field(
-        512, ge=1, description="Most operations in progress; more are refused with 503."
+        512,
+        ge=1,
+        description="Maximum number of operations in progress; more are refused with 503.",
     )
-    max_items: int = Field(100, ge=1, description="Most expressions in one batch request.")
+    max_items: int = Field(
+        100, ge=1, description="Maximum number of expressions in one batch request."
+    )
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
     drain: float = Field(30.0, ge=0, description="Seconds to finish requests at shutdown.")
 
-    max_body: int = Field(65_536, ge=1, description="Most bytes in the body of a request.")
+    max_body: int = Field(65_536, ge=1, description="Maximum size of a request's body in bytes.")
     api_keys: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         (), description="API keys, separated by commas. If set, /v1/ requires one of them."
     )
@@ -90,7 +100,7 @@ class Settings(BaseSettings):
         (), description="Origins, separated by commas, whose pages may call the API."
     )
     page_address: str | None = Field(
-        None, description="Where visitors find the page: links to it then show a picture."
+        None, description="The URL of the page: link previews then show a picture."
     )
     trusted_proxies: str = Field(
         "127.0.0.1", description="Proxies whose X-Forwarded-For is trusted; * trusts everyone."
@@ -136,7 +146,7 @@ class Settings(BaseSettings):
             for scheme in getattr(item, "STORAGE_SCHEME", None) or ()
         }
         if urlsplit(storage.get_secret_value()).scheme not in schemes:
-            raise ValueError("no storage of rates; use async+memory:// or async+redis://HOST")
+            raise ValueError("unknown storage for rates; use async+memory:// or async+redis://HOST")
         return storage
 
     @field_validator("api_keys", "cors_origins", mode="before")
@@ -146,7 +156,7 @@ class Settings(BaseSettings):
             return value
         parts = [part.strip() for part in value.split(",") if part.strip()]
         if value and not parts:  # else no key would be set, and everybody could come in
-            raise ValueError("only separators; leave it out if there are none")
+            raise ValueError("contains only separators; omit it to set none")
         return parts
 
     @field_validator("cors_origins")
@@ -185,7 +195,7 @@ class Settings(BaseSettings):
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
-            raise ValueError("health_port must not be port: a process of its own listens there")
+            raise ValueError("health_port must differ from port: another process listens there")
         if self.threads > n_cores() and not self.force_threads:
             raise ValueError(
                 f"{self.threads} threads are more than the {n_cores()} cores; "

@@ -65,7 +65,7 @@ LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records 
 class Flood:
     """A filter against floods of log records, which clients can cause in libraries.
 
-    Passes MAX_RECORDS a minute from each line of a library's code. The last record says that more
+    Passes MAX_RECORDS per minute from each line of a library's code. The last record says that more
     are dropped. The service itself writes one record for each request.
     """
 

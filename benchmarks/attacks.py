@@ -374,9 +374,15 @@ def percentiles(seconds: list[float]) -> dict[str, Any]:
 @click.command()
 @click.option("--runs", default=1, help="How often each attack is made.")
 @click.option("--seconds", default=10.0, help="How long each attack lasts.")
-@click.option("--connections", "n", default=10_000, help="Of the attack with many connections.")
-@click.option("--only", multiple=True, type=click.Choice([*ATTACKS]), help="Not all attacks.")
-@click.option("--json", "out", type=click.Path(path_type=Path), help="Where the report goes.")
+@click.option(
+    "--connections", "n", default=10_000, help="Number of connections in the attack with many."
+)
+@click.option(
+    "--only", multiple=True, type=click.Choice([*ATTACKS]), help="Run only this attack. Repeatable."
+)
+@click.option(
+    "--json", "out", type=click.Path(path_type=Path), help="Write the report to this file."
+)
 def main(runs: int, seconds: float, n: int, only: tuple[str, ...], out: Path | None) -> None:
     """Attack the service, and measure its health checks and its memory meanwhile."""
     import torch

@@ -280,11 +280,18 @@ def main() -> None:
     options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster of Ray")
-    options.add_argument("--shards", type=Path, metavar="DIR", help="keep what is scored, continue")
+    options.add_argument(
+        "--shards",
+        type=Path,
+        metavar="DIR",
+        help="save scores in this folder, and continue from it",
+    )
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--plain", action="store_true", help="decode every answer")
-    options.add_argument("--compare", action="store_true", help="one pass with plain decoding")
+    options.add_argument(
+        "--compare", action="store_true", help="compare one pass with plain decoding"
+    )
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -43,7 +43,7 @@ def read_corpus(name: str) -> list[bytes]:
 
 
 def write_corpus(name: str, inputs: list[bytes]) -> None:
-    """Writes the corpus of a target: one JSON string a line, with a character for each byte."""
+    """Writes the corpus of a target: one JSON string per line, with a character for each byte."""
     CORPUS.mkdir(exist_ok=True)
     lines = [json.dumps(data.decode("latin-1")) + "\n" for data in inputs]
     write_text(CORPUS / f"{name}.jsonl", "".join(lines))
@@ -149,7 +149,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     options.add_argument("--minutes", type=float, default=10.0, help="for each target")
-    options.add_argument("--seed", type=int, default=1, help="of the changes; 0: another each time")
+    options.add_argument(
+        "--seed", type=int, default=1, help="seed of the changes; 0: a new one each time"
+    )
     options.add_argument("--json", type=Path, help="also write the results to this file")
     arguments = options.parse_args()
     names = arguments.targets or list(TARGETS)
@@ -171,7 +173,7 @@ def main() -> None:
     if arguments.json:
         write_json(arguments.json, _with_earlier(report, arguments.json))
     if any(result["ended"] for result in results.values()):
-        raise SystemExit("an input breaks a promise: see above")
+        raise SystemExit("an input violates a documented property: see above")
 
 
 if __name__ == "__main__":

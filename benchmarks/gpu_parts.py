@@ -172,8 +172,8 @@ def training(options: Namespace) -> Rows:
 
 
 def decoding(options: Namespace) -> Rows:
-    """Answers of the shipped calculator: those of the CPU, and how many a second. All problems of a
-    row have prompts of one length, so that they fit in whole batches."""
+    """Answers of the shipped calculator: those of the CPU, and how many per second. All problems
+    of a row have prompts of one length, so that they fit in whole batches."""
     checkpoint = Checkpoint.load(resolve(options.checkpoint))
     source = training_data(checkpoint.recipe, None)
     n_same, batches = (2, [2]) if options.tiny else (100, [1, 256, 4096])

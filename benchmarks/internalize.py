@@ -235,7 +235,7 @@ def recipe_of(start: Checkpoint, steps: int, seed: int) -> Recipe:
 
 
 def train(options: argparse.Namespace) -> None:
-    """Trains a run, or goes on with it."""
+    """Trains a run, or continues it."""
     run, start = RunFolder(options.out), Checkpoint.load(options.start)
     recipe = recipe_of(start, options.steps, options.seed)
     run.check_start(options.resume, recipe.train.checkpoint_interval)
@@ -312,7 +312,7 @@ def main() -> None:
     try:
         arguments.run(arguments)
     except Interrupted as signal:
-        sys.exit(f"{signal}; --resume goes on")
+        sys.exit(f"{signal}; --resume continues")
     except UserError as error:
         sys.exit(f"error: {error}")
 

@@ -150,7 +150,7 @@ def run(mutants: list[Mutant], processes: int) -> None:
 def summary(sample: list[Mutant]) -> dict[str, int]:
     states = [mutant.status() for mutant in sample]
     if untried := states.count(UNTRIED):
-        raise SystemExit(f"{untried} mutants were not tried: --resume goes on")
+        raise SystemExit(f"{untried} mutants were not tried: --resume continues")
     survived = sum(state in SURVIVED for state in states)
     return {
         "sampled": len(states),

@@ -270,9 +270,14 @@ def main() -> None:
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="native")
     options.add_argument("--workers", type=int, help="processes with one thread each")
-    options.add_argument("--places", type=int, default=9, help="of every answer")
+    options.add_argument("--places", type=int, default=9, help="decimal places of every answer")
     options.add_argument("--n", type=int, help="only the first N expressions of a set")
-    options.add_argument("--shards", type=Path, metavar="DIR", help="keep answers, continue")
+    options.add_argument(
+        "--shards",
+        type=Path,
+        metavar="DIR",
+        help="save answers in this folder, and continue from it",
+    )
     options.add_argument("--mathglm", type=Path, metavar="FILE")
     options.add_argument("--math401", type=Path, metavar="FILE")
     arguments = options.parse_args()

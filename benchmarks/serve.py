@@ -357,7 +357,9 @@ def main() -> None:
     options = parser("Measure the service under load.", runs=3)
     options.set_defaults(threads=1)
     options.add_argument("--seconds", type=float, default=30.0, help="total load on each server")
-    options.add_argument("--alone", type=float, default=3.0, help="load by one client a round")
+    options.add_argument(
+        "--alone", type=float, default=3.0, help="seconds of load by one client, per round"
+    )
     options.add_argument("--clients", type=int, default=64)
     options.add_argument("--checkpoint", nargs="+", default=["blog", "scratchpad-long"])
     options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
@@ -372,7 +374,7 @@ def main() -> None:
         "ceiling": ceiling(requests, arguments.clients),
     }
     print(
-        f"clients request a constant {results['ceiling']['requests_per_second']:,} times a second"
+        f"clients request a constant {results['ceiling']['requests_per_second']:,} times per second"
     )
     n_errors = 0
     for name in arguments.checkpoint:

@@ -367,7 +367,9 @@ def _watch(
     help="How long the traffic lasts. Quarters of it are compared.",
 )
 @click.option("--checkpoint", default="best", help="The checkpoint to serve.")
-@click.option("--json", "out", type=click.Path(path_type=Path), help="Where the report goes.")
+@click.option(
+    "--json", "out", type=click.Path(path_type=Path), help="Write the report to this file."
+)
 def main(minutes: float, checkpoint: str, out: Path | None) -> None:
     """Put mixed traffic on the service for a long time, and watch what it needs."""
     load = os.getloadavg()

@@ -190,9 +190,11 @@ def check_replaceable(out: Path, marker: str, force: bool) -> None:
     if not out.exists():
         return
     if not (out / marker).is_file():
-        raise CheckpointError(f"{out} exists and has no {marker}: it is left alone")
+        raise CheckpointError(f"{out} exists and has no {marker}: it is not replaced")
     if marker == CONFIG and "sha256" not in read_json(out / CONFIG, CheckpointError):
-        raise CheckpointError(f"{out} exists and its {CONFIG} is not ours: it is left alone")
+        raise CheckpointError(
+            f"{out} exists and calcgpt did not write its {CONFIG}: it is not replaced"
+        )
     if not force:
         raise CheckpointError(f"{out} exists; --force replaces it")
 
@@ -365,7 +367,9 @@ def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if hashes.get(CONFIG) != _config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
     if unknown := [name for name in hashes if name not in HASHED and Path(name).suffix != SUFFIX]:
-        raise CheckpointError(f"{path}: 'sha256' has {unknown[0]!r}, which is no file of ours")
+        raise CheckpointError(
+            f"{path}: 'sha256' has {unknown[0]!r}, which is not a file of a checkpoint"
+        )
     return content, hashes
 
 

@@ -132,15 +132,17 @@ class ModelConfig(Section):
     )
     norm: Norm = Field("layernorm", description="normalisation")
     norm_position: NormPosition = Field(
-        "pre", description="normalise the input of a sub-layer, or its sum"
+        "pre", description="pre: normalise the input of each sub-layer; post: the sum after it"
     )
-    dropout: float = Field(0.0, ge=0, lt=1, description="share of activations left out")
+    dropout: float = Field(
+        0.0, ge=0, lt=1, description="probability that an activation is set to 0"
+    )
     tie_embeddings: bool = Field(False, description="output head shares the token embedding")
-    qkv_bias: bool = Field(False, description="of queries, keys and values")
-    attn_out_bias: bool = Field(True, description="of the output of attention")
-    ff_bias: bool = Field(False, description="of the feed-forward network")
-    norm_bias: bool = Field(True, description="of layernorm; rmsnorm has none")
-    head_bias: bool = Field(True, description="of the output head")
+    qkv_bias: bool = Field(False, description="bias of queries, keys and values")
+    attn_out_bias: bool = Field(True, description="bias of the attention output")
+    ff_bias: bool = Field(False, description="biases of the feed-forward network")
+    norm_bias: bool = Field(True, description="bias of layernorm; rmsnorm has none")
+    head_bias: bool = Field(True, description="bias of the output head")
     init: Init = Field("torch", description="weight initialisation")
 
     @property
@@ -205,8 +207,9 @@ class ModelConfig(Section):
                 )
 
     def _check_table(self, width: int) -> None:
-        """Raises ValueError if a table with a row of this width for each position is too large. It
-        is computed from the config, so no file of that size warns of it."""
+        """Raises ValueError if a table with a row of this width for each position is too large. The
+        table is computed from the config and never stored, so a small file can ask for a huge one.
+        """
         if self.block_size * width > MAX_TABLE:
             limit = MAX_TABLE // width
             raise ValueError(f"block_size must be at most {limit} with position {self.position!r}")
@@ -225,7 +228,9 @@ class TrainConfig(Section):
     schedule: Schedule = Field("constant", description="course of the learning rate after warm-up")
     warmup_steps: int = Field(0, ge=0, le=MAX_STEPS, description="steps of a linear warm-up")
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
-    weight_decay: float = Field(0.01, ge=0, description="decoupled, times the learning rate")
+    weight_decay: float = Field(
+        0.01, ge=0, description="decoupled weight decay, multiplied by the learning rate"
+    )
     decayed: Literal["all", "matrices"] = Field(
         "all", description="adamw: what decays; matrices: no gain, bias, embedding or tied head"
     )
@@ -236,10 +241,11 @@ class TrainConfig(Section):
     ema_decay: float = Field(
         0.0, ge=0, lt=1, description="decay of a moving average of the weights; 0: none"
     )
-    seed: int = Field(42, ge=0, lt=2**63, description="of every random draw")
+    seed: int = Field(42, ge=0, lt=2**63, description="seed of every random draw")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(
-        False, description="compile with torch.compile; stream on a GPU: with CUDA graphs, too"
+        False,
+        description="use torch.compile; batches 'stream' on a GPU also use CUDA graphs",
     )
     parallel: Parallel = Field("ddp", description="how several processes share the model")
     log_interval: int = Field(
@@ -277,7 +283,7 @@ class DataConfig(Section):
     )
     operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
         {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
-        description="operations and their weights, in every distribution; default: 1",
+        description="weight of each operation, in every distribution; 1 if not listed",
     )
     validation: Distribution = Field("blog", description="distribution of the validation problems")
 

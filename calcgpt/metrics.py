@@ -1,6 +1,6 @@
 """Scores and metrics of a run: their types, and the readers of the files that hold them.
 
-`metrics.jsonl` has one JSON object a line, of training or of validation; docs/RUNS.md lists the
+`metrics.jsonl` has one JSON object per line, of training or of validation; docs/RUNS.md lists the
 fields. `metrics.json` of a checkpoint and the record of `calcgpt eval --json` hold scores.
 """
 
@@ -203,7 +203,7 @@ def read_rows(path: Path) -> list[Row]:
         source = f"{path}, line {number}"
         rows.append(build(Row, parse_json(line, source), source))
     if all(row.loss is None for row in rows):
-        raise DataError(f"{path} holds no row of training")
+        raise DataError(f"{path} has no training row")
     return sorted(rows, key=lambda row: row.step)
 
 
@@ -260,7 +260,7 @@ def read_record(path: Path) -> Record:
     """Returns a record of `calcgpt eval --json`. Raises DataError or ConfigError, one line, for any
     other file."""
     return build(
-        Record, parse_json(read_text(path), str(path)), f"{path} is no record of `eval --json`"
+        Record, parse_json(read_text(path), str(path)), f"{path} is not a record of `eval --json`"
     )
 
 

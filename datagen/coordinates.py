@@ -38,7 +38,7 @@ Codes = NDArray[np.uint8]  # ASCII codes, (B, T)
 def batch_coordinates(codes_BS: Codes, start: int = 0) -> Coordinates:
     """Returns the coordinates of the lines of a batch from `start` on, (B, T, 6).
 
-    Code 0 stands for a token that is no character, such as one that an attention scheme inserts.
+    Code 0 stands for a token that is not a character, such as one that an attention scheme inserts.
     Its coordinates are 0.
     """
     return np.stack([_code_coordinates(codes_S, start) for codes_S in codes_BS])
@@ -63,8 +63,8 @@ def coordinates(line: bytes, start: int = 0) -> Coordinates:
 
 
 def known_coordinates(line: bytes) -> Coordinates:
-    """Returns the coordinates of a line, and of those later characters whose coordinates already
-    follow from it."""
+    """Returns the coordinates of a line, and of the later characters that it already determines,
+    (T or more, 6)."""
     shape = question_shape(line)
     if shape is None:
         return question_coordinates(line)

@@ -132,7 +132,7 @@ class Manifest(BaseModel):
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """Raises DataError if the manifest of a finished data set is missing or damaged."""
+    """Returns the manifest of a finished data set. Raises DataError if it is missing or damaged."""
     return load(Manifest, folder / MANIFEST, "a manifest")
 
 
@@ -214,12 +214,12 @@ def partial_path(folder: Path, split: Split) -> Path:
 
 
 class SplitFile:
-    """Continues the file of a split after the end that the journal records.
+    """A context manager that continues the file of a split where the journal says it ends.
 
-    A context manager. If the block ends without an error, the file is complete and gets its final
-    name. `record` describes the content so far. `advance` is called with the number of problems in
-    the file at first, and then with the number in each shard. The journal is saved after every
-    `interval` problems.
+    If the block ends without an error, the file is complete and gets its final name. `record`
+    describes the content so far. `advance` is called with the number of problems in the file at
+    first, and then with the number in each shard. The journal is saved after every `interval`
+    problems.
     """
 
     def __init__(

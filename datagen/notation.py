@@ -6,7 +6,7 @@
 Operands are padded with zeros on their left to WIDTH characters; longer ones are not padded. The
 answer is padded in the same way and then reversed. A digit before the parenthesis is the number of
 places that the answer is rounded to; without it, there are two. `render` and `parse` are inverses:
-`parse` refuses all that `render` does not write, including wrong answers.
+`parse` rejects every text that `render` does not write, including wrong answers.
 """
 
 import re
@@ -189,7 +189,7 @@ def _begins_answer(text: str, places: int) -> bool:
 
 
 def _first_wrong(text: str, is_valid_start: Callable[[str], bool]) -> int:
-    """Returns the index of the first character after which `text` is no valid start."""
+    """Returns the index of the first character after which `text` is not a valid start."""
     return next((i for i in range(len(text)) if not is_valid_start(text[: i + 1])), len(text))
 
 

@@ -136,7 +136,7 @@ def _terminable(previous: Any) -> Iterator[None]:
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Has another process write a line to stderr if this process ends within the block.
+    """Starts a process that writes a line to stderr if this process ends within the block.
 
     Ray's core calls `_exit(1)` without a word when it cannot reach the object store of its node.
     Nothing in the same process could explain that.

@@ -1,8 +1,8 @@
-"""Slots: the places of the characters of a question and its worked steps.
+"""Slots: the positions of the characters of a question and its worked steps.
 
 A slot has coordinates (a row and a column), a kind (which rule writes it), a query (the coordinates
-of what the rule needs) and sources (the positions of the characters that the rule reads). A model
-that knows coordinates, kinds and queries knows where to look. It has to learn the rules.
+of what the rule needs) and sources (the positions of the characters that the rule reads).
+Coordinates, kinds and queries tell a model where to look. It still has to learn the rules.
 
 Rows count from 1. Columns count from 2, lowest digit first, so that the digit brought down below a
 remainder has column 1. A coordinate of 0 means that there is none.
@@ -135,7 +135,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of one character; see the docstring of the module."""
+    """The position of one character; see the docstring of the module."""
 
     kind: Kind
     row: int = 0

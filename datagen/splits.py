@@ -1,7 +1,7 @@
 """The split of a problem, which depends on the problem alone.
 
-A hash decides, so that a test problem of one seed is never a training problem of another. Problems
-that ask the same, such as `3 + 5` and `5 + 3`, or `5 / 2` and `5.0 / 2`, have the same hash.
+A hash decides, so that a test problem of one seed is never a training problem of another.
+Equivalent problems, such as `3 + 5` and `5 + 3`, or `5 / 2` and `5.0 / 2`, have the same hash.
 """
 
 import enum
@@ -104,7 +104,8 @@ def split_of(problem: Problem) -> Split:
 
 
 def split_of_text(question: str) -> Split:
-    """Returns the split of a question that is no arithmetic problem, by a hash of its text."""
+    """Returns the split of a question that is not an arithmetic problem, by a hash of its
+    text."""
     return _split_of_hash(int.from_bytes(blake2b(question.encode(), digest_size=8).digest()))
 
 

@@ -98,7 +98,8 @@ class TextRecord(BaseModel):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises DataError if `source.json` is missing or damaged."""
+        """Returns the record in a folder. Raises DataError if `source.json` is missing or
+        damaged."""
         return load(cls, folder / SOURCE, "the record of a text")
 
     def save(self, folder: Path) -> None:
@@ -223,14 +224,14 @@ def _chunks(response: HTTPResponse, limits: Limits, progress: bool) -> Iterator[
             if not chunk:
                 break
             if time.monotonic() - start > limits.total:
-                raise OSError(f"it takes more than {limits.total:.0f} seconds")
+                raise OSError(f"the download takes more than {limits.total:.0f} seconds")
             received += len(chunk)
             bar.update(len(chunk))
             yield chunk
     if max(length or 0, received) > limits.max_bytes:
-        raise OSError(f"it is larger than {limits.max_bytes:,} bytes")
+        raise OSError(f"the text is larger than {limits.max_bytes:,} bytes")
     if length is not None and received != length:
-        raise OSError(f"it broke off after {received:,} of {length:,} bytes")
+        raise OSError(f"the download stopped after {received:,} of {length:,} bytes")
 
 
 def _read(path: str, limits: Limits) -> bytes:

@@ -1,1 +1,1 @@
-"""What goes over the wire: requests, responses and the events of streams, by subject."""
+"""Request, response and event models of the API, by subject."""

@@ -1,4 +1,4 @@
-"""What goes over the wire: requests, responses and the events of a stream."""
+"""Requests, responses and stream events of /v1/calculate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Input(BaseModel):
 
 
 class Demands(Input):
-    """What a client wants of an answer."""
+    """Options for an answer."""
 
     model: str | None = MODEL
     places: int | None = PLACES

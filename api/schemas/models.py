@@ -14,7 +14,7 @@ class Domain(BaseModel):
 
     operations: list[str] = ["+", "-", "*", "/"]
     decimal_places: int = Field(
-        USUAL_PLACES, description="most decimal places of an operand, and of an answer"
+        USUAL_PLACES, description="maximum decimal places of an operand and of an answer"
     )
     default_places: int = Field(
         USUAL_PLACES,
@@ -23,13 +23,14 @@ class Domain(BaseModel):
     )
     digits: int | None = Field(
         None,
-        description="most significant digits of an operand; `unproven` lifts this limit and that "
-        "of the places; null for a model that answers at once",
+        description="maximum number of significant digits of an operand; `unproven` lifts this "
+        "limit and that of the places; null for a model that answers at once",
     )
     divisor_digits: int | None = Field(
-        None, description="most significant digits of a divisor, if these are fewer"
+        None,
+        description="maximum number of significant digits of a divisor, if smaller than `digits`",
     )
-    max_characters: int = Field(description="most characters of an operand")
+    max_characters: int = Field(description="maximum number of characters of an operand")
     below: int | None = Field(
         None, description="operands are smaller than this in magnitude; null means no such bound"
     )
@@ -69,8 +70,8 @@ class Model(BaseModel):
         description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )
     calibration: Calibration | None = Field(
-        description="what `confidence` was measured on; null if it was not: then it is only what "
-        "the model says of itself"
+        description="what `confidence` was measured on; null if it was not: in that case it is "
+        "only the model's own probability"
     )
 
 

@@ -70,7 +70,7 @@ class Samples {
   #controller = null;
   #temperature = labelControl("Temperature", createElement("input"));
   #temperatureText = createElement("output");
-  #topK = labelControl("Drawn from", createElement("select"));
+  #topK = labelControl("Sample from", createElement("select"));
   #summary = createElement("p");
   #cards = createElement("ol", "cards");
 
@@ -81,7 +81,7 @@ class Samples {
     const hint =
       "The work above was written greedily: always the most probable character. Here each character is drawn by its " +
       "probability. The higher the temperature, the more often an improbable one is drawn.";
-    const redraw = createElement("button", "plain", "Draw others");
+    const redraw = createElement("button", "plain", "Draw new samples");
     redraw.type = "button";
     redraw.addEventListener("click", () => {
       this.#firstSeed += N_SAMPLES;
@@ -185,8 +185,8 @@ class Checkpoints {
     this.#operation = operation;
     this.#models = models;
     this.element = createElement("section", "part");
-    const hint = "The same operation for every model. Some can give only two places.";
-    const button = createElement("button", "plain", "Ask all models");
+    const hint = "Every model answers the same operation. Some give only two decimal places.";
+    const button = createElement("button", "plain", "Run all models");
     button.type = "button";
     button.addEventListener("click", () => {
       this.ask();

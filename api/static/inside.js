@@ -93,7 +93,7 @@ class Panel {
     const controls = createElement("div", "controls");
     controls.append(this.#slider.label, this.#layer.label, this.#head.label);
     const considered = section("What it considered", this.#candidates);
-    considered.append(createElement("p", "hint", "Choose another character, and the model goes on from there."));
+    considered.append(createElement("p", "hint", "Choose another character, and the model continues from there."));
     const layers = section("What each layer would write", this.#lens);
     layers.append(createElement("p", "hint", "If the model stopped after that layer, it would most probably write this."));
     const parts = createElement("div", "parts");
@@ -197,7 +197,7 @@ class Panel {
       .filter(({ weight }) => weight >= MIN_WEIGHT)
       .map(({ weight, index }) => `${this.#text[index]} (${this.#describePosition(index)}) ${Math.round(weight * 100)}%`);
     const number = this.#position - this.#operation.prompt.length + 1;
-    const sentence = names.length ? `It looked most at ${names.join(", ")}.` : "It looked at nothing in particular.";
+    const sentence = names.length ? `It looked most at ${names.join(", ")}.` : "No character got much attention.";
     this.#description.textContent = `It wrote ${this.#text[this.#position]} as character ${number}. ${sentence}`;
     this.#slider.control.ariaValueText = this.#description.textContent;
   }
@@ -256,7 +256,7 @@ class Panel {
     const original = this.#text[this.#position];
     const line = createElement("p", "written");
     line.append(unchanged, createElement("mark", "", character));
-    const verdict = createElement("p", "verdict-of-change", "The model goes on …");
+    const verdict = createElement("p", "verdict-of-change", "The model continues …");
     line.ariaHidden = "true"; // a screen reader would repeat it at each character; the verdict says how it ends
     this.#whatIf.replaceChildren(line, verdict);
     let text = prompt + unchanged + character;
@@ -273,7 +273,7 @@ class Panel {
       return;
     }
     const { text: result } = readAnswer(text, places);
-    const withoutNumber = text.endsWith("$") ? "it ends in no number" : "it does not end";
+    const withoutNumber = text.endsWith("$") ? "the result is not a number" : "it does not end";
     const ending = result === null ? withoutNumber : `it ends in ${formatNumbers(result)}`;
     const comparison = result === exact ? "It recovers: that is exact." : `The exact answer is ${formatNumbers(exact)}.`;
     verdict.textContent = `With ${character} instead of ${original}, ${ending}. ${comparison}`;

@@ -11,7 +11,8 @@ const FOLDER = "static/learning";
 const PLACES = 2; // decimal places of answers
 const PAUSE = 1_200; // milliseconds between two snapshots when they are played
 const LEGEND =
-  "The loss says how badly the model predicts the next character. Each dot is a snapshot; click one to ask it. " +
+  "The loss measures how badly the model predicts the next character: lower is better. Each dot is a snapshot; " +
+  "click one to see its answer. " +
   "✓ and ✗ say whether its answer was right. Both scales are logarithmic.";
 
 /**

@@ -32,12 +32,12 @@ export function renderAnswer(calculation) {
   if (isRounded) value.append(createElement("span", "rounded", ` rounded to ${formatPlaces(places)}`));
   fragment.append(value);
   if (!nodes.length) {
-    fragment.append(createElement("p", "sure", "There was nothing to ask the model."));
+    fragment.append(createElement("p", "sure", "The model was not needed: there is no operation."));
     return fragment;
   }
   fragment.append(comparison ? agreementLine(comparison, calculation) : disagreementBox(calculation));
   fragment.append(confidenceLine(confidence));
-  if (!proven) fragment.append(createElement("p", "unproven", "It was not measured for such numbers."));
+  if (!proven) fragment.append(createElement("p", "unproven", "The model was not measured for such numbers."));
   return fragment;
 }
 
@@ -102,7 +102,7 @@ function wrongSteps(nodes) {
 /** Returns what is wrong with a step.
  * @param {Node} node */
 function describeMistake({ expression, problem, result, exact }) {
-  if (!problem) return `${formatSigns(expression)} was not asked: an operand is missing`;
+  if (!problem) return `${formatSigns(expression)} was not computed: an operand is missing`;
   const actual = result === null ? "a text that is not a number" : formatNumbers(result);
   return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }
@@ -131,7 +131,7 @@ export function renderError(error, typed, askUnproven) {
   const { position, end } = error;
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));
   if (error.type === UNPROVEN && askUnproven) {
-    const button = createElement("button", "plain", "Ask it all the same");
+    const button = createElement("button", "plain", "Calculate anyway");
     button.type = "button";
     button.addEventListener("click", askUnproven);
     fragment.append(button);

@@ -114,8 +114,8 @@ export class Step {
     this.element.classList.toggle("wrong", !agrees);
     this.#status.textContent = "";
     if (!problem) {
-      this.#setVerdict("✗", "not asked: an operand is missing");
-      this.#status.textContent = "✗ Not asked: an operand is missing.";
+      this.#setVerdict("✗", "not computed: an operand is missing");
+      this.#status.textContent = "✗ Not computed: an operand is missing.";
       return;
     }
     this.#draw();

@@ -23,19 +23,19 @@ const WRONG_EXAMPLE = "313.46×217"; // models that answer at once get nearly al
 const STEPS = [
   {
     title: "The question",
-    text: "You type an expression. The model gets it as a line of characters, and then continues the line, one character at a time. Nobody told it the rules: it has learnt them from examples.",
+    text: "You type an expression. The model gets it as a line of characters, and then continues the line, one character at a time. It learned the rules from examples.",
     targets: [".display"],
     prepare: (page) => page.ask(RIGHT_EXAMPLE),
   },
   {
     title: "Digits backwards",
-    text: "The model writes the lowest digit first, because carries go that way. The last line is the answer, backwards.",
+    text: "The model writes the lowest digit first, because carries move in that direction. The last line is the answer, backwards.",
     targets: [".rows .line:last-child", ".rows"],
     prepare: (page) => showExample(page, "both"),
   },
   {
     title: "The steps",
-    text: "Before it answers, it writes its work: a row for each digit of the second number, with the carries small above. On paper, the digits are turned round. Point at one to read how it came about.",
+    text: "Before it answers, it writes its work: a row for each digit of the second number, with the carries small above. The paper view shows the digits in normal order. Point at one to see how it was computed.",
     targets: [".sheet", ".rows"],
     prepare: (page) => showExample(page, "paper"),
   },
@@ -50,7 +50,7 @@ const STEPS = [
   },
   {
     title: "How sure it is",
-    text: "For every character the model gives a probability. A dot says that it was sure of all of them. Where it was in doubt, characters are coloured.",
+    text: "For every character the model gives a probability. A dot means that it was sure of every character. Characters it was unsure of are coloured.",
     targets: ["#answer .sure"],
     prepare: (page) => showExample(page, "paper"),
   },

@@ -23,7 +23,7 @@ from calcgpt.cli.options import signal_of
 from datagen.errors import UserError, file_error
 
 STDOUT = 1
-OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # torch says so
+OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
 ENTRY_POINTS = "calcgpt.commands"
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.

@@ -106,10 +106,14 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
     help="The folder of the plots.",
 )
 @click.option(
-    "--layer", type=int, help="Draw only this layer in large. 0 is the first.  [default: all]"
+    "--layer",
+    type=int,
+    help="Draw the large plots for this layer only. 0 is the first.  [default: all]",
 )
 @click.option(
-    "--head", type=int, help="Draw only this head in large. 0 is the first.  [default: all]"
+    "--head",
+    type=int,
+    help="Draw the large plots for this head only. 0 is the first.  [default: all]",
 )
 @click.option(
     "--data",
@@ -193,7 +197,7 @@ def inspect_(
 @click.option(
     "--workers",
     type=click.IntRange(1, 256),
-    help="Processes, with one thread each.  [default: this one]",
+    help="Number of processes, with one thread each.  [default: this process]",
 )
 @drawing_option("heat maps")
 @json_option("Write the numbers, and what is wrong, to this file.")
@@ -290,7 +294,7 @@ def coverage(
     chain of carries, nearness to a power of ten, and zeros and nines in a row. A class is rare if
     it is drawn less than once in 20,000 problems.
 
-    A file of scored problems has a JSON object a line, with `prompt`, such as
+    A file of scored problems has one JSON object per line, with `prompt`, such as
     $(0000000012+0000000003)=, and `right`, true or false.
     """
     from calcgpt.errors import ConfigError
@@ -344,7 +348,7 @@ def circuits(
     The command replaces the output of one head at a time, and of all heads of a layer, while the
     model reads correct work. The table shows, by rule, how many characters the model would then
     write wrongly. --out and --json also show how much each head attends to the characters that a
-    rule reads, and which neurons best tell whether there is a carry or a borrow.
+    rule reads, and which neurons best predict a carry or a borrow.
     """
     from datagen.extras import require
 

@@ -52,7 +52,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
     help="Give no answer if the confidence in the whole calculation is lower than this.",
 )
 @click.option("--work", is_flag=True, help="Also show the worked steps and the confidence.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @click.option(
     "--quiet",
     is_flag=True,
@@ -73,7 +73,7 @@ def calc(
 ) -> None:
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    Without one, expressions are read from standard input, one a line, or at a prompt.
+    Without one, expressions are read from standard input, one per line, or at a prompt.
 
     An expression has numbers with at most nine decimal places, + - * /, powers (2^10), percent
     (20%), parentheses and signs. The model answers each operation. Its answer goes to stdout;

@@ -25,7 +25,7 @@ from datagen.errors import UserError
     default=500,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Stop after this many.",
+    help="Maximum number of tokens.",
 )
 @click.option(
     "--temperature",
@@ -52,7 +52,7 @@ def generate(
     top_p: float,
     seed: int,
 ) -> None:
-    """Write a text with CHECKPOINT, as it comes: calcgpt generate runs/play --prompt "To be".
+    """Write a text with CHECKPOINT, token by token: calcgpt generate runs/play --prompt "To be".
 
     The text ends after --tokens, or when the model's context is full.
     """
@@ -98,7 +98,7 @@ def generate(
 )
 @click.option(
     "--address",
-    help="Where the page will be, for `--to web`: links to it then show a picture.",
+    help="The URL of the page, for `--to web`: link previews then show a picture.",
 )
 @force_option("an earlier export at OUT")
 def export(

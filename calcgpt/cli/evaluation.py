@@ -63,22 +63,23 @@ OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--plain",
     is_flag=True,
-    help="Decode every answer, instead of reading greedy ones from one pass over the line.",
+    help="Decode every answer token by token. By default, greedy answers are checked in one "
+    "forward pass where possible.",
 )
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Processes, with one thread each.  [default: this one, with all threads]",
+    help="Number of processes, with one thread each.  [default: this process, with all threads]",
 )
 @click.option(
     "--ray-address",
     metavar="HOST:PORT",
-    help="A running cluster of Ray that computes, in place of processes here. It gets the model.",
+    help="A running Ray cluster that scores instead of this machine. The model is sent to it.",
 )
 @click.option(
     "--shards",
     type=PATH,
-    help="Keep answers in this folder as they come. The same command continues.",
+    help="Save answers in this folder. After an interruption, the same command continues.",
 )
 @click.option(
     "--scored",
@@ -246,7 +247,7 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
 def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
-    click.echo(f"{checkpoint.name} was trained on other data than {source.name}", err=True)
+    click.echo(f"{checkpoint.name} was not trained on the data of {source.name}", err=True)
 
 
 def _print_scores(
@@ -328,7 +329,8 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     default=(1e-3, 1e-4, 1e-5),
     show_default=True,
     type=Number(1e-9, 0.5),
-    help="The share of problems that may be answered wrongly above a threshold. Repeatable.",
+    help="The largest allowed share of problems with a wrong answer above the threshold. "
+    "Repeatable.",
 )
 @click.option(
     "--by",
@@ -336,7 +338,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     default="whole",
     show_default=True,
     type=click.Choice(["whole", "weakest_step", "answer"]),
-    help="Which number of the confidence.",
+    help="Which confidence to use.",
 )
 @drawing_option("the curves as confidence.png")
 @json_option("Write the numbers to this file.")

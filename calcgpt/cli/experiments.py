@@ -113,9 +113,15 @@ def tables_of(report: Path) -> str:
 @out_option("The folder of the sweep.")
 @data_option
 @click.option(
-    "--trials", type=click.IntRange(1, 100_000), help="Trials, instead of the space's number."
+    "--trials",
+    type=click.IntRange(1, 100_000),
+    help="Number of trials.  [default: the space's]",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Seed, instead of the space's.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    help="Seed of the search.  [default: the space's]",
+)
 @click.option(
     "--concurrent",
     type=click.IntRange(1, 10_000),

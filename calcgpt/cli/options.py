@@ -23,8 +23,8 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 class Name(click.types.StringParamType):
-    """A text that is not empty: an empty name, as of a variable of the shell that is not set, would
-    mean the current folder or the default."""
+    """A text that is not empty: an empty name, such as an unset shell variable, would mean the
+    current folder or the default."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
@@ -101,7 +101,8 @@ complete_checkpoint = names_or_files(_checkpoints)
 def complete_field(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> list[CompletionItem]:
-    """Completes `section.field=value` of a recipe: all fields or, of a single one, its values."""
+    """Completes `section.field=value` of a recipe: all matching fields or, if only one matches,
+    its values."""
     from calcgpt.recipe import flatten, preset_names
 
     values = {"model.preset": preset_names(), **flatten(_values_by_field())}
@@ -144,7 +145,7 @@ def _values(annotation: Any, default: Any) -> list[str]:
 
 @add_completion_class
 class BashWithEquals(BashComplete):
-    """Bash, which makes three words of `name=value` and completes the last one."""
+    """Bash, which splits `name=value` into three words and completes the last one."""
 
     _name = ""  # the text before the `=`
 
@@ -161,7 +162,8 @@ class BashWithEquals(BashComplete):
 
 
 class Number(click.FloatRange):
-    """A finite number in a range. NaN is never outside of one, so click would take it."""
+    """A finite number in a range. Click would accept NaN, because no comparison with a bound is
+    true."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
@@ -253,7 +255,7 @@ def seed_option(what: str) -> Callable[[Command], Command]:
 
 def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:
     """`--threads`, all cores by default. `what` says whose threads they are."""
-    most = click.IntRange(1, 1024)  # as of the service
+    most = click.IntRange(1, 1024)  # the same limit as in the service
     return click.option("--threads", default=default, show_default=True, type=most, help=what)
 
 

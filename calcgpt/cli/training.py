@@ -94,7 +94,9 @@ def train(
     batch.
     """
     if resume and force:
-        raise click.UsageError("--resume continues a run, --force replaces it: give one of them")
+        raise click.UsageError(
+            "--resume continues a run, --force replaces it: use only one of them"
+        )
     from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
     from datagen.extras import require
@@ -108,7 +110,7 @@ def train(
     from calcgpt.training.stopping import Interrupted
 
     if task and (data or engine == "ray"):
-        raise click.UsageError("--task is for --engine torch, and stands instead of --data")
+        raise click.UsageError("--task needs --engine torch and replaces --data")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     if threads:

@@ -54,9 +54,9 @@ class BatchSource(ABC):
     def prefetching(
         self, steps: int, size: int, n_worker: int, group: Group
     ) -> AbstractContextManager[None]:
-        """Within the block, batches of `size` for steps below `steps` may be made in advance, by at
-        most `n_worker` other processes, and shared among the processes of a group. All processes
-        of the group must request the same batches in the same order."""
+        """Returns a context manager. Within it, batches of `size` for steps below `steps` may be
+        made in advance, by at most `n_worker` other processes, and shared among the processes of a
+        group. All processes of the group must request the same batches in the same order."""
         return nullcontext()
 
 
@@ -86,10 +86,12 @@ class StreamBatches(BatchSource):
 
 
 class ProblemLines:
-    """Problems, one a line, as tokens, with loss after the first `=` only.
+    """Problems, one per line, as tokens, with loss after the first `=` only.
 
     `text` is a string, or ASCII bytes that end in a newline. Raises DataError for a line without
     `=` or one that does not fit in `block_size`, and if a token may be longer than one character.
+
+    Shapes: `starts`, `lengths` and `equals` are (n,); `ids` holds all characters without newlines.
     """
 
     def __init__(
@@ -105,7 +107,7 @@ class ProblemLines:
         self.ids = tokenizer.encode_points(points[~is_newline])
         is_equals = self.ids == tokenizer.encode("=")[0]
         if not self.lengths.all() or not np.logical_or.reduceat(is_equals, self.starts).all():
-            raise DataError("batches 'problems' need one problem a line, each with an '='")
+            raise DataError("batches 'problems' need one problem per line, each with an '='")
         # Index of the first `=` of each line, relative to the line's start.
         positions = np.flatnonzero(is_equals)
         self.equals = positions[np.searchsorted(positions, self.starts)] - self.starts
@@ -141,7 +143,7 @@ class ProblemLines:
 
 
 class ProblemBatches(BatchSource):
-    """One problem a row, shuffled in every epoch.
+    """One problem per row, shuffled in every epoch.
 
     Raises DataError for a line without `=` or an answer, or one that does not fit in `block_size`.
     """
@@ -151,7 +153,7 @@ class ProblemBatches(BatchSource):
     ) -> None:
         self.lines = ProblemLines(text, tokenizer, block_size)
         if (self.lines.equals == self.lines.lengths - 1).any():  # nothing to learn: no targets
-            raise DataError("batches 'problems' need an answer behind the '=' of each line")
+            raise DataError("batches 'problems' need an answer after the '=' of each line")
         self.seed = config.seed
         self._epoch, self._order = -1, np.empty(0, dtype=np.int64)
 

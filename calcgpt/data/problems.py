@@ -73,7 +73,7 @@ def split_line(text: str) -> Line:
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
-    """Returns the problems of a file, one a line. Raises DataError, which names the first bad
+    """Returns the problems of a file, one per line. Raises DataError, which names the first bad
     line."""
     return read_hashed_problems(path, limit)[0]
 

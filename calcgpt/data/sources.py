@@ -175,8 +175,8 @@ def for_task(recipe: Recipe) -> Recipe:
     position = recipe.model.position
     if position == "coordinates" or position.startswith("coupled"):
         raise ConfigError(
-            f"positions {position!r} are read off arithmetic: for a task, choose a recipe such as "
-            "'task' or --set model.position=rope"
+            f"positions {position!r} are computed from the notation of arithmetic: for a task, use "
+            "a recipe such as 'task' or --set model.position=rope"
         )
     train = recipe.train.model_copy(update={"batches": "problems"})
     return recipe.model_copy(update={"tokenizer": "chars", "data": None, "train": train})
@@ -199,7 +199,7 @@ def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData
 
 def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line]) -> Tokenizer:
     """Returns the tokenizer of a recipe for its training text. Raises ConfigError if it has no text
-    to learn from, or if the validation problems or the positions need one token a character."""
+    to learn from, or if the validation problems or the positions need one token per character."""
     name = recipe.tokenizer
     try:
         tokenizer = TOKENIZERS[name](train_text, recipe.vocab_size)
@@ -213,7 +213,7 @@ def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line])
     vocabulary = tokenizer.vocabulary if isinstance(tokenizer, CharTokenizer) else ""
     if recipe.model.position == "coordinates" and recipe.model.characters != vocabulary:
         raise ConfigError(
-            f"positions 'coordinates' are read off the text: model.characters must be "
+            f"positions 'coordinates' are computed from the text: model.characters must be "
             f"{vocabulary!r}, the tokens of tokenizer {name!r}"
         )
     return tokenizer
@@ -227,7 +227,7 @@ class _Block(NamedTuple):
 
 
 class FreshBatches(BatchSource):
-    """Fresh problems, one a row. Steps share a block of them.
+    """Fresh problems, one per row. Steps share a block of them.
 
     Raises DataError if one of the first `probe` problems does not fit in `block_size`. Longer
     problems that come up later are left out: they do not end the run.

@@ -238,7 +238,7 @@ def load_task(reference: str) -> AnyTask:
     if file.endswith(".py"):
         return _task_of_python(Path(file), name)
     if reference.endswith(".py"):
-        raise ConfigError(f"{reference}: which task in it? Write {reference}:NAME")
+        raise ConfigError(f"{reference} does not name a task: write {reference}:NAME")
     return TextTask.read(Path(reference))
 
 

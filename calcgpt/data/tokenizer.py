@@ -1,4 +1,4 @@
-"""Tokenizers: one token a character, or byte-pair encoding (Sennrich et al. 2016) of bytes
+"""Tokenizers: one token per character, or byte-pair encoding (Sennrich et al. 2016) of bytes
 (Radford et al. 2019, section 2.2).
 
 Byte-pair encoding uses the package tokenizers, of the extra `text`, which is imported on first use.
@@ -83,7 +83,7 @@ class Tokenizer(ABC):
             content = json.loads(text)
             name = content["type"]
             if name not in TYPES or not issubclass(kind := TYPES[name], cls):
-                raise CheckpointError(f"tokenizer type {name!r:.40} is not known")
+                raise CheckpointError(f"unknown tokenizer type {name!r:.40}")
             return kind.from_content(content)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"not a tokenizer: {error}") from None
@@ -92,7 +92,7 @@ class Tokenizer(ABC):
         """Returns the tokenizer itself. Raises DataError unless each token is one character."""
         if not isinstance(self, CharTokenizer):
             raise DataError(
-                "problems need one token a character: tokens of this model may be longer"
+                "problems need one token per character: tokens of this model may be longer"
             )
         return self
 
@@ -122,7 +122,7 @@ def code_points(text: str | bytes) -> CodePoints:
 
 
 class CharTokenizer(Tokenizer):
-    """One token a character. The ids are the positions in `vocabulary`, a sorted string."""
+    """One token per character. The ids are the positions in `vocabulary`, a sorted string."""
 
     one_a_character = True
 
@@ -218,7 +218,7 @@ class BytePairTokenizer(Tokenizer):
             or list(vocabulary[:N_BYTES]) != _byte_characters()
         ):
             raise ValueError(
-                f"a vocabulary is the {N_BYTES} bytes and one token a merge, "
+                f"a vocabulary is the {N_BYTES} bytes and one token per merge, "
                 f"{MAX_VOCABULARY:,} at most and none twice"
             )
         for number, (left, right) in enumerate(merges, start=N_BYTES):
@@ -242,7 +242,7 @@ class BytePairTokenizer(Tokenizer):
             raise DataError(
                 f"character {character!r} at position {position} is a lone surrogate"
             ) from None
-        # In parts: the library takes about 200 bytes of memory a character.
+        # In parts: the library takes about 200 bytes of memory per character.
         ids = (self.pipeline.encode(part).ids for part in _LINE_START.split(text))
         return np.fromiter(chain.from_iterable(ids), self.id_type)
 

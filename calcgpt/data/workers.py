@@ -1,5 +1,5 @@
 """Processes that prepare batches, while this one trains: they draw problems and render them as
-text, or read the coordinates of text that a model needs.
+text, or compute the coordinates of text that a model needs.
 
 A worker is this module, run as a program. It reads requests from its standard input, as lines of
 JSON, and writes the answer to each as its length and its bytes. It ends with its input, and so with
@@ -67,7 +67,8 @@ class Workers:
         self._requested: dict[Hashable, _Worker] = {}
 
     def request(self, key: Hashable, content: object) -> None:
-        """Sends a request to a worker, unless its key is that of another one."""
+        """Sends a request to a worker. Does nothing if the key is in use or `capacity` requests are
+        open."""
         if key in self._requested or len(self._requested) >= self.capacity:
             return
         if self._n_unstarted:
@@ -111,13 +112,13 @@ def renderers(problems: FreshProblems, count: int) -> Workers:
 
 
 class Readers:
-    """Workers that read the coordinates of text (`datagen.coordinates`)."""
+    """Workers that compute the coordinates of text (`datagen.coordinates`)."""
 
     def __init__(self, count: int) -> None:
         self._workers = Workers({}, count)
 
     def request(self, key: Hashable, codes_BT: Codes) -> None:
-        """Has a worker read the texts of a batch."""
+        """Asks a worker for the coordinates of a batch; `codes_BT` is (B, T)."""
         self._workers.request(key, [row.tobytes().decode("latin-1") for row in codes_BT])
 
     def receive(self, key: Hashable, codes_BT: Codes) -> Coordinates:

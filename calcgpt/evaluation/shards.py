@@ -1,7 +1,7 @@
 """Scoring of many problems: in shards, by several processes, continued after an interruption.
 
 A folder can keep the results: `scoring.json` identifies the problems and how they are scored, and
-`shard-00000.jsonl` and so on hold the scored problems, one JSON object a line (`ScoredAnswer`).
+`shard-00000.jsonl` and so on hold the scored problems, one JSON object per line (`ScoredAnswer`).
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         different = sorted(key for key in keys if manifest.get(key) != stored.get(key))
         if different:
             names = ", ".join(different)
-            raise DataError(f"{folder} holds scores with another {names}: choose another folder")
+            raise DataError(f"{folder} has scores that differ in {names}: choose another folder")
     elif any(folder.glob("shard-*")):
         raise DataError(f"{folder} has shards but no {MANIFEST}: choose another folder")
     else:
@@ -291,7 +291,7 @@ def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def as_lines(rows: Iterable[ScoredProblem]) -> str:
-    """Returns one JSON object a line."""
+    """Returns one JSON object per line."""
     return "".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in rows)
 
 
@@ -300,7 +300,7 @@ def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
     names the first bad line."""
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         source = f"{path}, line {number}"
-        yield build(kind, parse_json(line, source), f"{source} is no scored problem")
+        yield build(kind, parse_json(line, source), f"{source} is not a scored problem")
 
 
 def scored_problems(path: Path, kind: type[S]) -> Iterator[tuple[Problem, S]]:

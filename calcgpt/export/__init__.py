@@ -2,7 +2,8 @@
 
 A format is a function of type `Exporter`, an entry in `EXPORTERS`, and its libraries in
 `LIBRARIES`. It is imported when it is used: if a library is missing, the other formats still work.
-`web`, the page, is no such format, because it can have several checkpoints (`calcgpt.export.web`).
+`web`, the page, is not in this table, because it can hold several checkpoints
+(`calcgpt.export.web`).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ rely on them. {domain}
 ## Training data
 
 The model saw only problems that a program made, with exact answers: {data}. No problem of the
-validation and test sets was among them. There is no text of people in the data.
+validation and test sets was among them. The data contains no text written by people.
 """
 
 

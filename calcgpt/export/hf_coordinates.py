@@ -1,5 +1,4 @@
-"""A model of worked steps as a class of `transformers`: Qwen3 (Yang et al. 2025) that knows from
-the text where to look.
+"""Qwen3 (Yang et al. 2025) with positions that are computed from the text.
 
 `calcgpt export` puts this file and the modules of the layout beside the weights, so that
 `AutoModelForCausalLM` needs no other code. Three things differ from Qwen3:

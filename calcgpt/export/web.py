@@ -55,7 +55,7 @@ EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
 SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # in the order in which they run
 SERVICE_ONLY = ("docs.html", "docs.js")
-CHECKED, SEED = 50, 0  # problems of each distribution
+CHECKED, SEED = 50, 0  # problems per distribution, and their seed
 LEARNING = "learning.json"
 MAX_BYTES = 6_000_000  # of all snapshots
 

@@ -1,8 +1,8 @@
-"""What a browser gets: a checkpoint as one file for its engine (`api/static/engine`), and the page
-with its own address.
+"""What the browser needs: a checkpoint as one file for its engine (`api/static/engine`), and the
+page with its own address.
 
-The file has the format of safetensors. Its metadata hold a manifest in JSON: what the engine needs
-to know of the model besides its weights.
+The file has the format of safetensors. Its metadata has a manifest in JSON: what the engine needs
+to know about the model besides its weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     if part := not_covered(config):
-        raise ConfigError(f"the engine in the browser does not cover {part}")
+        raise ConfigError(f"the engine in the browser does not support {part}")
     tokenizer.require_characters().encode(ALPHABET)
     model = config.model_dump() | {
         "n_kv_head": config.kv_heads,

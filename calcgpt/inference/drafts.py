@@ -31,14 +31,15 @@ if TYPE_CHECKING:  # other engines need no torch
 
     from calcgpt.model.gpt import LanguageModel
 
-# Tokens of a pass, padding included. On a CPU, what a layer computes of them fits in the cache.
+# Tokens of a pass, padding included: on a GPU, on a CPU, and by another engine. On a CPU, the
+# activations of a layer then fit in the cache.
 TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**9
 # A token agrees only if its logit is above all others by this margin. Decoding and one pass add
-# numbers in different orders, so that logits differ by about 1e-5. From the first token within the
-# margin on, lines are decoded.
+# numbers in different orders, so that logits differ by about 1e-5. A line is decoded from its first
+# token within the margin.
 MARGIN = 1e-3
 UNCERTAIN = -1
-MAX_DRAFTS = 8  # of one line; a model departs from more only if it is often wrong
+MAX_DRAFTS = 8  # of one line; a model disagrees with more only if it is often wrong
 
 
 class Drafter:

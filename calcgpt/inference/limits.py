@@ -1,8 +1,8 @@
-"""Which problems a model is asked about, and why it is not asked about others.
+"""The problems that a model accepts, and why it refuses others.
 
-A model that answers at once has two places and operands of ten characters, and cannot be given
-others at all. A model that writes worked steps can read any number, and was measured up to some
-length. Beyond it, its answers are unproven: it is asked only if the user wants that.
+A direct model has two places and operands of at most ten characters; it cannot read others. A model
+that writes worked steps can read any number, and was measured up to some length. Beyond it, its
+answers are unproven: it answers only if the user allows that.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class Node(Span):
         if self.agrees:
             return None
         if not self.problem:
-            return f"not asked, because an operand is missing: {self.expression}"
+            return f"not computed, because an operand is missing: {self.expression}"
         wrong = readable(f"wrong: {self.problem} is {self.exact}")
         if step := self.first_wrong_step:
             wrong += f" (first wrong step: {step.kind} at position {step.position})"

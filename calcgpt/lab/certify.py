@@ -65,7 +65,7 @@ def draw_lines(seed: int, block: int) -> list[bytes]:
     """Returns a block of problems with their work.
 
     In every other round of the SOURCES, a quarter of the quotient digits are the second nearest. A
-    model may write these, and what follows must then be right, too.
+    model may write such digits, and the steps after them must be right too.
     """
     round_, source = divmod(block, len(SOURCES))
     rng = Generator(bit_generator(seed, STREAM + 1, block))
@@ -380,6 +380,5 @@ def check_certifiable(checkpoint: Checkpoint) -> None:
     """Raises ConfigError unless the model writes worked steps."""
     if not checkpoint.recipe.has_work:
         raise ConfigError(
-            f"{checkpoint.name} does not write worked steps: only these have rules whose cases can "
-            "be counted"
+            f"{checkpoint.name} does not write worked steps: only worked steps have cases to test"
         )

@@ -6,9 +6,9 @@ represents a carry.
   the head is for.
 - Sources: a rule writes a character from a few earlier ones (`datagen.local_steps`). How much
   each head attends to each of the earlier characters shows where it looks.
-- Carry: of all neurons of the feed-forward networks, the one that best tells a carry into a column
-  of a sum from none, and the one for a borrow in a difference. They are chosen on one half of the
-  lines and measured on the other.
+- Carry: the feed-forward neuron that best separates columns of a sum with a carry from columns
+  without one, and the neuron that does so for borrows in differences. They are chosen on one half
+  of the lines and measured on the other.
 
 Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
 Heads are named `layer.head`, from 0.
@@ -61,7 +61,7 @@ _CARRY = {"+": "carry", "-": "borrow"}
 
 @dataclass(frozen=True)
 class Neuron:
-    """A neuron, and how well it tells a carry from none on lines on which it was not chosen.
+    """A neuron, and how well it separates a carry from no carry, on lines that did not choose it.
 
     The area under the ROC curve is the probability that its value is `direction` (higher or lower)
     with a carry than without one. `values` are those with a carry and those without one.
@@ -256,8 +256,8 @@ def wrong_places(model: GPT, lines: Lines) -> Ints:
 def ablated_heads(
     model: GPT, layer: int, heads: range, mean_C: torch.Tensor | None = None
 ) -> Iterator[None]:
-    """Replaces the output of some heads by its mean within the block, or by zero without a mean, so
-    that no token reads anything through them. `mean_C` has the means of all heads of the layer."""
+    """Replaces the output of some heads by its mean within the block, or by zero without a mean.
+    `mean_C` has the means of all heads of the layer."""
     width = model.config.head_dim
     part = slice(heads.start * width, heads.stop * width)
 
@@ -329,7 +329,7 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _best_neuron(selection: _Column, held_out: _Column, op: str) -> Neuron:
-    """Returns the neuron that best tells a carry in an operation from none."""
+    """Returns the neuron that best separates a carry in an operation from no carry."""
     rows = selection.rows_of(op)
     auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])
     layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))

@@ -1,4 +1,4 @@
-"""How far the confidence of a model can be trusted, from problems that were scored.
+"""Whether a model's confidence predicts its errors, measured on scored problems.
 
 - Calibration: whether as many answers are wrong as the confidence says, by class of problems and by
   decades of the doubt, 1 - confidence.

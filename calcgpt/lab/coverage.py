@@ -1,7 +1,7 @@
 """Coverage: how often a mixture draws each class of problems, and how exact a model is in each.
 
-The classes are those of `datagen.problem_classes`. A file of scored problems has one JSON object a
-line, in any order: `{"prompt": "$(0000000012+0000000003)=", "right": true}`. Other fields are
+The classes are those of `datagen.problem_classes`. A file of scored problems has one JSON object
+per line, in any order: `{"prompt": "$(0000000012+0000000003)=", "right": true}`. Other fields are
 ignored.
 
 Heat maps show both. Matplotlib comes with the extra `lab` and is imported where it is used. Sizes

@@ -28,7 +28,7 @@ from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_
 Value = bool | int | float | str
 Draw = int | float
 
-# Names in alphabetical order; tests hold them equal to `ALGORITHMS` and `SCHEDULERS` in
+# Names in alphabetical order; tests check that they match `ALGORITHMS` and `SCHEDULERS` in
 # `calcgpt.lab.sweep`, and to `METRICS`.
 Algorithm = Literal["hyperopt", "optuna", "random"]
 Scheduler = Literal["asha", "bohb", "hyperband", "none"]
@@ -223,7 +223,7 @@ class Search(Section):
     trials: int = Field(ge=1, le=100_000)
     max_steps: int | None = Field(None, ge=1, description="steps of a trial; null: the recipe's")
     grace_steps: int = Field(ge=1, description="steps between validations; a trial's minimum")
-    reduction_factor: int = Field(3, ge=2, description="one in so many trials passes each rung")
+    reduction_factor: int = Field(3, ge=2, description="one in this many trials passes each rung")
     seed: int = Field(0, ge=0, lt=2**31)
 
     @property
@@ -236,7 +236,7 @@ class Space(Section):
     """A sweep's space: a file in `calcgpt/sweeps/` or a user's own."""
 
     description: str = ""
-    recipe: str = Field(description="the recipe below all trials")
+    recipe: str = Field(description="the recipe that all trials start from")
     fixed: dict[str, Any] = Field({}, description="a recipe's tables that overlay it in all trials")
     search: Search
     space: Annotated[dict[str, SerializeAsAny[Hyperparameter]], Field(min_length=1)]

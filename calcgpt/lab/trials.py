@@ -10,7 +10,7 @@ ray/                     Ray's own files while a sweep runs; never read again
 No file is unpickled. The folder of a trial is its whole state: whenever the trial starts, for the
 first time, after a pause, on another machine or under another command, it first reports the
 validations that its folder holds and then continues from its last checkpoint. So a new scheduler
-and a new search learn what the earlier ones knew, and no step is trained twice.
+or search gets all earlier results, and no step is trained twice.
 """
 
 from __future__ import annotations

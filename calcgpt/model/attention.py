@@ -78,7 +78,7 @@ class KVCache:
 
 
 def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> torch.Tensor:
-    """Writes `new` behind the first `length` entries of `store` along `dim`. Returns the filled
+    """Writes `new` after the first `length` entries of `store` along `dim`. Returns the filled
     part of `store`."""
     n_new = new.size(dim)
     store.narrow(dim, length, n_new).copy_(new)

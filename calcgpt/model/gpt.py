@@ -93,7 +93,7 @@ class LanguageModel(nn.Module, ABC):
 
     def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
         """Returns the text whose `batch_coordinates` are the result of `parse`; None if `parse`
-        does not read text. Other processes can compute these."""
+        does not read text. Other processes can compute them."""
         return None
 
     def n_positions(self, n_token: int) -> int:

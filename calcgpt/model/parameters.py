@@ -1,5 +1,5 @@
-"""How many parameters a model has, and how many operations a token takes: by part, as closed
-formulas, without building it.
+"""Closed formulas, by part, for the parameters of a model and its FLOPs per token. No model is
+built.
 
 The formulas are arithmetic over the letters of `SIZES`. With numbers they give the counts, with
 sympy symbols the formulas that `calcgpt info` prints.

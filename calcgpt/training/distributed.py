@@ -43,7 +43,8 @@ class SingleProcessModel:
         self.module: nn.Module = model  # what training calls
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """Within the block, each process accumulates gradients without communication."""
+        """Returns a context manager. Within it, gradients are accumulated without
+        communication."""
         return nullcontext()
 
     def full_model(self) -> LanguageModel:
@@ -175,7 +176,7 @@ class SingleProcess:
         the parts of this process.
 
         All parts have about as many tokens, but later parts have longer rows, for which attention
-        takes longer. So the parts are dealt out forth and back: to processes 0, 1, 2, then 2, 1, 0.
+        takes longer. So the parts are dealt out back and forth: to processes 0, 1, 2, then 2, 1, 0.
         """
         world = self.world_size
         parts = micro_batches(batch, count * world)

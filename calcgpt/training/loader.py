@@ -20,7 +20,7 @@ from calcgpt.training.distributed import SingleProcess
 from datagen.coordinates import Codes
 
 _AHEAD = 4  # steps whose text is read in advance
-_MAX_READERS = 8  # with worked steps, one reads the text of about 40 batches of 24 a second
+_MAX_READERS = 8  # with worked steps, one reads the text of about 40 batches of 24 per second
 
 
 class MicroBatch(NamedTuple):

@@ -57,7 +57,7 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Updates the parameters that have gradients. There is no closure."""
+        """Updates the parameters that have gradients. `closure` is ignored."""
         for group in self.param_groups:
             by_shape: dict[torch.Size, list[nn.Parameter]] = {}
             for parameter in group["params"]:
@@ -192,7 +192,7 @@ class WeightAverage:
             load_weights(self._parameters, raw)
 
     def resume(self, raw: Weights) -> None:
-        """Takes the model's weights as the average, and gives it the `raw` weights."""
+        """Uses the model's weights as the average, and loads `raw` into the model."""
         self._average = self._copies()
         load_weights(self._parameters, raw)
 
@@ -222,8 +222,8 @@ def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
 def state_names(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, torch.Tensor]
 ) -> Iterator[str]:
-    """Yields the names of all states that the optimizers need. A state that one parameter of an
-    optimizer has among the tensors, all of its parameters need."""
+    """Yields the names of all states that the optimizers need. If one parameter of an optimizer has
+    a state among the tensors, all of its parameters need that state."""
     for index, optimizer in enumerate(optimizers):
         prefix = f"{_STATE}{index}."
         keys = {name.rpartition(".")[2] for name in tensors if name.startswith(prefix)} or {"*"}

@@ -1,6 +1,6 @@
 """The folder of one training run.
 
-metrics.jsonl       one JSON object a line, of training (loss, lr, ...) or of validation
+metrics.jsonl       one JSON object per line, of training (loss, lr, ...) or of validation
 environment.jsonl   one JSON object for each start: versions, machine, seed, data, recipe
 step-00000500/      a checkpoint, and in training.safetensors the state that only training needs;
                     the last two and the best are kept
@@ -94,16 +94,16 @@ class SavedState:
         if "train.steps" in changed and schedule != "constant":
             new, old = changed["train.steps"]
             raise ConfigError(
-                f"cannot resume: train.steps is {new:,}, the run was begun with {old:,}; that "
+                f"cannot resume: train.steps is {new:,}, the run started with {old:,}; that "
                 f"would change the learning rates of its schedule, {schedule!r}"
             )
         for field, (new, old) in changed.items():
             if field not in MAY_CHANGE and not field.startswith("data."):  # see the fingerprint
                 raise ConfigError(
-                    f"cannot resume: {field} is {new!r}, the run was begun with {old!r}"
+                    f"cannot resume: {field} is {new!r}, the run started with {old!r}"
                 )
         if fingerprint != self.checkpoint.metrics.get("data_sha256"):
-            raise ConfigError("cannot resume: the run was begun on other data")
+            raise ConfigError("cannot resume: the run started on other data")
 
     def check_tensors(self, names: Iterable[str]) -> None:
         """Raises CheckpointError if a tensor of this name is not in `training.safetensors`."""
@@ -145,13 +145,13 @@ class RunFolder:
     def check_start(self, resume: bool, interval: int) -> None:
         """Raises ConfigError if the folder holds what a start without `force` would remove.
 
-        With `resume`, that is anything without a checkpoint, except the files of a run that was
-        killed before its first one, which was due after `interval` steps: it begins again.
+        With `resume`, metrics without a checkpoint are an error, except for a run that was killed
+        before its first checkpoint, due after `interval` steps: such a run begins again.
         """
         if self.checkpoints():
             if not resume:
                 raise ConfigError(
-                    f"{self.path} holds a run: --resume continues it, --force starts afresh"
+                    f"{self.path} holds a run: --resume continues it, --force replaces it"
                 )
             return
         leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if _has_content(self.path / name)]
@@ -175,8 +175,8 @@ class RunFolder:
         shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
 
     def prune(self, saved: Path) -> None:
-        """Removes all checkpoints but the last ones, the best and the one that was just `saved`,
-        after which damaged ones of an earlier start may come."""
+        """Removes all checkpoints except the newest ones, the best one and `saved`. Damaged
+        checkpoints of an earlier start may have later steps than `saved`."""
         keep = {*self.checkpoints()[-N_RECENT:], best(self.path), saved}
         for folder in self.checkpoints():
             if folder not in keep:

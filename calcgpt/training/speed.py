@@ -96,7 +96,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within the block, the clock stands still."""
+        """Within the block, no time is counted."""
         stopped = time.perf_counter()
         yield
         self.since += time.perf_counter() - stopped

@@ -20,7 +20,8 @@ class Interrupted(Exception):
 
 
 class _Cut(BaseException):
-    """A signal ends `StopRequest.cut_short`. No handler of errors catches it on its way."""
+    """A signal ends `StopRequest.cut_short`. It is a BaseException so that `except Exception` does
+    not catch it."""
 
 
 class StopRequest:
@@ -44,8 +45,8 @@ class StopRequest:
         return signum
 
     def cut_short(self, work: Callable[[], T]) -> T | None:
-        """Returns what `work` returns, or None if a signal came before it or ends it. So the work
-        must change nothing that is needed later."""
+        """Returns what `work` returns, or None if a signal came before it or ends it. The work must
+        not change anything that is needed later, because it can end at any point."""
         try:
             self._cuts = True
             return None if self.signum else work()

@@ -232,7 +232,7 @@ def _run_id(run: RunFolder, continues: bool) -> str:
     if continues and path.exists():
         run_id = path.read_text("utf-8", errors="replace").strip()
         if not re.fullmatch("[a-z0-9]{1,64}", run_id):
-            raise ConfigError(f"{path} holds no run id; delete it to begin a new run")
+            raise ConfigError(f"{path} does not contain a run id; delete it to begin a new run")
         return run_id
     path.parent.mkdir(exist_ok=True)
     run_id = secrets.token_hex(4)

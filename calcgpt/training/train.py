@@ -144,7 +144,7 @@ class Trainer:
         decay = self.config.ema_decay
         self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
-        self.lacks_validation = False  # a signal cut that of the last step short
+        self.lacks_validation = False  # a signal interrupted the validation of the last step
         bf16 = self.config.precision == "bf16" or (
             self.config.precision == "auto" and device.type == "cuda"
         )
@@ -366,7 +366,7 @@ class Trainer:
             state = state or SavedState.load(folder)
             state.check_same_run(self.recipe, self.data.fingerprint)
             if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
-                raise ConfigError("cannot resume: the run was begun with another vocabulary")
+                raise ConfigError("cannot resume: the run started with another vocabulary")
             raw_names = [f"{_RAW}{name}" for name in state.weights] if self.average else []
             needed = state_names(self.optimizers, state.tensors)
             state.check_tensors([_RNG_CPU, *raw_names, *needed])

@@ -184,9 +184,9 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["--recipe", "nano", "--data", "absent"], "absent/train.txt"),
         (["--recipe", "nano", "--data", __file__], "is a file: name its folder"),
         (["--recipe", "nano", "--threads", "0"], "--threads"),
-        (["--recipe", "nano", "--resume", "--force"], "give one of them"),
+        (["--recipe", "nano", "--resume", "--force"], "use only one of them"),
         (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
-        (["--recipe", "task", "--task", "own.txt"], "--task is for --engine torch"),
+        (["--recipe", "task", "--task", "own.txt"], "--task needs --engine torch"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

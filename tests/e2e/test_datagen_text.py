@@ -172,7 +172,7 @@ def test_the_folder_is_named_after_the_source(
     ("path", "complaint"),
     [
         ("absent", "404"),
-        ("cut", "broke off after 1,000 of"),
+        ("cut", "the download stopped after 1,000 of"),
         ("cutchunks", "IncompleteRead"),
         ("circle", "infinite loop"),
         ("away?file:///etc/hostname", "not allowed"),

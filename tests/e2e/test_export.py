@@ -176,7 +176,7 @@ def test_a_folder_that_is_not_an_export_is_left_alone(
 ) -> None:
     before = files(tiny_copy.parent)
     outcome = run_cli("export", small_folder, "--to", "hf", tiny_copy, "--force")
-    refused(outcome, "it is left alone")
+    refused(outcome, "it is not replaced")
     assert files(tiny_copy.parent) == before
 
 

@@ -234,7 +234,7 @@ def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     answered(page, "37.5")
     expect(field).to_be_focused()
     calculate(page, "1" * 45 + "+2")
-    page.get_by_role("button", name="Ask it all the same").press("Enter")
+    page.get_by_role("button", name="Calculate anyway").press("Enter")
     expect(page.locator("#answer")).not_to_be_empty()
     expect(field).to_be_focused()
     page.get_by_label("Slow motion").check()
@@ -312,8 +312,8 @@ def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> Non
     number = "123456789" * 4 + "12345"
     calculate(page, f"{number}+2", "scratchpad-small")
     expect(page.get_by_role("alert")).to_contain_text("measured for numbers of at most 40 digits")
-    page.get_by_role("button", name="Ask it all the same").click()
-    expect(page.locator("#answer")).to_contain_text("It was not measured for such numbers.")
+    page.get_by_role("button", name="Calculate anyway").click()
+    expect(page.locator("#answer")).to_contain_text("The model was not measured for such numbers.")
     expect(page.get_by_role("alert")).to_be_empty()
     expect(page.locator("#nodes h3")).to_contain_text(f"{number}+2 = ")
 

@@ -177,8 +177,8 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
 
     page.get_by_role("button", name="Compare models").click()
     page.get_by_label("Temperature").fill("0.5")
-    page.get_by_label("Drawn from").select_option("3")
-    page.get_by_role("button", name="Draw others").click()
+    page.get_by_label("Sample from").select_option("3")
+    page.get_by_role("button", name="Draw new samples").click()
     expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
     assert page.url.endswith(f"{link}&at=20&panel=beside&temperature=0.5&k=3&seed=7")
     drawn = page.locator(".sample").all_inner_texts()

@@ -77,7 +77,7 @@ def test_what_is_answered_already_is_read(
     first.close()
     again = [row for rows in answered(counting, mathglm, None, tmp_path / "shards") for row in rows]
     assert [row.answer for row in again] == scored == [task.text for task in mathglm]
-    with pytest.raises(DataError, match="with another tasks"):
+    with pytest.raises(DataError, match="differ in tasks"):
         next(answered(counting, mathglm[1:], None, tmp_path / "shards"))
 
 

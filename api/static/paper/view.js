@@ -21,7 +21,7 @@ export class SheetView {
   #columns = 0;
   element = createElement("div", "paper");
   #grid = createElement("div", "sheet");
-  #broken = createElement("p", "broken", "From here on, the text does not fit this form. The raw text shows it.");
+  #broken = createElement("p", "broken", "From here on, the work does not follow the notation. See the raw text.");
 
   constructor() {
     this.#grid.role = "grid";

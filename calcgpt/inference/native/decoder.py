@@ -51,11 +51,11 @@ class NativeDecoder:
         """Packs the weights, and loads the kernels or compiles them. `tensors` have the names of
         `model.safetensors`.
 
-        Raises ConfigError if the kernels do not cover the model, UserError if a library is missing,
-        and CheckpointError if a tensor is missing or has another shape than `config` says.
+        Raises ConfigError if the kernels do not support the model, UserError if a library is
+        missing, and CheckpointError if a tensor is missing or has another shape than `config` says.
         """
         if part := not_covered(config):
-            raise ConfigError(f"engine 'native' does not cover {part}: take 'torch'")
+            raise ConfigError(f"engine 'native' does not support {part}: use 'torch'")
         self.config = config
         self.vocab_size, self._n_logit = vocab_size, padded(vocab_size)
         weights = pack_weights(config, vocab_size, tensors, positional_tables(config, tensors))

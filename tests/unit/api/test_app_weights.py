@@ -61,4 +61,4 @@ def test_a_model_that_the_browser_cannot_run_has_no_weights_for_it() -> None:
     checkpoint = Checkpoint.of("other", recipe, tokenizer, model, {})
     with client_of(load_model(checkpoint, engine="torch")) as client:
         refused = problem(client.get("/v1/models/other/weights"), 404, "no-weights")
-        assert refused["detail"] == "the engine in the browser does not cover position 'alibi'"
+        assert refused["detail"] == "the engine in the browser does not support position 'alibi'"

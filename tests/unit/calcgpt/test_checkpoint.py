@@ -190,7 +190,9 @@ def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> 
     check_replaceable(out, "marker", force=False)  # nothing is there
     out.mkdir()
     for force in (False, True):
-        with pytest.raises(CheckpointError, match="out exists and has no marker: it is left alone"):
+        with pytest.raises(
+            CheckpointError, match="out exists and has no marker: it is not replaced"
+        ):
             check_replaceable(out, "marker", force)
     (out / "marker").touch()
     with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
@@ -202,7 +204,9 @@ def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Pa
     check_replaceable(tiny_copy, "config.json", force=True)
     (tiny_copy / "config.json").write_text('{"model_type": "llama"}')
     for force in (False, True):
-        with pytest.raises(CheckpointError, match=r"config\.json is not ours: it is left alone"):
+        with pytest.raises(
+            CheckpointError, match=r"calcgpt did not write its config\.json: it is not"
+        ):
             check_replaceable(tiny_copy, "config.json", force)
 
 

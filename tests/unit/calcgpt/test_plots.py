@@ -230,7 +230,7 @@ BIN = "confidence.reliability.bins.0"
         ("a.json", "", "is empty"),
         ("a.json", "hello", "not JSON"),
         ("a.json", "[" * 100_000, "not JSON"),
-        ("a.json", "[]", "no record of `eval --json`"),
+        ("a.json", "[]", "not a record of `eval --json`"),
         ("a.json", '{"n": 5, "exact_match": 1.0}', "Field required"),
         ("a.json", changed("exact_match", 2), "exact_match"),
         ("a.json", changed("exact_match", float("nan")), "exact_match"),
@@ -252,9 +252,9 @@ BIN = "confidence.reliability.bins.0"
         ("a.json", changed("first_faults", {"+": {"sign": "two"}}), "first_faults"),
         ("a.txt", json.dumps(RECORD), "neither"),
         ("a.jsonl", "", "is empty"),
-        ("a.jsonl", '{"step": 1', "no row of training"),  # one line, cut off
+        ("a.jsonl", '{"step": 1', "has no training row"),  # one line, cut off
         ("a.jsonl", "hello\n", "line 1: not JSON"),
-        ("a.jsonl", '{"step": 1, "val_loss": 1.0}\n', "no row of training"),
+        ("a.jsonl", '{"step": 1, "val_loss": 1.0}\n', "has no training row"),
         ("a.jsonl", '{"step": 1, "loss": 1.0}\n', "line 1: tokens is missing"),
         ("a.jsonl", '{"step": 1, "lr": 1.0}\n', "either loss or val_loss"),
         ("a.jsonl", '{"tokens": 1, "loss": 1.0}\n', "step"),

@@ -115,7 +115,7 @@ def test_a_batch_depends_on_seed_and_step_alone(name: str) -> None:
     [
         ("problems", "$(1+1)\n", "each with an '='"),
         ("problems", "$(1+1)=2$\n$(1+2)=\n", "need an answer"),
-        ("problems", "$(1+1)=2$\n\n$(1+1)=2$\n", "one problem a line"),
+        ("problems", "$(1+1)=2$\n\n$(1+1)=2$\n", "one problem per line"),
         ("problems", "$(1+1)=" + "2" * 80 + "$", "does not fit in 40"),
         ("problems", "$(1+x)=2$", "'x' at position 4"),
         ("stream", "$(1+1)=2$", "needs a longer text than 9 tokens"),

@@ -318,7 +318,7 @@ def test_a_trained_model_is_loaded_with_its_tokenizer(trained: Path) -> None:
 
 def test_a_run_goes_on_with_its_own_vocabulary_alone(folder: Path, trained: Path) -> None:
     recipe = load_recipe("nano", (*SMALL, "vocab_size=270"))
-    with pytest.raises(ConfigError, match="begun with another vocabulary"):
+    with pytest.raises(ConfigError, match="started with another vocabulary"):
         train(recipe, folder, trained.parent, resume=True, device="cpu", progress=False)
 
 
@@ -326,13 +326,13 @@ def test_problems_are_for_characters(
     trained: Path, data_folder: Path, tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
     loaded = Checkpoint.load(trained)
-    with pytest.raises(DataError, match="problems need one token a character"):
+    with pytest.raises(DataError, match="problems need one token per character"):
         evaluate(
             loaded.model, loaded.tokenizer, [split_line("$(0000000573*0000351.77)=12.4651020$")]
         )
     ended = run_cli("calc", "1+1", "--checkpoint", trained)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: problems need one token a character")
+    assert ended.err.startswith("error: problems need one token per character")
     with pytest.raises(ConfigError, match=r"train\.eval_problems must be 0"):
         train(load_recipe("nano", SMALL), data_folder, tmp_path / "run", device="cpu")
     assert not list(tmp_path.glob("run/step-*"))

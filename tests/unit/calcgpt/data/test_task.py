@@ -215,7 +215,7 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
     for reference, reason in {
         f"{path}:tow": "has no task 'tow'; did you mean 'two'",
         f"{path}:three": "has no task 'three'",
-        f"{path}": "which task in it",
+        f"{path}": "does not name a task",
         f"{tmp_path}/none.py:one": "no such file",
         f"{tmp_path}/bad.py:one": "failed with SystemExit: stop",
         f"{tmp_path}/lazy.py:one": "lazy.py failed with RuntimeError: no one today",
@@ -232,5 +232,5 @@ def test_a_recipe_for_arithmetic_is_made_one_for_a_task() -> None:
     adapted = for_task(recipe)
     assert (adapted.tokenizer, adapted.data, adapted.train.batches) == ("chars", None, "problems")
     model = {"position": "coordinates", "characters": "="}
-    with pytest.raises(ConfigError, match="are read off arithmetic"):
+    with pytest.raises(ConfigError, match="are computed from the notation of arithmetic"):
         for_task(Recipe.model_validate({"model": model}))

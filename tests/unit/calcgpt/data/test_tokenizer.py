@@ -108,9 +108,9 @@ def test_json_of_anything_else_is_refused_in_one_line(
 
 def test_a_tokenizer_of_an_unknown_type_is_named() -> None:
     content = json.dumps({"type": "bpe", "vocabulary": "ab"})
-    with pytest.raises(CheckpointError, match="'bpe' is not known"):
+    with pytest.raises(CheckpointError, match="unknown tokenizer type 'bpe'"):
         CharTokenizer.from_json(content)
-    with pytest.raises(CheckpointError, match="'words' is not known"):
+    with pytest.raises(CheckpointError, match="unknown tokenizer type 'words'"):
         tokenizer_from_json(content.replace("bpe", "words"))
 
 

@@ -277,7 +277,7 @@ def test_a_task_can_be_published_and_drawn(
     task.write_text("".join(f"{a}+{b}={a + b}\n" for a in range(8) for b in range(8)))
     ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--task", task, "--quiet")
     assert ended.code == 0
-    assert ended.err == f"{tiny_folder.name} was trained on other data than {task}\n"
+    assert ended.err == f"{tiny_folder.name} was not trained on the data of {task}\n"
     published = Checkpoint.load(tmp_path / "mine")
     scored = {key: published.metrics[key] for key in ("validation", "test", "test_sampled")}
     assert [(row["split"], row["n"]) for row in scored.values()] == [

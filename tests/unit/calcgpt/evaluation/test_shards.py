@@ -111,7 +111,7 @@ def test_another_scoring_is_refused_and_nothing_changes(
         (Scoring(tiny_folder, plain=True), lines, "plain"),
         (Scoring(tiny_folder), lines[:-1], "lines_sha256"),
     ):
-        with pytest.raises(DataError, match=f"another {name}: choose another folder$"):
+        with pytest.raises(DataError, match=f"differ in {name}: choose another folder$"):
             evaluate_in_shards(scoring, part, folder=tmp_path)
     assert before == {file: file.read_bytes() for file in tmp_path.glob("s*")}
 

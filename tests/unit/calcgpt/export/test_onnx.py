@@ -58,7 +58,7 @@ def test_only_force_replaces_an_export(tiny: Checkpoint, export: Any, tmp_path: 
     export(tiny, out, True)
     assert (out / "README.md").read_text().startswith("# out\n")
     (out / "model.onnx").unlink()
-    with pytest.raises(CheckpointError, match=r"out exists and has no model\.onnx: it is left"):
+    with pytest.raises(CheckpointError, match=r"out exists and has no model\.onnx: it is not"):
         export(tiny, out, True)
 
 

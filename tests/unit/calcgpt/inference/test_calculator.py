@@ -234,7 +234,7 @@ def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(outpu
     assert calculation.confidence == NOT_CONFIDENT
     assert calculation.errors == [
         "wrong: 12.5*3 is 37.5",
-        "not asked, because an operand is missing: 1-12.5*3",
+        "not computed, because an operand is missing: 1-12.5*3",
     ]
 
 

@@ -211,7 +211,7 @@ def assert_same_logits(model: GPT, tokens_BT: Any) -> None:
     ],
 )
 def test_other_models_are_refused_with_an_engine_to_take(change: dict[str, Any], what: str) -> None:
-    with pytest.raises(ConfigError, match=f"does not cover {what}: take 'torch'"):
+    with pytest.raises(ConfigError, match=f"does not support {what}: use 'torch'"):
         NativeDecoder(ModelConfig(**change), VOCAB, {})
 
 

@@ -203,7 +203,7 @@ def test_the_perplexity_of_a_diverged_run_is_a_number() -> None:
 BAD: dict[str, tuple[str | None, str]] = {
     "absent": (None, "absent is not a folder"),
     "empty": ("", "metrics.jsonl is empty"),
-    "no training": ('{"step": 1, "val_loss": 1.0}\n', "holds no row of training"),
+    "no training": ('{"step": 1, "val_loss": 1.0}\n', "has no training row"),
     "not JSON": ("{\n", "line 1: not JSON"),
     "no number": ('{"step": 1, "tokens": 1, "loss": NaN}\n', "line 1: loss"),
     "negative": ('{"step": 1, "tokens": 1, "loss": 1, "seconds": -1}\n', "line 1: seconds"),

@@ -147,9 +147,9 @@ def test_a_heat_map_is_written_for_each_table(
         ("", "is empty"),
         ("{", "line 1: not JSON"),
         ('{"prompt": "$(1+1)=", "right": true}', "line 1: not in the notation"),
-        ('{"prompt": "$(0000000001+0000000001)="}', "line 1 is no scored problem"),
-        ('{"prompt": "$(0000000001+0000000001)=", "right": 1}', "line 1 is no scored problem"),
-        ('{"prompt": "' + 1000 * "1" + '", "right": true}', "line 1 is no scored problem"),
+        ('{"prompt": "$(0000000001+0000000001)="}', "line 1 is not a scored problem"),
+        ('{"prompt": "$(0000000001+0000000001)=", "right": 1}', "line 1 is not a scored problem"),
+        ('{"prompt": "' + 1000 * "1" + '", "right": true}', "line 1 is not a scored problem"),
         ("[" * 100_000, "line 1: not JSON"),
     ],
 )

@@ -196,7 +196,7 @@ def test_a_run_that_ends_while_another_one_reads_its_data_is_kept(
 
 def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
     run(data, tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"train\.lr is 0\.5, the run was begun with"):
+    with pytest.raises(ConfigError, match=r"train\.lr is 0\.5, the run started with"):
         run(data, tmp_path / "run", "train.lr=0.5", resume=True)
     with pytest.raises(ConfigError, match=r"model\.position is 'none'"):
         run(data, tmp_path / "run", "model.position=none", resume=True)

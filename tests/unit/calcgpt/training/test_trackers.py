@@ -241,7 +241,7 @@ def test_an_invalid_run_id_is_refused(wandb: FakeWandb, tmp_path: Path, content:
     run.metrics_path.write_text('{"step": 10}\n')
     (tmp_path / "wandb").mkdir()
     (tmp_path / "wandb" / "run-id").write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(ConfigError, match="run-id holds no run id"):
+    with pytest.raises(ConfigError, match="run-id does not contain a run id"):
         wandb_tracker("project")(run, RECIPE)
     assert wandb.begun == []
 

@@ -131,7 +131,7 @@ def test_a_task_of_ones_own_is_trained_scored_and_resumed(tmp_path: Path) -> Non
     loaded = Checkpoint.load(resumed)
     assert loaded.tokenizer.decode(range(len(loaded.tokenizer))) == " $0123456789=ceitw"
     assert loaded.metrics["validation"]["n"] == 20
-    with pytest.raises(ConfigError, match="begun on other data"):
+    with pytest.raises(ConfigError, match="started on other data"):
         steps(15, Task(lambda random: double(random) + "0"), tmp_path / "half", resume=True)
 
 
