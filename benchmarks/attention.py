@@ -129,8 +129,8 @@ def measure(
     looks = {name: {kind: Looks() for kind in kinds} for name in heads}
     n_wrong = 0
     with progress_bar(2 * n, desc=OPERATIONS[code].name) as bar:
-        for line in [*short, *long]:
-            is_short = len(line) == len(short[0])
+        for index, line in enumerate([*short, *long]):
+            is_short = index < len(short)
             wrong = None if is_short else first_wrong(model, tokenizer, line)
             n_wrong += wrong is not None
             end = len(line) if wrong is None else wrong
