@@ -198,6 +198,22 @@ def test_the_shares_by_length_are_those_measured(file: Path) -> None:
     assert f" | {' | '.join([*means, *longest])} |\n" in science
 
 
+def test_the_weights_at_the_failing_character_are_those_measured() -> None:
+    record = json.loads((ROOT / "docs/results/attention-none-windows.json").read_text("utf-8"))
+    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
+    for operation, name in [
+        ("-", "digit of a sum: A"),
+        ("+", "digit of a sum: A"),
+        ("*", "carry of a product: digit of B"),
+        ("*", "carry of a product: old"),
+        ("*", "carry of a product: A"),
+    ]:
+        source = record["results"][operation]["sources"][name]
+        weights = [f"{source[kind]['weight']:.2f}" for kind in ("trained length", "right", "wrong")]
+        cells = [str(source["wrong"]["n"]), source["head"], *weights]
+        assert f" | {' | '.join(cells)} | " in science, name
+
+
 def test_the_shares_without_steps_are_those_measured() -> None:
     record = json.loads((ROOT / "docs/results/internalize.json").read_text("utf-8"))
     science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
