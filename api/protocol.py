@@ -73,7 +73,7 @@ class Buffer(threading.local):
 BUFFER = Buffer()
 
 
-class InPieces(asyncio.BufferedProtocol):
+class ChunkedReceiver(asyncio.BufferedProtocol):
     """Passes received data to another protocol, in pieces of at most PIECE bytes.
 
     Without it, the other protocol could pause only after it has received all that the system keeps
@@ -147,7 +147,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
-        transport.set_protocol(InPieces(self))
+        transport.set_protocol(ChunkedReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
         self._start_timer()

@@ -20,7 +20,7 @@ from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import test_scores
+from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
@@ -59,7 +59,7 @@ class LoadedModel:
             domain=Domain.model_validate(self.calculator.limits.describe())
             if self.calculator
             else None,
-            metrics=test_scores(self.checkpoint),
+            metrics=scores_on_test(self.checkpoint),
             calibration=_calibration(self.checkpoint.metrics.get("test")),
         )
 

@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 PATHS = ("/healthz", "/readyz", "/metrics")
 PAUSE = 0.02  # seconds between two rounds of health checks
-PATIENCE = 60.0  # seconds for a health check
+TIMEOUT = 60.0  # seconds for a health check
 SETTLE_SECONDS = 2.0  # until a service that is ready is idle, too
 SLOW_CLIENTS = 1_000
 LONGEST = "+".join(["(" + "+".join("1" * 19) + ")"] * 9)  # 170 operations
@@ -88,7 +88,7 @@ def flood(port: int, requests: list[bytes], n: int, seconds: float) -> Counter[s
                 statuses["not connected"] += 1
                 await asyncio.sleep(1)
                 continue
-            await asyncio.wait([client.ended], timeout=until - time.monotonic() + PATIENCE)
+            await asyncio.wait([client.ended], timeout=until - time.monotonic() + TIMEOUT)
             transport.close()
 
     async def keep_all_connected() -> None:
@@ -209,7 +209,7 @@ def _connected(port: int, stack: ExitStack, receive_buffer: int | None = None) -
     connection = stack.enter_context(socket.socket())
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     connection.connect((LOOPBACK, port))
     return connection
 
@@ -264,7 +264,7 @@ def probe(port: int, pipe: Connection) -> None:
     while not pipe.poll():
         for path, measured in seconds.items():
             start = time.perf_counter()
-            with socket.create_connection((LOOPBACK, port), timeout=PATIENCE) as connection:
+            with socket.create_connection((LOOPBACK, port), timeout=TIMEOUT) as connection:
                 connection.sendall(
                     f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
                 )
@@ -338,7 +338,7 @@ def serving() -> Iterator[tuple[psutil.Process, int, int, float]]:
             yield psutil.Process(process.pid), port, health_port, seconds
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 def measure(

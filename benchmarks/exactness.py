@@ -47,9 +47,9 @@ from calcgpt.evaluation.evaluate import first_error
 from calcgpt.evaluation.shards import (
     ScoredAnswer,
     Scoring,
-    as_lines,
     score_shards,
     shards_of,
+    to_jsonl,
 )
 from calcgpt.plots import wilson_interval
 from calcgpt.registry import resolve
@@ -59,7 +59,7 @@ from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wid
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
-from datagen.splits import Split, belongs, problem_hashes
+from datagen.splits import Split, is_in_split, problem_hashes
 
 PAIRS = {"pairs-999": 1_000}
 CLASSES = "classes"
@@ -81,7 +81,7 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
             for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
                 hashes = problem_hashes(problems)
                 rows = []
-                for row in np.flatnonzero(belongs(hashes, split)).tolist():
+                for row in np.flatnonzero(is_in_split(hashes, split)).tolist():
                     if len(seen) < n and int(hashes[row]) not in seen:
                         seen.add(int(hashes[row]))
                         rows.append(row)
@@ -98,7 +98,7 @@ def blocks_of(
     for block in itertools.count():
         for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
             hashes = problem_hashes(problems)
-            rows = np.flatnonzero(belongs(hashes, split))
+            rows = np.flatnonzero(is_in_split(hashes, split))
             yield problems.take(rows), hashes[rows]
 
 
@@ -227,7 +227,7 @@ def score_set(
             n_new += is_new * len(rows)
             if arguments.scored:
                 with arguments.scored.open("a", encoding="utf-8") as file:
-                    file.write(as_lines(rows))
+                    file.write(to_jsonl(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
     result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)

@@ -144,7 +144,7 @@ class Internalizer(Trainer):
             self.train_batches, self.config, self.model, self.group, self.device
         )
         self.loader.at_once = at_once
-        self.held_out = data.problems.held_out(self.config.eval_problems)
+        self.held_out = data.problems.validation_problems(self.config.eval_problems)
         self.val_lines = ProblemLines(data.problems.render(self.held_out), self.tokenizer)
         with torch.no_grad():
             weights = dict(self.model.state_dict())
@@ -164,7 +164,7 @@ class Internalizer(Trainer):
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         step = self.counters.step
         removed = self.loader.n_removed(step)
-        result = request.cut_short(lambda: score_lines(self.model, self.val_lines, removed))
+        result = request.run_interruptible(lambda: score_lines(self.model, self.val_lines, removed))
         if result is None:
             return None
         loss, right = result

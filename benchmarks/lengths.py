@@ -105,7 +105,7 @@ def measure(
     }
 
 
-def changed(
+def with_config(
     checkpoint: Checkpoint, engine: str, **changes: int | None
 ) -> LanguageModel | NativeDecoder:
     """Returns a decoder with the same weights and a changed config."""
@@ -141,7 +141,7 @@ def main() -> None:
         "column_window": arguments.column_window,
     }
     if any(value is not None for value in changes.values()):
-        decoder = changed(checkpoint, arguments.engine, **changes)
+        decoder = with_config(checkpoint, arguments.engine, **changes)
     used = {
         name: getattr(checkpoint.recipe.model, name) if value is None else value
         for name, value in changes.items()

@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 CLIENTS = 8
 WORKERS = 2
-PATIENCE = 60.0  # seconds for a response
+TIMEOUT = 60.0  # seconds for a response
 START_SECONDS = 300.0  # for machine code that has to be compiled
 DISTURBANCE_SECONDS = 45.0  # between two
 GRACE = 10.0  # seconds around the death of a worker in which its connections may break
@@ -167,7 +167,7 @@ class Client:
         cut = len(text) if self._rng.random() < 0.5 else self._rng.randrange(len(text))
         with (
             suppress(OSError),
-            socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE) as connection,
+            socket.create_connection(("127.0.0.1", self._port), timeout=TIMEOUT) as connection,
         ):
             connection.sendall(text[:cut])
         with self._tally.lock:
@@ -179,7 +179,7 @@ class Client:
         tally, start = self._tally, time.monotonic()
         try:
             if self._connection is None:
-                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
             headers = {"Content-Type": "application/json"}
             self._connection.request("POST", path, json.dumps(body), headers)
             response = self._connection.getresponse()
@@ -223,13 +223,13 @@ def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
             yield port, psutil.Process(process.pid)
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         with suppress(OSError, HTTPException):
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:

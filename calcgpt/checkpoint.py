@@ -76,7 +76,7 @@ class Checkpoint:
     domain: Domain | None = None
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         name: str,
         recipe: Recipe,

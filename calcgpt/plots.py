@@ -48,7 +48,8 @@ RC_PARAMS: dict[Any, Any] = {
     "legend.frameon": False,
     "savefig.dpi": 150,
 }
-BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}  # a legend's position
+# A legend's position.
+LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 OPERATIONS: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
 SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATIONS.items()}
@@ -81,12 +82,12 @@ def series_style(index: int) -> dict[str, Any]:
     }
 
 
-def literal(label: str) -> str:
+def escape_dollars(label: str) -> str:
     """Returns a label that shows each `$`, instead of a formula between two of them."""
     return label.replace("$", r"\$")
 
 
-def is_wide(values: Sequence[float]) -> bool:
+def needs_log_scale(values: Sequence[float]) -> bool:
     """Returns whether values differ so much that their axis should be logarithmic."""
     return bool(values) and 0 < 10 * min(values) < max(values)
 
@@ -165,7 +166,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
     _plot_points(loss, curves.loss, label="training", **training)
     _plot_points(loss, curves.val_loss, label="validation", **validation)
     values = [value for _, value in curves.loss + curves.val_loss]
-    if is_wide(values):
+    if needs_log_scale(values):
         loss.set_yscale("log")
     loss.set_ylabel("loss (nats per token)")
     loss.set_title(name, parse_math=False)
@@ -182,7 +183,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
         panels[1].set(ylim=(-0.03, 1.03), ylabel="exact match on validation")
     for axes in panels:
         axes.grid()
-        axes.legend(**BESIDE)  # inside the axes it would cover curves
+        axes.legend(**LEGEND_OUTSIDE)  # inside the axes it would cover curves
     panels[-1].set_xlabel("training tokens seen (millions)")
     return figure
 
@@ -308,7 +309,7 @@ def draw_first_errors(record: Record) -> Figure:
     axes.set(xlabel="wrong answers", xlim=(0, 1.1 * max(left)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="x")
-    axes.legend(**BESIDE)
+    axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 

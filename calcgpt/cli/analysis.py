@@ -150,14 +150,14 @@ def inspect_(
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.inspection import choose, inspect
+    from calcgpt.lab.inspection import inspect, select_heads
     from calcgpt.lab.inspection_plots import draw_inspection
     from calcgpt.registry import resolve
     from datagen.files import write_json
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
-    layers, heads = choose(loaded.recipe.model, layer, head)
+    layers, heads = select_heads(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, data, n, seed)
     files = draw_inspection(out, inspection, layers, heads)
     if json_file:

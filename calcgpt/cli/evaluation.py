@@ -157,7 +157,7 @@ def evaluate(
         loaded, source, sampling, limit, not quiet, evaluate_lines, split
     )
     if scored:
-        write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
+        write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
     what = f"{task}, {split}" if task else str(data)
@@ -353,7 +353,7 @@ def confidence(
     average (conformal), and one that holds with 95% confidence. Both are for problems like those of
     the file. The tables compare the confidence with the wrong answers, by class and by decade.
     """
-    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_trust
+    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_report
     from calcgpt.plots import check_matplotlib
 
     if out:
@@ -362,10 +362,13 @@ def confidence(
     for file in files:
         if names.count(file.stem) > 1:
             raise click.UsageError(f"{file}: several files have the name {file.stem}")
-    trusts = [read_trust(file, measure) for file in files]
-    drawn = draw_confidence(out, trusts) if out else []
-    tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]
-    record = {trust.name: trust.record(targets) for trust in trusts}
+    reports = [read_report(file, measure) for file in files]
+    drawn = draw_confidence(out, reports) if out else []
+    tables = [
+        *(f"{class_table(report)}\n" for report in reports),
+        guarantee_table(reports, targets),
+    ]
+    record = {report.name: report.record(targets) for report in reports}
     echo_report("\n".join(tables), drawn, json_file, record)
 
 

@@ -88,7 +88,7 @@ class Task:
                     f"{self._source}: draws {line.text!r:.60} and then {other.text!r:.60} from the "
                     "same random numbers: all randomness must come from its argument"
                 )
-            if not line.accepts(line.field):
+            if not line.accepts(line.answer):
                 raise DataError(f"{self._source}: its check refuses its own line {line.text!r:.60}")
         return first
 
@@ -184,8 +184,8 @@ class TextTask:
             if reason := _why_invalid(row):
                 raise DataError(f"{path}, line {number}: {row!r:.40} {reason}")
             line = Line(*_parts(row), "")
-            answer, first = answers.setdefault(line.prompt, (line.field, number))
-            if answer != line.field:
+            answer, first = answers.setdefault(line.prompt, (line.answer, number))
+            if answer != line.answer:
                 raise DataError(f"{path}, line {number}: another answer than in line {first}")
             lines.append(line)
         if len(answers) < 10:

@@ -110,7 +110,7 @@ def renderers(problems: FreshProblems, count: int) -> Workers:
     return Workers({"data": problems.config.model_dump(), "seed": problems.seed}, count)
 
 
-class Readers:
+class CoordinateWorkers:
     """Workers that read the coordinates of text (`datagen.coordinates`)."""
 
     def __init__(self, count: int) -> None:

@@ -190,7 +190,9 @@ def wrong_answers(evaluation: Evaluation, limit: int, has_work: bool = False) ->
     if has_work:
         return "\n".join(_wrong_work(line, output) for line, output in wrong)
     header = ["problem", "right", "model"]
-    return text_table(header, [[line.prompt, line.field, output] for line, output in wrong], left=3)
+    return text_table(
+        header, [[line.prompt, line.answer, output] for line, output in wrong], left=3
+    )
 
 
 def _wrong_work(line: Line, output: str) -> str:
@@ -198,7 +200,7 @@ def _wrong_work(line: Line, output: str) -> str:
     error = first_error(line, output)
     assert error, "a wrong answer without an error"
     answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
-    rows = [f"{line.prompt}  right {line.field}  model {answer}"]
+    rows = [f"{line.prompt}  right {line.answer}  model {answer}"]
     if wrong := error.character:
         expected, actual = (repr(c) if c else "the end" for c in (wrong.expected, wrong.actual))
         text, index = excerpt(output, wrong.position)

@@ -36,7 +36,7 @@ from datagen.dataset import generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
-from datagen.text import KNOWN
+from datagen.text import SOURCES
 from datagen.workers import end_with_parent
 
 # How a job ends, if not with an error.
@@ -125,7 +125,7 @@ def _prepare_data(
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
     elif not (folder / "train.txt").is_file():
-        source = name if name in KNOWN else "FILE"
+        source = name if name in SOURCES else "FILE"
         raise ConfigError(
             f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
             f"{source}` makes it, or --data {name}=FOLDER names another"

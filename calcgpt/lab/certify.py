@@ -184,7 +184,7 @@ def choose_lines(
     return chosen, n_drawn
 
 
-class WrongPlace(NamedTuple):
+class WrongPrediction(NamedTuple):
     """A position at which a model would write a wrong character."""
 
     case: int
@@ -200,7 +200,7 @@ class ReadCases:
     cases: Ints
     right: Flags
     probability: NDArray[np.float32]
-    wrong: list[WrongPlace]
+    wrong: list[WrongPrediction]
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class CaseReader:
         digits = tokenizer.encode("0123456789").astype(np.int64)
         cases = line_cases(lines)
         parts: list[tuple[Ints, Flags, NDArray[np.float32]]] = []
-        wrong: list[WrongPlace] = []
+        wrong: list[WrongPrediction] = []
         for reading in read_lines(decoder, tokens):
             rows = reading.rows.tolist()
             right, probability = check_reading(reading, [lines[row] for row in rows], digits)
@@ -231,7 +231,7 @@ class CaseReader:
                     position = len(lines[row]) - count + index
                     character = written[start + index]
                     case = int(part[start + index])
-                    wrong.append(WrongPlace(case, lines[row].decode(), position, character))
+                    wrong.append(WrongPrediction(case, lines[row].decode(), position, character))
         columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
         return ReadCases(columns[0], columns[1], columns[2], wrong)
 
@@ -269,7 +269,7 @@ class Certificate:
     tried: Ints
     right: Ints
     lowest: NDArray[np.float64]
-    wrong: list[WrongPlace]
+    wrong: list[WrongPrediction]
 
     def table(self) -> str:
         """Returns the summary of each rule for a terminal."""
@@ -360,7 +360,7 @@ def certify(
     `progress` with numbers of lines.
     """
     tried, right = np.zeros(N_CASES, np.int64), np.zeros(N_CASES, np.int64)
-    lowest, wrong = np.ones(N_CASES), list[WrongPlace]()
+    lowest, wrong = np.ones(N_CASES), list[WrongPrediction]()
     shards = [lines[start : start + SHARD] for start in range(0, len(lines), SHARD)]
     read = CaseReader(folder, engine, 1 if workers else None)
     compute = make_engine("local", workers)

@@ -170,17 +170,17 @@ def find_circuits(
     if not isinstance(model, GPT):
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
-    lines = drawn_lines(n, seed, model.config.block_size + 1)
+    lines = sample_lines(n, seed, model.config.block_size + 1)
     halves = [Lines(lines[0::2], tokenizer), Lines(lines[1::2], tokenizer)]
     means, selection = _recorded(model, halves[0])
     _, held_out = _recorded(model, halves[1])
     progress(2)
     neurons = {op: _best_neuron(selection, held_out, op) for op in _CARRY}
-    wrong = partial(wrong_places, model, halves[1])
+    wrong = partial(count_wrong, model, halves[1])
     intact = wrong()
     progress(1)
     ablated: dict[str, Ints] = {}
-    for name, layer, heads in parts(model.config):
+    for name, layer, heads in ablation_targets(model.config):
         with ablated_heads(model, layer, heads, means[layer] if ablation == "mean" else None):
             ablated[name] = wrong()
         progress(1)
@@ -197,7 +197,7 @@ def find_circuits(
     )
 
 
-def parts(config: ModelConfig) -> list[tuple[str, int, range]]:
+def ablation_targets(config: ModelConfig) -> list[tuple[str, int, range]]:
     """Returns what is ablated in turn: a name, the layer and its heads."""
     layers = range(config.n_layer)
     single = [(f"{i}.{h}", i, range(h, h + 1)) for i in layers for h in range(config.n_head)]
@@ -206,10 +206,10 @@ def parts(config: ModelConfig) -> list[tuple[str, int, range]]:
 
 def n_passes(config: ModelConfig) -> int:
     """Returns how many times half of the lines are read."""
-    return 3 + len(parts(config))
+    return 3 + len(ablation_targets(config))
 
 
-def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
+def sample_lines(n: int, seed: int, max_length: int) -> list[bytes]:
     """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`. Raises
     DataError if none of at most `max_length` characters is drawn."""
     lines: list[bytes] = []
@@ -242,7 +242,7 @@ def _rules(cases: Ints) -> Ints:
     return np.searchsorted(_STARTS, cases, side="right") - 1
 
 
-def wrong_places(model: GPT, lines: Lines) -> Ints:
+def count_wrong(model: GPT, lines: Lines) -> Ints:
     """Returns how many places of each rule the model would write wrongly, (R,)."""
     counts = np.zeros(len(RULES), np.int64)
     for reading in read_lines(model, lines.tokens):
@@ -274,7 +274,7 @@ def ablated_heads(
 
 
 @dataclass(frozen=True)
-class _Column:
+class _CarryPositions:
     """Places at which a digit of a sum or a difference has a column before it."""
 
     carried: NDArray[np.bool_]  # (N,)
@@ -286,14 +286,14 @@ class _Column:
         return self.is_sum if op == "+" else ~self.is_sum
 
 
-def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
+def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _CarryPositions]:
     """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
     the neurons of their sums and differences."""
     blocks = blocks_of(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
     totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
-    columns: list[_Column] = []
+    columns: list[_CarryPositions] = []
     n_place = 0
     with hooked(modules, lambda index, taken, _: outputs.__setitem__(index, taken)):
         for reading in read_lines(model, lines.tokens):
@@ -306,8 +306,8 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
                 outputs[len(blocks) + layer][written_BT].numpy()[chosen]
                 for layer in range(len(blocks))
             ]
-            columns.append(_Column(carried, is_sum, neurons))
-    merged = _Column(
+            columns.append(_CarryPositions(carried, is_sum, neurons))
+    merged = _CarryPositions(
         np.concatenate([column.carried for column in columns]),
         np.concatenate([column.is_sum for column in columns]),
         [np.concatenate(layer) for layer in zip(*(c.neurons for c in columns), strict=True)],
@@ -328,7 +328,7 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     return places[has_column], carried[has_column], (op == 0)[has_column]
 
 
-def _best_neuron(selection: _Column, held_out: _Column, op: str) -> Neuron:
+def _best_neuron(selection: _CarryPositions, held_out: _CarryPositions, op: str) -> Neuron:
     """Returns the neuron that best tells a carry in an operation from none."""
     rows = selection.rows_of(op)
     auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])

@@ -301,14 +301,16 @@ class CoordinatePositions(PositionalScheme):
     def locate(
         self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
     ) -> Located:
-        seen_BTS = None
+        visible_BTS = None
         if self.row_window is None and self.column_window is None:
             new_BT6 = self.parse(tokens_BS, start) if parsed is None else parsed
         else:  # a window needs the coordinates of all keys
             all_BS6 = self.parse(tokens_BS, 0) if parsed is None else parsed
             new_BT6 = all_BS6[:, start:]
-            seen_BTS = self._rows_seen(all_BS6, new_BT6) & self._columns_seen(all_BS6, new_BT6)
-        axes_BT4 = self.move(new_BT6[..., ROW:]) if self.training else new_BT6[..., ROW:]
+            visible_BTS = self._visible_rows(all_BS6, new_BT6) & self._visible_columns(
+                all_BS6, new_BT6
+            )
+        axes_BT4 = self.add_offsets(new_BT6[..., ROW:]) if self.training else new_BT6[..., ROW:]
         angles = (axes_BT4[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
         keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
         unrotated = keys.new_zeros((*keys.shape[:2], self.n_unrotated))
@@ -319,9 +321,9 @@ class CoordinatePositions(PositionalScheme):
             cos.append(angles_B1TE.cos().repeat(1, n_head, 1, 2))
             sin.append(torch.cat((-sin_B1TE, sin_B1TE), dim=3).repeat(1, n_head, 1, 1))
         rotation = torch.cat(cos, dim=1), torch.cat(sin, dim=1)
-        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *rotation, seen_BTS)
+        return Located(new_BT6[..., KIND], new_BT6[..., NEXT_KIND], *rotation, visible_BTS)
 
-    def move(self, axes_BT4: torch.Tensor) -> torch.Tensor:
+    def add_offsets(self, axes_BT4: torch.Tensor) -> torch.Tensor:
         """Adds the random offsets of training to coordinates: the row and column of each token, and
         those that it looks for, (B, T, 4)."""
         if not self.offset:
@@ -329,7 +331,7 @@ class CoordinatePositions(PositionalScheme):
         offset_B12 = torch.randint(self.offset + 1, (len(axes_BT4), 1, 2), device=axes_BT4.device)
         return torch.where(axes_BT4 > 0, axes_BT4 + offset_B12.repeat(1, 1, 2), 0)
 
-    def _rows_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
+    def _visible_rows(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
         """Returns whether the row of a key is in the window of a query, (B, T, S) or (1,)."""
         if self.row_window is None:
             return all_BS6.new_ones(1, dtype=torch.bool)
@@ -339,7 +341,7 @@ class CoordinatePositions(PositionalScheme):
         near_BTS = (row_B1S - center_BT1).abs() <= self.row_window
         return (row_B1S == 0) | near_BTS & (center_BT1 > 0)
 
-    def _columns_seen(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
+    def _visible_columns(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
         """Returns whether the column of a key is in the window of a query, (B, T, S) or (1,)."""
         if self.column_window is None:
             return all_BS6.new_ones(1, dtype=torch.bool)
@@ -361,7 +363,7 @@ class CoordinatePositions(PositionalScheme):
         return rotate(x_BXTD, located.cos_BXTD, located.sin_BXTD)
 
     def visible(self, located: Any) -> torch.Tensor | None:
-        return None if located.seen_BTS is None else located.seen_BTS[:, None]
+        return None if located.visible_BTS is None else located.visible_BTS[:, None]
 
 
 class Located(NamedTuple):
@@ -372,7 +374,7 @@ class Located(NamedTuple):
     next_kinds_BT: torch.Tensor
     cos_BXTD: torch.Tensor
     sin_BXTD: torch.Tensor
-    seen_BTS: torch.Tensor | None = None
+    visible_BTS: torch.Tensor | None = None
 
 
 class IntegratedPositions(PositionalScheme):

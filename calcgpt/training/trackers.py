@@ -25,13 +25,13 @@ from calcgpt.training.run_folder import TENSORBOARD, RunFolder
 from datagen.extras import require
 from datagen.files import write_text
 
-Row = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
+MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
 
 
 class Tracker(Protocol):
     """Receives every row, in order."""
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         """Receives one row."""
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
 @contextmanager
-def _naming(path: Path | str) -> Iterator[None]:
+def _add_path_to_errors(path: Path | str) -> Iterator[None]:
     """Within the block, an error of a write names the path. On a full disk, it names none."""
     try:
         yield
@@ -75,9 +75,9 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         """Appends one row and flushes it to the system."""
-        with _naming(self._file.name):
+        with _add_path_to_errors(self._file.name):
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
 
@@ -93,28 +93,28 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder
-        with _naming(folder):
+        with _add_path_to_errors(folder):
             self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
 
-    def write(self, row: Row) -> None:
-        with _naming(self._folder):
+    def write(self, row: MetricsRow) -> None:
+        with _add_path_to_errors(self._folder):
             for key, value in row.items():
                 if key != "step" and isinstance(value, int | float):
                     self._board.add_scalar(key, value, row["step"])
             self._board.flush()  # a killed run would lose rows in the queue
 
     def close(self) -> None:
-        with _naming(self._folder):
+        with _add_path_to_errors(self._folder):
             self._board.close()
 
 
-class RowCall:
+class CallbackTracker:
     """Calls a function with every row."""
 
-    def __init__(self, function: Callable[[Row], Any]) -> None:
+    def __init__(self, function: Callable[[MetricsRow], Any]) -> None:
         self._function = function
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         self._function(row)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Trackers:
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._trackers = trackers
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         for tracker in self._trackers:
             tracker.write(row)
 
@@ -219,7 +219,7 @@ class WandbRun:
             reason = str(error).splitlines()[0]
             raise TrainingError(f"Weights & Biases refuses the run: {reason}") from None
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         self._run.log({key: value for key, value in row.items() if key != "step"}, row["step"])
 
     def close(self) -> None:

@@ -151,7 +151,7 @@ PINNED = {
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_pinned_bytes(name: str) -> None:
-    # A change of these bytes must raise `plan.GENERATOR`.
+    # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
 
 

@@ -19,8 +19,8 @@ from calcgpt.lab.circuits import (
     ablated_heads,
     attention_to_sources,
     auc,
-    drawn_lines,
     find_circuits,
+    sample_lines,
     sources_of,
 )
 from calcgpt.lab.inspection import attention_weights
@@ -91,7 +91,7 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
     assert max(wrong.sum() for wrong in circuits.ablated.values()) > 50
     n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
     assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
-    lines = drawn_lines(20, 0, 1025)[1::2]
+    lines = sample_lines(20, 0, 1025)[1::2]
     assert circuits.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
     record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
@@ -99,7 +99,7 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
 
 def test_a_context_too_short_for_any_problem_is_refused() -> None:
     with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
-        drawn_lines(10, 0, 21)
+        sample_lines(10, 0, 21)
 
 
 def test_a_model_without_worked_steps_is_refused(tiny_folder: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calcgpt.cli import cli
 from calcgpt.lab.confidence import (
-    Trust,
+    ConfidenceReport,
     binomial_tail,
     clopper_pearson,
     conformal,
@@ -78,16 +78,16 @@ def test_the_guarantees_hold() -> None:
 
 def test_a_curve_and_its_decades() -> None:
     confidence = np.array([0.9999, 0.95, 0.5, 0.3])
-    trust = Trust("mine", confidence, np.array([True, True, False, True]), [])
-    assert [point[:2] for point in trust.curve()] == [
+    report = ConfidenceReport("mine", confidence, np.array([True, True, False, True]), [])
+    assert [point[:2] for point in report.curve()] == [
         (0.25, 0.0),
         (0.5, 0.0),
         (0.75, pytest.approx(1 / 3)),
         (1.0, 0.25),
     ]
-    decades = {row.name: (row.n, row.wrong) for row in trust.decades()}
+    decades = {row.name: (row.n, row.wrong) for row in report.decades()}
     assert decades == {"1 to 0.1": (2, 1), "0.1 to 0.01": (1, 0), "0.0001 to 1e-05": (1, 0)}
-    assert sum(row.expected for row in trust.decades()) == pytest.approx(1.2501)
+    assert sum(row.expected for row in report.decades()) == pytest.approx(1.2501)
 
 
 def test_files_of_scored_problems(tmp_path: Path) -> None:
@@ -141,12 +141,14 @@ def test_a_line_without_probabilities_is_named(whole: str, tmp_path: Path) -> No
 def test_a_threshold_is_tested_on_the_other_half() -> None:
     right = np.ones(200, bool)
     right[1::2] = False
-    [row] = Trust("mine", np.full(200, 0.9), right, []).guarantees([0.05])
+    [row] = ConfidenceReport("mine", np.full(200, 0.9), right, []).guarantees([0.05])
     assert (row["held_out"]["n"], row["held_out"]["wrong"]) == (100, 100)
 
 
 def test_the_last_decade_and_the_bounds_of_a_curve() -> None:
-    trust = Trust("mine", np.array([1 - 1e-7, 1.0, 1 - 3e-6]), np.array([False, True, True]), [])
-    assert {row.name: row.n for row in trust.decades()} == {"1e-05 to 1e-06": 1, "below 1e-06": 2}
+    report = ConfidenceReport(
+        "mine", np.array([1 - 1e-7, 1.0, 1 - 3e-6]), np.array([False, True, True]), []
+    )
+    assert {row.name: row.n for row in report.decades()} == {"1e-05 to 1e-06": 1, "below 1e-06": 2}
     bounds = [upper_bound(wrong, n) for wrong, n in ((0, 1), (1, 2), (1, 3))]
-    assert [point[2] for point in trust.curve()] == pytest.approx(bounds)
+    assert [point[2] for point in report.curve()] == pytest.approx(bounds)
