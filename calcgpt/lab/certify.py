@@ -273,7 +273,7 @@ class Certificate:
 
     def table(self) -> str:
         """Returns the summary of each rule for a terminal."""
-        header = ["rule", "cases", "tried", "certified", "wrong", "places", "lowest"]
+        header = ["rule", "cases", "tried", "certified", "wrong", "positions", "lowest"]
         rows = []
         for summary in self.summaries():
             cells = [summary[key] for key in ("cases", "tried", "certified", "wrong", "places")]
@@ -317,12 +317,12 @@ class Certificate:
             wrong = [w for w in self.wrong if first <= w.case < first + step.size]
             summary["wrong_at"] = [
                 {
-                    "case": step.describe(place.case - first),
-                    "line": place.line,
-                    "position": place.position,
-                    "written": place.written,
+                    "case": step.describe(prediction.case - first),
+                    "line": prediction.line,
+                    "position": prediction.position,
+                    "written": prediction.written,
                 }
-                for place in wrong[:MAX_SHOWN]
+                for prediction in wrong[:MAX_SHOWN]
             ]
             summary["not_tried"] = [step.describe(case) for case in self._not_tried(step)]
         return {

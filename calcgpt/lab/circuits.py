@@ -10,7 +10,8 @@ represents a carry.
   of a sum from none, and the one for a borrow in a difference. They are chosen on one half of the
   lines and measured on the other.
 
-Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
+Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N
+positions.
 Heads are named `layer.head`, from 0.
 """
 
@@ -85,20 +86,20 @@ class Circuits:
     ablation: Ablation
     seed: int
     n_lines: int  # read to count wrong positions; as many others gave the means
-    places: Ints  # of each rule, (R,)
-    intact: Ints  # wrong places of the whole model, (R,)
-    ablated: dict[str, Ints]  # wrong places without a head, or a layer's heads, each (R,)
+    n_position: Ints  # of each rule, (R,)
+    intact: Ints  # wrong positions of the whole model, (R,)
+    ablated: dict[str, Ints]  # wrong positions without a head, or a layer's heads, each (R,)
     attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
     neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
 
     def table(self) -> str:
-        """Returns the percentage of wrong places by rule, of the model and without each head."""
-        header = ["% wrong", "places", "whole", *self.ablated]
+        """Returns the percentage of wrong positions by rule, of the model and without each head."""
+        header = ["% wrong", "positions", "whole", *self.ablated]
         rows = []
         for rule, name in enumerate(RULES):
             counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
-            cells = [_percent(int(count), int(self.places[rule])) for count in counts]
-            rows.append([name, f"{self.places[rule]:,}", *cells])
+            cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
+            rows.append([name, f"{self.n_position[rule]:,}", *cells])
         notes = [
             f"{neuron} is {neuron.direction} with a {_CARRY[op]}: AUC {neuron.auc['+']:.4f} for "
             f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
@@ -116,10 +117,10 @@ class Circuits:
             "rules": [
                 {
                     "rule": name,
-                    "places": int(self.places[rule]),
-                    "intact": _share(int(self.intact[rule]), int(self.places[rule])),
+                    "places": int(self.n_position[rule]),
+                    "intact": _share(int(self.intact[rule]), int(self.n_position[rule])),
                     "without": {
-                        part: _share(int(wrong[rule]), int(self.places[rule]))
+                        part: _share(int(wrong[rule]), int(self.n_position[rule]))
                         for part, wrong in self.ablated.items()
                     },
                 }
@@ -146,7 +147,7 @@ def _percent(count: int, n: int) -> str:
 
 
 def _share(wrong: int, n: int) -> dict[str, Any]:
-    """Returns the wrong places and their share with its 95% interval (Wilson 1927)."""
+    """Returns the wrong positions and their share with its 95% interval (Wilson 1927)."""
     if not n:
         return {"wrong": 0, "share": None, "interval": None}
     return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
@@ -189,7 +190,7 @@ def find_circuits(
         ablation=ablation,
         seed=seed,
         n_lines=len(halves[1].texts),
-        places=np.bincount(halves[1].all_rules, minlength=len(RULES)),
+        n_position=np.bincount(halves[1].all_rules, minlength=len(RULES)),
         intact=intact,
         ablated=ablated,
         attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_ATTENTION_LINES]),
@@ -224,7 +225,7 @@ def sample_lines(n: int, seed: int, max_length: int) -> list[bytes]:
 
 
 class Lines:
-    """Lines, their tokens, and the cases and rules of their places."""
+    """Lines, their tokens, and the cases and rules of their positions."""
 
     def __init__(self, texts: Sequence[bytes], tokenizer: CharTokenizer) -> None:
         self.texts = texts
@@ -234,7 +235,7 @@ class Lines:
         self.all_rules = _rules(np.concatenate(self.cases))
 
     def cases_of(self, reading: Reading) -> Ints:
-        """Returns the cases of the places that were read, (N,)."""
+        """Returns the cases of the positions that were read, (N,)."""
         return np.concatenate([self.cases[row] for row in reading.rows])
 
 
@@ -243,7 +244,7 @@ def _rules(cases: Ints) -> Ints:
 
 
 def count_wrong(model: GPT, lines: Lines) -> Ints:
-    """Returns how many places of each rule the model would write wrongly, (R,)."""
+    """Returns how many positions of each rule the model would write wrongly, (R,)."""
     counts = np.zeros(len(RULES), np.int64)
     for reading in read_lines(model, lines.tokens):
         texts = [lines.texts[row] for row in reading.rows]
@@ -275,32 +276,32 @@ def ablated_heads(
 
 @dataclass(frozen=True)
 class _CarryPositions:
-    """Places at which a digit of a sum or a difference has a column before it."""
+    """Positions at which a digit of a sum or a difference has a column before it."""
 
     carried: NDArray[np.bool_]  # (N,)
     is_sum: NDArray[np.bool_]  # (N,)
     neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
 
     def rows_of(self, op: str) -> NDArray[np.bool_]:
-        """Returns which places are those of sums, "+", or of differences, "-"; (N,)."""
+        """Returns which positions are those of sums, "+", or of differences, "-"; (N,)."""
         return self.is_sum if op == "+" else ~self.is_sum
 
 
 def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _CarryPositions]:
-    """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
-    the neurons of their sums and differences."""
+    """Returns the mean output of all heads over the positions of some lines, (C,) for each layer,
+    and the neurons of their sums and differences."""
     blocks = blocks_of(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
     totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
     columns: list[_CarryPositions] = []
-    n_place = 0
+    n_written = 0
     with hooked(modules, lambda index, taken, _: outputs.__setitem__(index, taken)):
         for reading in read_lines(model, lines.tokens):
             written_BT = torch.from_numpy(lines.tokens.arrays(reading.rows)[1] != NO_LOSS)
             for layer, total in enumerate(totals):
                 total += outputs[layer][written_BT].sum(dim=0)
-            n_place += int(written_BT.sum())
+            n_written += int(written_BT.sum())
             chosen, carried, is_sum = _carries(lines.cases_of(reading))
             neurons = [
                 outputs[len(blocks) + layer][written_BT].numpy()[chosen]
@@ -312,20 +313,21 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _CarryPosit
         np.concatenate([column.is_sum for column in columns]),
         [np.concatenate(layer) for layer in zip(*(c.neurons for c in columns), strict=True)],
     )
-    return [(total / n_place).float() for total in totals], merged
+    return [(total / n_written).float() for total in totals], merged
 
 
 def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns the places of digits of sums that have a column before them, (N,); whether something
-    is carried into each, or borrowed, (N,); and whether it is a sum, not a difference, (N,)."""
-    places = np.flatnonzero(_rules(cases) == RULES.index(_SUM.name))
-    indices = np.unravel_index(cases[places] - OFFSETS[_SUM.name], _SUM.shape)
+    """Returns the positions of digits of sums that have a column before them, (N,); whether
+    something is carried into each, or borrowed, (N,); and whether it is a sum, not a difference,
+    (N,)."""
+    positions = np.flatnonzero(_rules(cases) == RULES.index(_SUM.name))
+    indices = np.unravel_index(cases[positions] - OFFSETS[_SUM.name], _SUM.shape)
     _, op, _, _, a, b, total = indices
     has_column = a < 10  # 10 stands for none
     direction = np.where(op == 0, 1, -1)
     carry = direction * (total - a - direction * b) % 10  # into the column before
     carried = np.where(op == 0, a + b + carry > 9, a - b - carry < 0)
-    return places[has_column], carried[has_column], (op == 0)[has_column]
+    return positions[has_column], carried[has_column], (op == 0)[has_column]
 
 
 def _best_neuron(selection: _CarryPositions, held_out: _CarryPositions, op: str) -> Neuron:
@@ -372,7 +374,7 @@ def attention_to_sources(
     model: GPT, tokenizer: CharTokenizer, lines: Sequence[bytes]
 ) -> dict[str, Floats]:
     """Returns how much each head attends to each source of a rule before it is written: the mean
-    weight over all places that have this source, (L, H), by "rule: source"."""
+    weight over all positions that have this source, (L, H), by "rule: source"."""
     plain = model.with_plain_attention()
     shape = (model.config.n_layer, model.config.n_head)
     totals: dict[str, Floats] = {}

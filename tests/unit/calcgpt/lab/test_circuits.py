@@ -64,8 +64,10 @@ def test_the_sources_of_a_digit_of_a_difference(checkpoint: Checkpoint) -> None:
     assert isinstance(model, GPT)
     weights = attention_weights(model, torch.from_numpy(tokenizer.encode(text).astype(np.int64)))
     means = attention_to_sources(model, tokenizer.require_characters(), [LINE])
-    places = [(at, source) for name, at, source in sources_of(LINE) if name == "digit of a sum: A"]
-    expected = np.mean([weights[:, :, at - 1, source].numpy() for at, source in places], axis=0)
+    positions = [
+        (at, source) for name, at, source in sources_of(LINE) if name == "digit of a sum: A"
+    ]
+    expected = np.mean([weights[:, :, at - 1, source].numpy() for at, source in positions], axis=0)
     np.testing.assert_allclose(means["digit of a sum: A"], expected, atol=1e-5)
 
 
@@ -92,7 +94,7 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
     n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
     assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
     lines = sample_lines(20, 0, 1025)[1::2]
-    assert circuits.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
+    assert circuits.n_position.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
     record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
 
