@@ -101,7 +101,7 @@ def measure(
     return {
         "exact_match": shares,
         "intervals": [[wilson_interval(share, n) for share in row] for row in shares],
-        "first_faults": first_errors(evaluation),
+        "first_errors": first_errors(evaluation),
     }
 
 
@@ -156,10 +156,10 @@ def main() -> None:
         table = zip(digits, result["exact_match"], strict=True)
         rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
         print(text_table(["", *digits], rows))
-        print(dict(list(result["first_faults"].items())[:SHOWN]), flush=True)
+        print(dict(list(result["first_errors"].items())[:SHOWN]), flush=True)
     columns = {
         key: {operation: result[key] for operation, result in results.items()}
-        for key in ("exact_match", "intervals", "first_faults")
+        for key in ("exact_match", "intervals", "first_errors")
     }
     record: dict[str, Any] = {
         "checkpoint": arguments.name or name_of(arguments.checkpoint),

@@ -124,7 +124,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     """Draws each file into the folder `out`; returns the paths of the plots.
 
     The `metrics.jsonl` of a run gives NAME-curves.png. A record of `eval --json`, NAME.json, gives
-    NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-faults.png.
+    NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-errors.png.
     Nothing is written unless every file can be drawn. Raises UserError otherwise.
     """
     check_matplotlib()
@@ -151,8 +151,8 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
     figures = {f"{name}-reliability": partial(draw_reliability, record)}
     if record.by_length:
         figures[f"{name}-lengths"] = partial(draw_operand_lengths, record)
-    if record.first_faults is not None:
-        figures[f"{name}-faults"] = partial(draw_first_errors, record)
+    if record.first_errors is not None:
+        figures[f"{name}-errors"] = partial(draw_first_errors, record)
     return figures
 
 
@@ -284,7 +284,7 @@ def draw_first_errors(record: Record) -> Figure:
     first."""
     from matplotlib.ticker import MaxNLocator
 
-    by_operation = record.first_faults or {}
+    by_operation = record.first_errors or {}
     totals = +sum((Counter(counts) for counts in by_operation.values()), Counter[str]())
     kinds = [kind for kind, _ in reversed(totals.most_common())]
     figure = new_figure(8, 2 + 0.45 * max(3, len(kinds)))

@@ -260,7 +260,7 @@ def _print_scores(
     if evaluation.problems_per_second:
         click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
-    if "first_faults" in record:
+    if "first_errors" in record:
         click.echo(report.first_error_table(record))
 
 

@@ -281,7 +281,7 @@ def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
     """Returns the number of outputs by operation and kind of their first error, most frequent
     first.
 
-    `first_faults` counts wrong answers; each has an error. `faults_of_right_answers` counts right
+    `first_errors` counts wrong answers; each has an error. `errors_of_right_answers` counts right
     answers with an error in their steps: they are right by luck, or by another method than that of
     the notation.
     """
@@ -294,4 +294,4 @@ def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
         right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}
         for right, counts in counters.items()
     }
-    return {"first_faults": ordered[False], "faults_of_right_answers": ordered[True]}
+    return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

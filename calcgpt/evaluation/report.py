@@ -169,14 +169,14 @@ def confidence_line(record: dict[str, Any]) -> str:
 def first_error_table(record: dict[str, Any]) -> str:
     """Returns the number of wrong answers by the kind of their first wrong step, and the number of
     right answers with a wrong step."""
-    operations, counts = list(record["by_operation"]), record["first_faults"]
+    operations, counts = list(record["by_operation"]), record["first_errors"]
     totals = sum(map(Counter, counts.values()), Counter[str]())
     rows = [
         [kind, *(f"{counts.get(op, {}).get(kind, 0):,}" for op in operations)]
         for kind, _ in totals.most_common()
     ]
     table = text_table(["first wrong step", *operations], rows) + "\n" if rows else ""
-    n_right = sum(sum(kinds.values()) for kinds in record["faults_of_right_answers"].values())
+    n_right = sum(sum(kinds.values()) for kinds in record["errors_of_right_answers"].values())
     return f"{table}right answers with a wrong step: {n_right:,}"
 
 
