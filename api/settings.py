@@ -14,7 +14,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, unknown_name
 
 PREFIX = "CALCGPT_"
 
@@ -110,7 +110,7 @@ class Settings(BaseSettings):
 
         names = (AUTO, *ENGINES)
         if engine not in names:
-            raise ValueError(f"unknown engine {engine!r}; valid names: {', '.join(names)}")
+            raise ValueError(unknown_name("engine", engine, names))
         return engine
 
     @field_validator("rate_limit")

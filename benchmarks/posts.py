@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
+from datagen.errors import unknown_name
 from datagen.files import write_text
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -96,7 +97,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, help="of the longest trial of the search")
     arguments = options.parse_args()
     if unknown := set(arguments.parts) - set(parts):
-        options.error(f"unknown part {min(unknown)!r}: choose from {', '.join(parts)}")
+        options.error(unknown_name("part", min(unknown), parts))
     jobs = ["--jobs", arguments.jobs] if arguments.jobs else []
     for part in arguments.parts or parts:
         if part == SWEEP:

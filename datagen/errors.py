@@ -45,3 +45,9 @@ def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
     close = get_close_matches(name, list(valid), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
+    """Returns the message for a name that is not among the valid ones."""
+    names = list(valid)
+    return f"unknown {kind} {name!r}; valid names: {', '.join(names)}{did_you_mean(name, names)}"

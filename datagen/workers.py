@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 import datagen
-from datagen.errors import DataError, did_you_mean
+from datagen.errors import DataError, unknown_name
 from datagen.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
@@ -57,8 +57,7 @@ def make_engine(
     DataError for options that do not fit together.
     """
     if name not in ENGINES:
-        names, hint = ", ".join(sorted(ENGINES)), did_you_mean(name, ENGINES)
-        raise DataError(f"unknown engine {name!r}: choose one of {names}{hint}")
+        raise DataError(unknown_name("engine", name, sorted(ENGINES)))
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
     if address is not None and name == "local":

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
-from calcgpt.errors import ConfigError, DataError, did_you_mean
+from calcgpt.errors import ConfigError, DataError, did_you_mean, unknown_name
 from datagen.files import read_text, text_sha256
 from datagen.splits import Split, split_of_text
 
@@ -268,8 +268,7 @@ def _task_of_python(path: Path, name: str) -> Task:
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        hint = did_you_mean(split, SPLITS)
-        raise ConfigError(f"unknown split {split!r}; valid names: {', '.join(SPLITS)}{hint}")
+        raise ConfigError(unknown_name("split", split, SPLITS))
 
 
 def _parts(text: str) -> tuple[str, str]:
