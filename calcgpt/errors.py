@@ -10,6 +10,7 @@ from datagen.errors import ConfigError as ConfigError
 from datagen.errors import DataError as DataError
 from datagen.errors import UserError as UserError
 from datagen.errors import did_you_mean as did_you_mean
+from datagen.errors import one_line as one_line
 from datagen.errors import unknown_name as unknown_name
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
 from tqdm import tqdm
 
-from datagen.errors import DataError
+from datagen.errors import DataError, one_line
 from datagen.files import write_bytes, write_json
 from datagen.manifest import (
     JOURNAL,
@@ -177,7 +177,7 @@ def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
             return b"".join(_chunks(response, limits, progress))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
         cause = error.reason if type(error) is URLError else error  # without <urlopen error ...>
-        reason = " ".join(str(cause).split()) or type(error).__name__
+        reason = one_line(cause) or type(error).__name__
         raise DataError(f"cannot fetch {url}: {reason}") from error
 
 

@@ -27,7 +27,7 @@ from typing import Any, Self, TypedDict
 from pydantic import BaseModel, ConfigDict
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
+from calcgpt.errors import ConfigError, DataError, TrainingError, UserError, one_line
 from calcgpt.lab.space import METRICS, Draw, Space, Value
 from calcgpt.metrics import step_lines
 from calcgpt.recipe import build, differences
@@ -91,7 +91,7 @@ class Trial:
 
     def end(self, status: Status, reason: str = "") -> None:
         """Writes how the trial ended."""
-        content = Ending(status=status, reason=" ".join(reason.split())[:500])
+        content = Ending(status=status, reason=one_line(reason)[:500])
         write_json(self.path / "status.json", content.model_dump())
 
     def reopen(self) -> None:

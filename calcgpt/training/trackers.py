@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.errors import ConfigError, TrainingError, one_line
 from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import TENSORBOARD, RunFolder
 from datagen.extras import require
@@ -186,7 +186,7 @@ def wandb_tracker(project: str) -> TrackerFactory:
         mode = wandb.setup(wandb.Settings(silent=True)).settings.mode
         ready = mode != "online" or wandb.login(prompt=False)
     except (wandb.Error, ValueError) as error:  # pydantic's errors are ValueErrors
-        raise ConfigError(f"--wandb: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"--wandb: {one_line(error)}") from None
     if not ready:
         raise ConfigError(
             "--wandb: not logged in to Weights & Biases: run `wandb login`, or set WANDB_API_KEY; "
