@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcgpt.errors import DataError
 from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from calcgpt.statistics import wilson_interval
 from datagen.extras import require
 from datagen.files import write_bytes
 
@@ -225,14 +226,6 @@ def draw_reliability(record: Record) -> Figure:
     error = f"expected calibration error {reliability.expected_calibration_error:.4f}"
     upper.set_title(f"{_title(record)}\n{error}", parse_math=False)
     return figure
-
-
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
-    z = 1.96
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
 
 
 def draw_operand_lengths(record: Record) -> Figure:

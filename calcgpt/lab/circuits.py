@@ -37,7 +37,7 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.certify import SOURCES, check_certifiable, check_reading, draw_lines
 from calcgpt.lab.inspection import blocks_of, hooked
 from calcgpt.model.gpt import GPT
-from calcgpt.plots import wilson_interval
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases

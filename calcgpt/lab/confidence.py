@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,61 +29,19 @@ from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
 from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import new_figure, save_figures, series_style
+from calcgpt.statistics import LEVEL, binomial_tail, clopper_pearson, upper_bound
 from calcgpt.tables import text_table
 from datagen.problem_classes import most_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEVEL = 0.95  # of intervals and bounds
 DECADES = 6  # of the doubt: the last is all below 10**-DECADES
 LENGTHS = ((1, 3), (4, 7), (8, 12), (13, 100))  # digits of the longer operand
 POINTS = 200  # of a curve
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-
-@lru_cache(maxsize=4)
-def _log_factorials(n: int) -> Floats:
-    """Returns the logarithms of the factorials of 0 to n, (n + 1,)."""
-    return np.concatenate(([0.0], np.log(np.arange(1, n + 1)).cumsum()))
-
-
-def binomial_tail(wrong: int, n: int, share: float) -> float:
-    """Returns the probability of at most `wrong` successes in n trials of this probability."""
-    if share <= 0:
-        return 1.0
-    if share >= 1:
-        return float(wrong >= n)
-    k, log_factorials = np.arange(wrong + 1), _log_factorials(n)
-    logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
-    logs += k * math.log(share) + (n - k) * math.log1p(-share)
-    return float(min(1.0, np.exp(logs).sum()))
-
-
-def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
-    """Returns the largest share that is compatible with `wrong` of n: Clopper & Pearson's upper
-    bound, one-sided."""
-    if wrong >= n:
-        return 1.0
-    return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
-
-
-def clopper_pearson(wrong: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Returns the two-sided interval of a share."""
-    half = (1 + level) / 2
-    low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
-    return low, upper_bound(wrong, n, half)
-
-
-def _root(falling: Callable[[float], float]) -> float:
-    """Returns where a falling function of a share crosses 0, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
-    return high
 
 
 class Guarantee(NamedTuple):

@@ -26,8 +26,9 @@ from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredProblem, scored_problems
 from calcgpt.metrics import OPERATIONS
-from calcgpt.plots import HEAT_MAP, PALETTE, new_figure, save_figures, short_count, wilson_interval
+from calcgpt.plots import HEAT_MAP, PALETTE, new_figure, save_figures, short_count
 from calcgpt.plots import OPERATIONS as TITLES
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
 from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits

@@ -21,8 +21,8 @@ from calcgpt.plots import (
     draw_reliability,
     file_figures,
     plot,
-    wilson_interval,
 )
+from calcgpt.statistics import wilson_interval
 from datagen.extras import install_line
 
 ROWS: list[dict[str, Any]] = [
@@ -122,12 +122,6 @@ def test_the_reliability_diagram_shows_each_bin_with_problems(record_file: Path)
     assert {text.get_text() for text in lower.texts} == {"4", "1,500"}
     assert "a$b_{c on test.txt\n1,504 problems, exact match 0.7500" in upper.get_title()
     assert "0.1250" in upper.get_title()
-
-
-def test_the_bounds_of_an_interval_solve_wilsons_equation() -> None:
-    for share, n in ((0.0, 5), (0.3, 10), (0.5, 4), (1.0, 1500)):
-        for bound in wilson_interval(share, n):
-            assert (share - bound) ** 2 == pytest.approx(1.96**2 * bound * (1 - bound) / n)
 
 
 def test_a_heat_map_shows_shares_and_counts_and_leaves_cells_without_problems_blank(
