@@ -51,8 +51,8 @@ from calcgpt.evaluation.shards import (
     shards_of,
     to_jsonl,
 )
-from calcgpt.plots import wilson_interval
 from calcgpt.registry import resolve
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words

@@ -26,9 +26,9 @@ import torch
 from benchmarks.gpu_parts import PARTS, Row
 from benchmarks.measure import environment
 from calcgpt.metrics import step_lines
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.speed import synchronize_device
 from datagen.files import locked, write_text
+from datagen.workers import usable_cores
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]

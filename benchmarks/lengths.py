@@ -26,8 +26,9 @@ from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.plots import new_figure, save_figures, wilson_interval
+from calcgpt.plots import new_figure, save_figures
 from calcgpt.registry import resolve
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen import work
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray

@@ -32,6 +32,13 @@ class WorkersDiedError(DataError):
     """Workers have died. The results that they returned before are right."""
 
 
+def usable_cores() -> int:
+    """Returns the number of cores available to this process, as limited by its container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Compute(Protocol):
     """Yields `function(item)` for each item, in order. Close the generator if you leave it early.
 

@@ -30,14 +30,13 @@ from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
 from calcgpt.tables import counted
 from calcgpt.training.devices import pick_device
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.stopping import Interrupted
 from datagen.dataset import generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
 from datagen.text import SOURCES
-from datagen.workers import end_with_parent
+from datagen.workers import end_with_parent, usable_cores
 
 # How a job ends, if not with an error.
 DONE, INTERRUPTED = "done", "interrupted"

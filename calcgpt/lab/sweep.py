@@ -24,12 +24,12 @@ from calcgpt.errors import ConfigError, DataError, TrainingError
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import write_report
 from calcgpt.lab.trials import ROUND, Resources, SweepFolder, Trial, TrialResult, rank_trials
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer
 from datagen.extras import require
 from datagen.files import locked
 from datagen.ray_cluster import prepare as prepare_ray
+from datagen.workers import usable_cores
 
 if TYPE_CHECKING:
     from ray.tune.search import Searcher

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.tables import counted
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import CallbackTracker, TrackerFactory
 from datagen.extras import install_line
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected, prepare
+from datagen.workers import usable_cores
 
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer

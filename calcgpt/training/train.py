@@ -29,7 +29,7 @@ from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.devices import pick_device
 from calcgpt.training.distributed import SingleProcess, full_tensor, process_group
-from calcgpt.training.environment import provenance, record_start, usable_cores
+from calcgpt.training.environment import provenance, record_start
 from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
     OPTIMIZERS,
@@ -47,6 +47,7 @@ from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.progress import progress_bar
 from datagen.splits import Split
+from datagen.workers import usable_cores
 
 # In training.safetensors: the names of the states of random generators, and the prefix of the
 # weights in training, which are stored if the checkpoint has their average.
