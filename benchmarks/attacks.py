@@ -15,10 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -36,7 +33,7 @@ import psutil
 import uvloop
 
 from benchmarks.load import LOOPBACK, request
-from benchmarks.soak import wait_until_ready
+from benchmarks.soak import serving, wait_until_ready
 from datagen.files import write_json
 
 PATHS = ("/healthz", "/readyz", "/metrics")
@@ -322,23 +319,16 @@ def memory_of(parent: psutil.Process) -> float:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[psutil.Process, int, int, float]]:
+def serving_with_health() -> Iterator[tuple[psutil.Process, int, int, float]]:
     """Yields the first process of a service, its port, the port of its health checks, and the
     seconds until it was ready."""
-    with socket.create_server((LOOPBACK, 0)) as one, socket.create_server((LOOPBACK, 0)) as other:
-        port, health_port = one.getsockname()[1], other.getsockname()[1]
-    command = [sys.executable, "-m", "calcgpt", "serve", "--no-others", "--log-level", "error"]
-    command += ["--port", str(port), "--health-port", str(health_port)]
+    with socket.create_server((LOOPBACK, 0)) as free:
+        health_port = free.getsockname()[1]
     start = time.monotonic()
-    with subprocess.Popen(command) as process:  # nosec B603  # this Python
-        try:
-            wait_until_ready(port, process)
-            seconds = time.monotonic() - start
-            wait_until_ready(health_port, process)
-            yield psutil.Process(process.pid), port, health_port, seconds
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(TIMEOUT)
+    with serving("--health-port", str(health_port)) as (process, port):
+        seconds = time.monotonic() - start
+        wait_until_ready(health_port, process)
+        yield psutil.Process(process.pid), port, health_port, seconds
 
 
 def measure(
@@ -392,7 +382,7 @@ def main(runs: int, seconds: float, n: int, only: tuple[str, ...], out: Path | N
         "attacks": {},
     }
     for name in only or ATTACKS:
-        with serving() as (process, port, health_port, start_seconds):
+        with serving_with_health() as (process, port, health_port, start_seconds):
             flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
             time.sleep(SETTLE_SECONDS)
             results: list[dict[str, Any]] = []

@@ -59,7 +59,7 @@ from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wid
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
-from datagen.splits import Split, is_in_split, problem_hashes
+from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
 PAIRS = {"pairs-999": 1_000}
 CLASSES = "classes"
@@ -75,17 +75,14 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
     """Returns n different problems of a distribution that belong to a split."""
     seen: set[int] = set()
     parts: list[ProblemArray] = []
-    block = 0
+    block, missing = 0, n
     with progress_bar(n, desc=f"drawing {name}") as bar:
-        while len(seen) < n:
+        while missing:
             for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
                 hashes = problem_hashes(problems)
-                rows = []
-                for row in np.flatnonzero(is_in_split(hashes, split)).tolist():
-                    if len(seen) < n and int(hashes[row]) not in seen:
-                        seen.add(int(hashes[row]))
-                        rows.append(row)
-                parts.append(problems.take(np.array(rows, np.intp)))
+                rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
+                parts.append(problems.take(rows))
+                missing -= len(rows)
                 bar.update(len(rows))
             block += 1
     return concatenate(parts)
@@ -149,14 +146,16 @@ def summarize(
     threshold = threshold_without_error(confidence.tolist(), right.tolist())
     return {
         **share(right),
-        "by_operation": {
-            operation.value: share(right[problems.op == code])
-            for code, operation in enumerate(OPERATIONS)
-        },
+        "by_operation": by_operation(problems.op, right),
         "threshold": threshold.confidence,
         "kept": threshold.kept,
         "wrong_answers": [wrong_answer(row, has_work) for row in wrong[:SHOWN]],
     }
+
+
+def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns the share of exact answers of each operation."""
+    return {operation.value: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
 
 
 def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:

@@ -211,16 +211,16 @@ def _is_right(calculation: dict[str, Any], value: int) -> bool:
 
 
 @contextmanager
-def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """Yields the port of a service with several workers, and its first process."""
+def serving(*flags: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yields the first process of a service that is ready, and its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "calcgpt", "serve", "--port", str(port), "--no-others"]
-    command += ["--workers", str(WORKERS), "--checkpoint", str(checkpoint), "--log-level", "error"]
+    command += ["--log-level", "error", *flags]
     with subprocess.Popen(command) as process:  # nosec B603  # this Python
         try:
             wait_until_ready(port, process)
-            yield port, psutil.Process(process.pid)
+            yield process, port
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(TIMEOUT)
@@ -304,8 +304,9 @@ def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, A
         folder = Path(scratch) / source.name
         shutil.copytree(source, folder)
         start = time.monotonic()
-        with serving(folder) as (port, parent):
+        with serving("--workers", str(WORKERS), "--checkpoint", str(folder)) as (process, port):
             start_seconds = time.monotonic() - start
+            parent = psutil.Process(process.pid)
             tally, ended = Tally(time.monotonic()), threading.Event()
             clients = [Client(port, seed, tally, ended) for seed in range(CLIENTS)]
             threads = [threading.Thread(target=client.run) for client in clients]
