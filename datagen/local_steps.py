@@ -11,7 +11,7 @@ of a line. The cases of all steps are numbered together, from 0 to N_CASES - 1.
 Shapes: n lines of one shape, T characters of the work, m slots of one rule, k sources.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.layout import answer_slots, layout, shape_of
-from datagen.rules import MINUS, RULES, value
+from datagen.layout import answer_slots, layout, shape_of_line
+from datagen.rules import MINUS, RULES, any_of, value
 from datagen.slots import MIN_DIVISOR, Kind, Shape
 from datagen.work_errors import divisions, slot_groups
 
@@ -117,15 +117,11 @@ def _reader(*axes: Axis, rest: bool = False) -> Read:
         indices = [table[source] for table, source in zip(tables, padded, strict=True)]
         if rest:
             others = sources[len(tables) :]
-            flags = _any(value(c) > 0 for c in others) if others else np.zeros_like(missing, bool)
+            flags = any_of(value(c) > 0 for c in others) if others else np.zeros_like(missing, bool)
             indices.append(np.where(flags, 1, 0) if others else np.full(missing.shape, 2))
         return indices
 
     return read
-
-
-def _any(flags: Iterable[Flags]) -> Flags:
-    return np.asarray(np.logical_or.reduce(list(flags)))
 
 
 def _kinds_like(kind: Kind) -> tuple[Kind, ...]:
@@ -156,7 +152,7 @@ def _signs_of_operands() -> LocalStep:
     def read(sources: Sequence[Characters]) -> list[Ints]:
         # Only a difference reads its operator, the last source, as a whole: no operand ends in one.
         is_op = (sources[-1] == ord("+")) | (sources[-1] == MINUS)
-        minus = _any(c == MINUS for c in sources[:-1])
+        minus = any_of(c == MINUS for c in sources[:-1])
         return [minus.astype(np.int64), *op([np.where(is_op, sources[-1], 0).astype(np.uint8)])]
 
     kinds = (Kind.A_SIGN, Kind.B_SIGN, Kind.B_SIGN_OF_SUM)
@@ -375,7 +371,7 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
     The lines must be complete: `$P(A op B)=WORK=ANSWER$`. Many lines of one shape take little more
     time than one.
     """
-    shapes = [_shape(line) for line in lines]
+    shapes = [shape_of_line(line) for line in lines]
     rows: dict[Shape, list[int]] = {}
     for row, shape in enumerate(shapes):
         rows.setdefault(shape, []).append(row)
@@ -426,17 +422,10 @@ def _answer_case(kind: Kind, character: str) -> int:
     return offset + int(step.cases(kind, source))
 
 
-def _shape(line: bytes) -> Shape:
-    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
-    if shape is None:
-        raise ValueError(f"not a line: {line!r:.80}")
-    return shape
-
-
 def quotient_choices(line: bytes) -> list[tuple[int, Flags]]:
     """Returns the position of each quotient digit of a line, counted from the prompt's end, and
     which digits leave less than the divisor there, (10,)."""
-    shape = _shape(line)
+    shape = shape_of_line(line)
     start = layout(shape).prompt_length
     return [
         (position - start, division.valid_digits(line))

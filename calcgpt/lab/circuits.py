@@ -39,7 +39,7 @@ from calcgpt.lab.inspection import blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
-from datagen.layout import layout, shape_of
+from datagen.layout import layout, shape_of_line
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
 from datagen.slots import NOWHERE
 
@@ -400,9 +400,7 @@ def _order(name: str) -> int:
 def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
     """Yields "rule: source", the position of a character and that of its source, for all characters
     that the rules of DIGIT_RULES write."""
-    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
-    assert shape is not None
-    plan = layout(shape)
+    plan = layout(shape_of_line(line))
     for position in range(plan.prompt_length, len(plan.slots)):
         slot = plan.slots[position]
         rule = _RULE_OF.get(slot.kind)
