@@ -187,7 +187,7 @@ def _renderer(settings: dict[str, Any]) -> Callable[[Any], bytes]:
     return lambda chunk: render_chunk(problems, Chunk(*chunk))
 
 
-def _reader(settings: dict[str, Any]) -> Callable[[Any], bytes]:
+def _reader(_: dict[str, Any]) -> Callable[[Any], bytes]:
     def read(rows: list[str]) -> bytes:
         codes_BT = [np.frombuffer(row.encode("latin-1"), np.uint8) for row in rows]
         return batch_coordinates(np.stack(codes_BT)).tobytes()
