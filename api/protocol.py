@@ -17,7 +17,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.problems import MEDIA_TYPE, RETRY, ProblemError
+from api.problems import MEDIA_TYPE, ProblemError, full_problem
 
 HEAD_BYTES = 65_536  # most bytes of a request line and its headers
 MAX_HEADERS = 100  # trailers included
@@ -242,9 +242,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if codings and (codings != [b"chunked"] or version == "1.0"):
             self._stop(_not_http(501, "the only transfer coding is `chunked`, in HTTP/1.1"))
         if len(self.tasks) >= self._max_requests:
-            self._stop(_full("requests"))
+            self._stop(full_problem("requests"))
         if self._max_connections and len(self.connections) > self._max_connections:
-            self._stop(_full("connections"))
+            self._stop(full_problem("connections"))
         super().on_headers_complete()
         self._in_head = False
         self._n_framing = 0
@@ -322,10 +322,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def _not_http(status: int, detail: str) -> ProblemError:
     return ProblemError(status, detail, kind="not-http")
-
-
-def _full(what: str) -> ProblemError:
-    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=RETRY)
 
 
 def _response(problem: ProblemError) -> bytes:

@@ -23,7 +23,7 @@ from uvicorn.supervisors.multiprocess import Process
 from api import problems
 from api.app import create_app, health_routes, prepare
 from api.middleware import BodyLimit
-from api.problems import RETRY, ProblemError
+from api.problems import RETRY, ProblemError, ending_problem
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
@@ -191,7 +191,7 @@ class Supervisor(Multiprocess):
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError if no worker serves."""
         if self.should_exit.is_set():
-            raise ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+            raise ending_problem()
         if not self._served:
             detail = "no worker has loaded the model yet"
             raise ProblemError(503, detail, kind="loading", headers=RETRY)
