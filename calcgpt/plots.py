@@ -15,6 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calcgpt.errors import DataError
 from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
 from calcgpt.statistics import wilson_interval
@@ -24,6 +27,7 @@ from datagen.files import write_bytes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 PALETTE = {
     "blue": "#0072B2",
@@ -253,23 +257,42 @@ def draw_operand_lengths(record: Record) -> Figure:
 
 
 def _heat_map(axes: Axes, table: Lengths, has_counts: bool) -> None:
-    """Draws the share of right answers in each cell. Cells without problems stay blank."""
-    import numpy as np
     from matplotlib.ticker import MaxNLocator
 
     n, right = np.array(table.n), np.array(table.right)
-    shares = np.ma.masked_where(n == 0, right / np.maximum(n, 1))
-    axes.imshow(shares, vmin=0, vmax=1, cmap=HEAT_MAP, origin="lower")
-    for a, b in np.argwhere(n) if has_counts else []:
-        wrong = n[a, b] - right[a, b]
-        text = short_count(n[a, b]) + (f"\n✗{short_count(wrong)}" if wrong else "")
-        colour = "black" if shares[a, b] > 0.55 else "white"
-        axes.text(b, a, text, ha="center", va="center", color=colour, fontsize=9)
+    text = {"ha": "center", "va": "center", "fontsize": 9} if has_counts else None
+    draw_right_answers(axes, n, right, text=text)
     if has_counts:
         axes.set(xticks=range(len(n)), yticks=range(len(n)))
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def draw_right_answers(
+    axes: Axes,
+    n: NDArray[np.int64],
+    right: NDArray[np.int64],
+    lowest: float = 0.0,
+    text: dict[str, Any] | None = None,
+) -> None:
+    """Draws the share of right answers in each cell, (rows, columns), with the colours from
+    `lowest` to 1. Cells without problems stay blank. `text` is the style of the numbers of
+    problems and of wrong answers, which are left out without it."""
+    shares = right / np.maximum(n, 1)
+    shown = np.ma.masked_where(n == 0, shares)
+    image = axes.imshow(shown, vmin=lowest, vmax=1, cmap=HEAT_MAP, origin="lower")
+    for row, column in np.argwhere(n) if text else []:
+        wrong = n[row, column] - right[row, column]
+        label = short_count(n[row, column]) + (f"\n✗{short_count(wrong)}" if wrong else "")
+        colour = readable_on(image, shares[row, column])
+        axes.text(column, row, label, color=colour, **(text or {}))
+
+
+def readable_on(image: AxesImage, value: float) -> str:
+    """Returns a colour of text that can be read on the colour of a value."""
+    (brightness,) = np.asarray(image.norm(np.array([value])), np.float64)
+    return "black" if brightness > 0.55 else "white"
 
 
 def draw_first_errors(record: Record) -> Figure:
