@@ -17,7 +17,8 @@ import torch
 from benchmarks import lengths
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions import POSITIONS, CoordinatePositions
+from calcgpt.model.positions import POSITIONS
+from calcgpt.model.text_positions import CoordinatePositions
 
 BASE = 10_000.0
 N_COORDINATE = 256  # more rows and columns than a line of training has

@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("matplotlib", reason="the extra `lab` installs it")
 from benchmarks.length_variants import MAX_GAP, TYPICAL_LENGTH, VARIANTS
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions import CoordinatePositions, Located
+from calcgpt.model.text_positions import CoordinatePositions, Located
 from datagen.notation import WORK_ALPHABET
 from datagen.work import render
 
