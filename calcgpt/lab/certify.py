@@ -28,14 +28,13 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
 from calcgpt.tables import text_table
 from datagen.distributions import distribution
+from datagen.line_cases import line_cases, quotient_choices
 from datagen.local_steps import (
     LOCAL_STEPS,
     N_CASES,
     OFFSETS,
     SAMPLED,
     LocalStep,
-    line_cases,
-    quotient_choices,
 )
 from datagen.notation import WIDTH, render_prompt
 from datagen.sampling import bit_generator

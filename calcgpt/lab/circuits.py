@@ -40,7 +40,8 @@ from calcgpt.model.gpt import GPT
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of_line
-from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
+from datagen.line_cases import line_cases
+from datagen.local_steps import LOCAL_STEPS, OFFSETS
 from datagen.slots import NOWHERE
 
 Ablation = Literal["mean", "zero"]

@@ -18,13 +18,12 @@ from calcgpt.inference.drafts import Reading
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.lab import certify
 from calcgpt.lab.certify_plots import maps
+from datagen.line_cases import line_cases, quotient_choices
 from datagen.local_steps import (
     LOCAL_STEPS,
     N_CASES,
     OFFSETS,
     SAMPLED,
-    line_cases,
-    quotient_choices,
 )
 from datagen.notation import parse_prompt
 from datagen.work import render
