@@ -218,8 +218,9 @@ def certify(
     that occur are tested.
     """
     from calcgpt.checkpoint import Checkpoint
+    from calcgpt.lab.case_lines import choose_lines
     from calcgpt.lab.certify import certify as run
-    from calcgpt.lab.certify import check_certifiable, choose_lines
+    from calcgpt.lab.certify import check_certifiable
     from calcgpt.lab.certify_plots import draw_certificate
     from calcgpt.plots import check_matplotlib
     from calcgpt.registry import resolve

@@ -34,7 +34,8 @@ from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.drafts import Reading, read_lines
-from calcgpt.lab.certify import SOURCES, check_certifiable, check_reading, draw_lines
+from calcgpt.lab.case_lines import SOURCES, draw_lines
+from calcgpt.lab.certify import check_certifiable, check_reading
 from calcgpt.lab.inspection import blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.statistics import wilson_interval
@@ -212,8 +213,8 @@ def n_passes(config: ModelConfig) -> int:
 
 
 def sample_lines(n: int, seed: int, max_length: int) -> list[bytes]:
-    """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`. Raises
-    DataError if none of at most `max_length` characters is drawn."""
+    """Returns n problems with their work, of all kinds in turns; see `case_lines.draw_lines`.
+    Raises DataError if none of at most `max_length` characters is drawn."""
     lines: list[bytes] = []
     block = 0
     while len(lines) < n:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.errors import DataError
-from calcgpt.lab import certify
+from calcgpt.lab import case_lines
 from calcgpt.lab.circuits import (
     RULES,
     ablated_heads,
@@ -86,7 +86,7 @@ def test_auc_counts_pairs() -> None:
 def test_the_shipped_model_is_whole_only_with_its_heads(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certify, "BLOCK", 20)
+    monkeypatch.setattr(case_lines, "BLOCK", 20)
     steps: list[int] = []
     circuits = find_circuits(checkpoint, 20, progress=steps.append)
     assert circuits.intact.sum() < 3
