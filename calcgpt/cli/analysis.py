@@ -7,13 +7,12 @@ from typing import Literal
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint, complete_recipe
 from calcgpt.cli.options import (
     NAME,
     PATH,
     ExpressionCommand,
     checkpoint_argument,
-    complete_checkpoint,
-    complete_recipe,
     drawing_option,
     echo_report,
     engine_option,

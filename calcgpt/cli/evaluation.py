@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint
 from calcgpt.cli.options import (
     NAME,
     PATH,
     Number,
     checkpoint_argument,
-    complete_checkpoint,
     device_option,
     drawing_option,
     echo_report,
