@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
-    from calcgpt.inference.generate import Sampling
+    from calcgpt.evaluation.report import Evaluate
+    from calcgpt.evaluation.shards import Scoring
+    from calcgpt.inference.generate import Decoder, Sampling
 
 # What `eval` takes for a model of plain text.
 OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -124,7 +126,6 @@ def evaluate(
     """
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
-    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
     from calcgpt.evaluation.evaluate import predicts_text
     from calcgpt.inference.generate import Sampling
     from calcgpt.registry import resolve
@@ -140,21 +141,12 @@ def evaluate(
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
-    evaluate_lines: report.Evaluate = partial(
-        evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
-    )
-    if is_shared:
-        threads = 1 if workers or ray_address else None
-        evaluate_lines = partial(
-            in_shards.evaluate_in_shards,
-            in_shards.Scoring(folder, device, engine, plain, threads=threads),
-            workers=workers,
-            ray_address=ray_address,
-            folder=shards,
-        )
+    threads = 1 if workers or ray_address else None
+    scoring = in_shards.Scoring(folder, device, engine, plain, threads=threads)
+    score = _evaluate_function(scoring, loaded, decoder, sampling, workers, ray_address, shards)
     _note_other_task(loaded, source)
     record, evaluation = report.evaluation_record(
-        loaded, source, sampling, limit, not quiet, evaluate_lines, split
+        loaded, source, sampling, limit, not quiet, score, split
     )
     if scored:
         write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
@@ -164,6 +156,26 @@ def evaluate(
     _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+def _evaluate_function(
+    scoring: Scoring,
+    loaded: Checkpoint,
+    decoder: Decoder,
+    sampling: Sampling,
+    workers: int | None,
+    ray_address: str | None,
+    shards: Path | None,
+) -> Evaluate:
+    """Returns the function that scores lines: in this process or, by options, in shards."""
+    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
+    from calcgpt.evaluation.shards import evaluate_in_shards
+
+    if workers or ray_address or shards:
+        return partial(
+            evaluate_in_shards, scoring, workers=workers, ray_address=ray_address, folder=shards
+        )
+    return partial(evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=scoring.plain)
 
 
 @click.command()
