@@ -34,6 +34,13 @@ from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.drafts import Reading, read_lines
+from calcgpt.lab.carry_neurons import (
+    CARRIES,
+    CarryPositions,
+    Neuron,
+    best_neuron,
+    carry_positions,
+)
 from calcgpt.lab.case_lines import SOURCES, draw_lines
 from calcgpt.lab.certify import check_certifiable, check_reading
 from calcgpt.lab.inspection import blocks_of, hooked
@@ -58,26 +65,6 @@ DIGIT_RULES = (
 )
 N_ATTENTION_LINES = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])
-_SUM = LOCAL_STEPS[RULES.index("digit of a sum")]
-_CARRY = {"+": "carry", "-": "borrow"}
-
-
-@dataclass(frozen=True)
-class Neuron:
-    """A neuron, and how well it tells a carry from none on lines on which it was not chosen.
-
-    The area under the ROC curve is the probability that its value is `direction` (higher or lower)
-    with a carry than without one. `values` are those with a carry and those without one.
-    """
-
-    layer: int
-    index: int
-    direction: Literal["higher", "lower"]
-    auc: dict[str, float]  # by operation: of a carry in sums, "+", or a borrow in differences, "-"
-    values: dict[str, tuple[Floats, Floats]]  # by operation
-
-    def __str__(self) -> str:
-        return f"neuron {self.index} of layer {self.layer}"
 
 
 @dataclass(frozen=True)
@@ -103,7 +90,7 @@ class Circuits:
             cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
             rows.append([name, f"{self.n_position[rule]:,}", *cells])
         notes = [
-            f"{neuron} is {neuron.direction} with a {_CARRY[op]}: AUC {neuron.auc['+']:.4f} for "
+            f"{neuron} is {neuron.direction} with a {CARRIES[op]}: AUC {neuron.auc['+']:.4f} for "
             f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
             for op, neuron in self.neurons.items()
         ]
@@ -130,7 +117,7 @@ class Circuits:
             ],
             "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
             "neurons": {
-                _CARRY[op]: {
+                CARRIES[op]: {
                     "layer": neuron.layer,
                     "index": neuron.index,
                     "direction": neuron.direction,
@@ -178,7 +165,7 @@ def find_circuits(
     means, selection = _recorded(model, halves[0])
     _, held_out = _recorded(model, halves[1])
     progress(2)
-    neurons = {op: _best_neuron(selection, held_out, op) for op in _CARRY}
+    neurons = {op: best_neuron(selection, held_out, op) for op in CARRIES}
     wrong = partial(count_wrong, model, halves[1])
     intact = wrong()
     progress(1)
@@ -276,27 +263,14 @@ def ablated_heads(
         handle.remove()
 
 
-@dataclass(frozen=True)
-class _CarryPositions:
-    """Positions at which a digit of a sum or a difference has a column before it."""
-
-    carried: NDArray[np.bool_]  # (N,)
-    is_sum: NDArray[np.bool_]  # (N,)
-    neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
-
-    def rows_of(self, op: str) -> NDArray[np.bool_]:
-        """Returns which positions are those of sums, "+", or of differences, "-"; (N,)."""
-        return self.is_sum if op == "+" else ~self.is_sum
-
-
-def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _CarryPositions]:
+def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], CarryPositions]:
     """Returns the mean output of all heads over the positions of some lines, (C,) for each layer,
     and the neurons of their sums and differences."""
     blocks = blocks_of(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
     totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
-    columns: list[_CarryPositions] = []
+    columns: list[CarryPositions] = []
     n_written = 0
     with hooked(modules, lambda index, taken, _: outputs.__setitem__(index, taken)):
         for reading in read_lines(model, lines.tokens):
@@ -304,71 +278,11 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _CarryPosit
             for layer, total in enumerate(totals):
                 total += outputs[layer][written_BT].sum(dim=0)
             n_written += int(written_BT.sum())
-            chosen, carried, is_sum = _carries(lines.cases_of(reading))
-            neurons = [
-                outputs[len(blocks) + layer][written_BT].numpy()[chosen]
-                for layer in range(len(blocks))
-            ]
-            columns.append(_CarryPositions(carried, is_sum, neurons))
-    merged = _CarryPositions(
-        np.concatenate([column.carried for column in columns]),
-        np.concatenate([column.is_sum for column in columns]),
-        [np.concatenate(layer) for layer in zip(*(c.neurons for c in columns), strict=True)],
-    )
-    return [(total / n_written).float() for total in totals], merged
-
-
-def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns the positions of digits of sums that have a column before them, (N,); whether
-    something is carried into each, or borrowed, (N,); and whether it is a sum, not a difference,
-    (N,)."""
-    positions = np.flatnonzero(_rules(cases) == RULES.index(_SUM.name))
-    indices = np.unravel_index(cases[positions] - OFFSETS[_SUM.name], _SUM.shape)
-    _, op, _, _, a, b, total = indices
-    has_column = a < 10  # 10 stands for none
-    direction = np.where(op == 0, 1, -1)
-    carry = direction * (total - a - direction * b) % 10  # into the column before
-    carried = np.where(op == 0, a + b + carry > 9, a - b - carry < 0)
-    return positions[has_column], carried[has_column], (op == 0)[has_column]
-
-
-def _best_neuron(selection: _CarryPositions, held_out: _CarryPositions, op: str) -> Neuron:
-    """Returns the neuron that best tells a carry in an operation from none."""
-    rows = selection.rows_of(op)
-    auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])
-    layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))
-    higher = auc_LF[layer, index] > 0.5
-    areas: dict[str, float] = {}
-    values: dict[str, tuple[Floats, Floats]] = {}
-    for other in _CARRY:
-        rows = held_out.rows_of(other)
-        carried = held_out.carried[rows]
-        neuron_N = held_out.neurons[layer][rows, index].astype(np.float64)
-        area = float(auc(neuron_N[:, None], carried)[0])
-        areas[other] = area if higher else 1 - area
-        values[other] = neuron_N[carried], neuron_N[~carried]
-    return Neuron(layer, index, "higher" if higher else "lower", areas, values)
-
-
-def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
-    """Returns the area under the ROC curve of each column, (F,): the share of the pairs of a
-    positive and a negative row in which the positive one is higher; a tie counts as half of a pair
-    (Mann & Whitney 1947). Returns nan if there are no positive or no negative rows."""
-    n_positive = int(positive_N.sum())
-    n_negative = len(positive_N) - n_positive
-    if not (n_positive and n_negative):
-        return np.full(values_NF.shape[1], np.nan)
-    ranks = np.arange(1, len(positive_N) + 1)[:, None]
-
-    def n_pairs(rows: NDArray[np.intp]) -> Floats:
-        """Returns the number of such pairs, (F,), if of a tie the later one of `rows` is higher."""
-        order = values_NF[rows].argsort(axis=0, kind="stable")
-        total_F: Floats = (ranks * positive_N[rows][order]).sum(axis=0)
-        return total_F - n_positive * (n_positive + 1) / 2
-
-    positive_last = np.argsort(positive_N, kind="stable")
-    total_F = n_pairs(positive_last) + n_pairs(positive_last[::-1])
-    return total_F / (2 * n_positive * n_negative)
+            neurons = (
+                outputs[len(blocks) + layer][written_BT].numpy() for layer in range(len(blocks))
+            )
+            columns.append(carry_positions(lines.cases_of(reading), neurons))
+    return [(total / n_written).float() for total in totals], CarryPositions.merge(columns)
 
 
 @torch.inference_mode()

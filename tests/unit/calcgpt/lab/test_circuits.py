@@ -14,11 +14,11 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.errors import DataError
 from calcgpt.lab import case_lines
+from calcgpt.lab.carry_neurons import auc
 from calcgpt.lab.circuits import (
     RULES,
     ablated_heads,
     attention_to_sources,
-    auc,
     find_circuits,
     sample_lines,
     sources_of,
