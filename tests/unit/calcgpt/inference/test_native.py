@@ -161,14 +161,14 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
         row_of[batch.add(prompt)] = index
         if index % 3 == 0:  # others join between two of these
             part = batch.run(int(rng.integers(1, 12)))
-            ended |= part.ended
+            ended |= part.finished
             n_token += sum(part.sizes)
         if index == 12:
             dropped = batch.rows[1::2]
             batch.drop([*dropped, 1_000])
     while batch.rows:
         part = batch.run(9)
-        ended |= part.ended
+        ended |= part.finished
         n_token += sum(part.sizes)
     assert batch.run(1) == RunResult([], {})
     assert dropped
