@@ -35,7 +35,7 @@ from api.schemas.completions import (
 from api.service import Service
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, in_numpy, log_softmax
+from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, as_array_decoder, log_softmax
 
 SMALLEST = sys.float_info.min  # the smallest positive probability
 TOKENS_PER_OPERATION = 100  # about the tokens of an operation in worked steps
@@ -330,7 +330,7 @@ def _borders(stop: str) -> list[int]:
 
 def score(decoder: Decoder, prompt: list[int], n_top: int) -> list[TokenScore]:
     """Returns the scores of a prompt's tokens, each given those before it; one forward pass."""
-    arrays = in_numpy(decoder)
+    arrays = as_array_decoder(decoder)
     cache = arrays.new_array_cache(1, len(prompt))
     logprobs_TV = log_softmax(arrays(np.array([prompt]), cache, False)[0, :-1])
     scores = [TokenScore(prompt[0])]

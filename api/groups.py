@@ -259,7 +259,7 @@ class Pool:
             row = self._batch.add(self._new[0].prompt)
             self._open[row] = self._new.popleft()
         part = self._batch.run(min(MAX_TURN, max(MIN_TURN, TURN // len(self._open))))
-        ended = [self._open.pop(row) for row in part.ended]
-        for job, completion in zip(ended, part.ended.values(), strict=True):
+        ended = [self._open.pop(row) for row in part.finished]
+        for job, completion in zip(ended, part.finished.values(), strict=True):
             job.completion.extend(completion.ids, completion.probabilities)
         return Turn(part.sizes, sum(part.sizes), [], ended)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.access import is_api
-from api.problems import RETRY, ProblemError
+from api.problems import RETRY, ProblemError, ending_problem, internal_problem
 from api.protocol import UNSENT_BYTES
 from api.telemetry import Metrics
 
@@ -138,15 +138,13 @@ class RequestLog:
             telemetry.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
-        failure = ProblemError(500, "internal error; the log of the service has the details")
+        failure = internal_problem()
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except (ClientDisconnect, StalledError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server shuts down and does not wait any longer
-            failure = ProblemError(
-                503, "the service is shutting down", kind="ending", headers={"Retry-After": "1"}
-            )
+            failure = ending_problem()
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"][:MAX_PATH])
         if not exchange.started and not exchange.disconnected:

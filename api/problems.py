@@ -62,6 +62,21 @@ class ProblemError(Exception):
         return JSONResponse(self.document(), self.status, self.headers, MEDIA_TYPE)
 
 
+def internal_problem() -> ProblemError:
+    """Returns the problem of a failure that the client has no part in."""
+    return ProblemError(500, "internal error; the log of the service has the details")
+
+
+def ending_problem() -> ProblemError:
+    """Returns the problem of a request that a service refuses because it shuts down."""
+    return ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+
+
+def full_problem(what: str) -> ProblemError:
+    """Returns the problem of a request that comes while there is no room for it."""
+    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=RETRY)
+
+
 def expression_problem(error: ExpressionError) -> ProblemError:
     """Returns the problem of an invalid expression."""
     return ProblemError(

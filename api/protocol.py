@@ -17,7 +17,7 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from api.problems import MEDIA_TYPE, RETRY, ProblemError
+from api.problems import MEDIA_TYPE, ProblemError, full_problem
 
 HEAD_BYTES = 65_536  # most bytes of a request line and its headers
 MAX_HEADERS = 100  # trailers included
@@ -73,7 +73,7 @@ class Buffer(threading.local):
 BUFFER = Buffer()
 
 
-class InPieces(asyncio.BufferedProtocol):
+class ChunkedReceiver(asyncio.BufferedProtocol):
     """Passes received data to another protocol, in pieces of at most PIECE bytes.
 
     Without it, the other protocol could pause only after it has received all that the system keeps
@@ -147,7 +147,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
-        transport.set_protocol(InPieces(self))
+        transport.set_protocol(ChunkedReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
         self._start_timer()
@@ -242,9 +242,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if codings and (codings != [b"chunked"] or version == "1.0"):
             self._stop(_not_http(501, "the only transfer coding is `chunked`, in HTTP/1.1"))
         if len(self.tasks) >= self._max_requests:
-            self._stop(_full("requests"))
+            self._stop(full_problem("requests"))
         if self._max_connections and len(self.connections) > self._max_connections:
-            self._stop(_full("connections"))
+            self._stop(full_problem("connections"))
         super().on_headers_complete()
         self._in_head = False
         self._n_framing = 0
@@ -322,10 +322,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def _not_http(status: int, detail: str) -> ProblemError:
     return ProblemError(status, detail, kind="not-http")
-
-
-def _full(what: str) -> ProblemError:
-    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=RETRY)
 
 
 def _response(problem: ProblemError) -> bytes:

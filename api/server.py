@@ -23,7 +23,7 @@ from uvicorn.supervisors.multiprocess import Process
 from api import problems
 from api.app import create_app, health_routes, prepare
 from api.middleware import BodyLimit
-from api.problems import RETRY, ProblemError
+from api.problems import RETRY, ProblemError, ending_problem
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
@@ -163,8 +163,8 @@ class Supervisor(Multiprocess):
         """`model` is the name of the default model, `health_listener` is for health checks."""
         super().__init__(config, sockets)
         self._model, self._health_listener = model, health_listener
-        self._stand_in: OwnServer | None = None
-        self._health: OwnServer | None = None
+        self._fallback: ThreadServer | None = None
+        self._health: ThreadServer | None = None
         self.error: UserError | None = None  # why the supervisor ended by itself
         self._served: set[Process] = set()
         self._ended: set[Process] = set()
@@ -181,7 +181,7 @@ class Supervisor(Multiprocess):
             health = FastAPI(openapi_url=None, redirect_slashes=False)
             problems.install(health)
             health.include_router(health_routes(self.ready, Metrics()))
-            self._health = OwnServer(health, self._health_listener)
+            self._health = ThreadServer(health, self._health_listener)
 
     def _start_worker(self) -> Worker:
         worker = Worker(self.config, self.sockets)
@@ -191,7 +191,7 @@ class Supervisor(Multiprocess):
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError if no worker serves."""
         if self.should_exit.is_set():
-            raise ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+            raise ending_problem()
         if not self._served:
             detail = "no worker has loaded the model yet"
             raise ProblemError(503, detail, kind="loading", headers=RETRY)
@@ -222,11 +222,11 @@ class Supervisor(Multiprocess):
 
     def _stand_in_if_needed(self) -> None:
         if self._served or not self._n_failed:
-            if self._stand_in:
-                self._stand_in.end()
-            self._stand_in = None
-        elif not self._stand_in:
-            self._stand_in = OwnServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
+            if self._fallback:
+                self._fallback.end()
+            self._fallback = None
+        elif not self._fallback:
+            self._fallback = ThreadServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
 
     def _end_worker(self, worker: Process) -> None:
         worker.kill()  # it may hang instead of being dead
@@ -239,7 +239,7 @@ class Supervisor(Multiprocess):
 
     def end_threads(self) -> None:
         """Ends the threads. A thread that still runs when Python ends can crash the process."""
-        for server in (self._stand_in, self._health):
+        for server in (self._fallback, self._health):
             if server:
                 server.end()
 
@@ -255,7 +255,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     await problem.response()(scope, receive, send)
 
 
-class OwnServer:
+class ThreadServer:
     """A server of a few connections in a thread of this process."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket) -> None:

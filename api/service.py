@@ -14,13 +14,13 @@ from starlette.requests import ClientDisconnect
 
 from api.access import charge_for
 from api.batching import Batcher
-from api.problems import RETRY, ProblemError
+from api.problems import RETRY, ProblemError, full_problem, internal_problem
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import test_scores
+from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import Calculator, self_test
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
@@ -59,7 +59,7 @@ class LoadedModel:
             domain=Domain.model_validate(self.calculator.limits.describe())
             if self.calculator
             else None,
-            metrics=test_scores(self.checkpoint),
+            metrics=scores_on_test(self.checkpoint),
             calibration=_calibration(self.checkpoint.metrics.get("test")),
         )
 
@@ -189,9 +189,7 @@ class Admission:
             raise ProblemError(422, detail, kind="too-many-items")
         if self._n + n > self._limit:
             self._metrics.sheds.labels("full").inc()
-            raise ProblemError(
-                503, "too many requests at once; try again", kind="full", headers=RETRY
-            )
+            raise full_problem("requests")
 
     @contextmanager
     def enter(self, n: int) -> Iterator[None]:
@@ -313,7 +311,7 @@ class Service:
             yield self.deadline_passed()
         except Exception as error:
             log.error("a stream failed", exc_info=error)
-            yield ProblemError(500, "internal error; the log of the service has the details")
+            yield internal_problem()
         finally:
             if not task.done():
                 self.metrics.sheds.labels("disconnected").inc()

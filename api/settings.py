@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Mapping
 from ipaddress import ip_network
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -14,7 +12,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, unknown_name
+from datagen.workers import usable_cores
 
 PREFIX = "CALCGPT_"
 
@@ -120,7 +119,7 @@ class Settings(BaseSettings):
 
         names = (AUTO, *ENGINES)
         if engine not in names:
-            raise ValueError(f"unknown engine {engine!r}; valid names: {', '.join(names)}")
+            raise ValueError(unknown_name("engine", engine, names))
         return engine
 
     @field_validator("rate_limit")
@@ -196,9 +195,9 @@ class Settings(BaseSettings):
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
             raise ValueError("health_port must differ from port: another process listens there")
-        if self.threads > n_cores() and not self.force_threads:
+        if self.threads > usable_cores() and not self.force_threads:
             raise ValueError(
-                f"{self.threads} threads are more than the {n_cores()} cores; "
+                f"{self.threads} threads are more than the {usable_cores()} cores; "
                 "--force-threads allows that"
             )
         return self
@@ -218,13 +217,6 @@ class Settings(BaseSettings):
             for name, value in values.items()
             if value is not None
         }
-
-
-def n_cores() -> int:
-    """Returns how many CPU cores this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:

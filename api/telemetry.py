@@ -47,9 +47,9 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
     if format == "auto":
         format = "text" if sys.stderr.isatty() else "json"
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if format == "json" else Text())
+    handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
     handler.addFilter(_add_request_id)
-    handler.addFilter(Flood().passes)
+    handler.addFilter(RateLimitFilter().passes)
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
@@ -62,7 +62,7 @@ MAX_RECORDS = 20  # a minute, from one line of a library's code
 LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records clients can cause
 
 
-class Flood:
+class RateLimitFilter:
     """A filter against floods of log records, which clients can cause in libraries.
 
     Passes MAX_RECORDS per minute from each line of a library's code. The last record says that more
@@ -98,7 +98,7 @@ def _time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-class Json(JsonFormatter):
+class JsonLogFormatter(JsonFormatter):
     """Formats a record as one JSON object.
 
     The object has time, level, logger, message, request_id, the extras of the record, and
@@ -122,7 +122,7 @@ class Json(JsonFormatter):
         return _time(record)
 
 
-class Text(logging.Formatter):
+class TextLogFormatter(logging.Formatter):
     """Formats a record as one line: time, level, logger, message, request id.
 
     The lines of a traceback follow, indented, so that they cannot be mistaken for records.

@@ -15,10 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -36,12 +33,12 @@ import psutil
 import uvloop
 
 from benchmarks.load import LOOPBACK, request
-from benchmarks.soak import wait_until_ready
+from benchmarks.soak import serving, wait_until_ready
 from datagen.files import write_json
 
 PATHS = ("/healthz", "/readyz", "/metrics")
 PAUSE = 0.02  # seconds between two rounds of health checks
-PATIENCE = 60.0  # seconds for a health check
+TIMEOUT = 60.0  # seconds for a health check
 SETTLE_SECONDS = 2.0  # until a service that is ready is idle, too
 SLOW_CLIENTS = 1_000
 LONGEST = "+".join(["(" + "+".join("1" * 19) + ")"] * 9)  # 170 operations
@@ -88,7 +85,7 @@ def flood(port: int, requests: list[bytes], n: int, seconds: float) -> Counter[s
                 statuses["not connected"] += 1
                 await asyncio.sleep(1)
                 continue
-            await asyncio.wait([client.ended], timeout=until - time.monotonic() + PATIENCE)
+            await asyncio.wait([client.ended], timeout=until - time.monotonic() + TIMEOUT)
             transport.close()
 
     async def keep_all_connected() -> None:
@@ -209,7 +206,7 @@ def _connected(port: int, stack: ExitStack, receive_buffer: int | None = None) -
     connection = stack.enter_context(socket.socket())
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.settimeout(PATIENCE)
+    connection.settimeout(TIMEOUT)
     connection.connect((LOOPBACK, port))
     return connection
 
@@ -264,7 +261,7 @@ def probe(port: int, pipe: Connection) -> None:
     while not pipe.poll():
         for path, measured in seconds.items():
             start = time.perf_counter()
-            with socket.create_connection((LOOPBACK, port), timeout=PATIENCE) as connection:
+            with socket.create_connection((LOOPBACK, port), timeout=TIMEOUT) as connection:
                 connection.sendall(
                     f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
                 )
@@ -322,23 +319,16 @@ def memory_of(parent: psutil.Process) -> float:
 
 
 @contextmanager
-def serving() -> Iterator[tuple[psutil.Process, int, int, float]]:
+def serving_with_health() -> Iterator[tuple[psutil.Process, int, int, float]]:
     """Yields the first process of a service, its port, the port of its health checks, and the
     seconds until it was ready."""
-    with socket.create_server((LOOPBACK, 0)) as one, socket.create_server((LOOPBACK, 0)) as other:
-        port, health_port = one.getsockname()[1], other.getsockname()[1]
-    command = [sys.executable, "-m", "calcgpt", "serve", "--no-others", "--log-level", "error"]
-    command += ["--port", str(port), "--health-port", str(health_port)]
+    with socket.create_server((LOOPBACK, 0)) as free:
+        health_port = free.getsockname()[1]
     start = time.monotonic()
-    with subprocess.Popen(command) as process:  # nosec B603  # this Python
-        try:
-            wait_until_ready(port, process)
-            seconds = time.monotonic() - start
-            wait_until_ready(health_port, process)
-            yield psutil.Process(process.pid), port, health_port, seconds
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+    with serving("--health-port", str(health_port)) as (process, port):
+        seconds = time.monotonic() - start
+        wait_until_ready(health_port, process)
+        yield psutil.Process(process.pid), port, health_port, seconds
 
 
 def measure(
@@ -398,7 +388,7 @@ def main(runs: int, seconds: float, n: int, only: tuple[str, ...], out: Path | N
         "attacks": {},
     }
     for name in only or ATTACKS:
-        with serving() as (process, port, health_port, start_seconds):
+        with serving_with_health() as (process, port, health_port, start_seconds):
             flood(port, [request("/v1/calculate", expression="12.5+3")], 64, 1.0)  # warm up
             time.sleep(SETTLE_SECONDS)
             results: list[dict[str, Any]] = []

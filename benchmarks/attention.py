@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.lengths import changed, problems_of
+from benchmarks.lengths import problems_of, with_config
 from benchmarks.measure import environment, name_of, parser, positive, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
@@ -180,7 +180,7 @@ def main() -> None:
         options.error("--trained and --digits must differ")
     torch.set_num_threads(arguments.threads)
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
-    model = changed(checkpoint, "torch", block_size=arguments.context)
+    model = with_config(checkpoint, "torch", block_size=arguments.context)
     if not isinstance(model, GPT) or not checkpoint.recipe.has_work:
         raise ConfigError(f"{checkpoint.name} is no transformer that writes worked steps")
     tokenizer = checkpoint.tokenizer.require_characters()

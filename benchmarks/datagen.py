@@ -10,7 +10,6 @@ worked steps is a batch of one. The runs alternate, and the medians are compared
 
 import argparse
 import hashlib
-import json
 import os
 import platform
 import random
@@ -24,9 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from calcgpt.tables import text_table
+from calcgpt.training.environment import processor
 from datagen import notation, work
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.dataset import DatasetPlan, generate
+from datagen.files import write_json
 from datagen.splits import Split, split_of
 
 OPERATIONS = list(Operation)
@@ -105,16 +106,6 @@ def rate(make: Callable[[Path, DatasetPlan], None], problems: int, name: str) ->
         return problems / (time.perf_counter() - start)
 
 
-def processor() -> str:
-    """Returns the name of the processor, as far as the system knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def main() -> None:
     """Runs the benchmark and prints its table."""
     parser = argparse.ArgumentParser(description="Time datagen against a plain Python loop.")
@@ -158,7 +149,7 @@ def main() -> None:
         )
     )
     if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

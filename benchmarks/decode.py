@@ -26,7 +26,6 @@ shows what is rounding.
 import argparse
 import copy
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +37,7 @@ import torch
 from tqdm import tqdm
 from transformers import PreTrainedModel, StaticCache
 
-from benchmarks.measure import alternate, environment, parser, run, show, summary, write
+from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
@@ -183,8 +182,7 @@ def contestants(
 def rate(answer: Callable[[torch.Tensor], Any], prompts_NP: torch.Tensor, batch: int) -> float:
     """Returns the number of problems answered per second: of the processor if one thread computes,
     else by the clock."""
-    is_alone = prompts_NP.device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.process_time if is_alone else time.perf_counter
+    clock = clock_of(prompts_NP.device)
     start = clock()
     for first in range(0, len(prompts_NP), batch):
         answer(prompts_NP[first : first + batch])

@@ -48,19 +48,19 @@ from calcgpt.evaluation.evaluate import first_error
 from calcgpt.evaluation.shards import (
     ScoredAnswer,
     Scoring,
-    as_lines,
     score_shards,
     shards_of,
+    to_jsonl,
 )
-from calcgpt.plots import wilson_interval
 from calcgpt.registry import resolve
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
-from datagen.splits import Split, belongs, problem_hashes
+from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
 PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
 CLASSES = "classes"
@@ -76,17 +76,14 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
     """Returns n different problems of a distribution that belong to a split."""
     seen: set[int] = set()
     parts: list[ProblemArray] = []
-    block = 0
+    block, missing = 0, n
     with progress_bar(n, desc=f"drawing {name}") as bar:
-        while len(seen) < n:
+        while missing:
             for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
                 hashes = problem_hashes(problems)
-                rows = []
-                for row in np.flatnonzero(belongs(hashes, split)).tolist():
-                    if len(seen) < n and int(hashes[row]) not in seen:
-                        seen.add(int(hashes[row]))
-                        rows.append(row)
-                parts.append(problems.take(np.array(rows, np.intp)))
+                rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
+                parts.append(problems.take(rows))
+                missing -= len(rows)
                 bar.update(len(rows))
             block += 1
     return concatenate(parts)
@@ -99,7 +96,7 @@ def blocks_of(
     for block in itertools.count():
         for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
             hashes = problem_hashes(problems)
-            rows = np.flatnonzero(belongs(hashes, split))
+            rows = np.flatnonzero(is_in_split(hashes, split))
             yield problems.take(rows), hashes[rows]
 
 
@@ -158,14 +155,16 @@ def summarize(
     threshold = threshold_without_error(confidence.tolist(), right.tolist())
     return {
         **share(right),
-        "by_operation": {
-            operation.value: share(right[problems.op == code])
-            for code, operation in enumerate(OPERATIONS)
-        },
+        "by_operation": by_operation(problems.op, right),
         "threshold": threshold.confidence,
         "kept": threshold.kept,
         "wrong_answers": [wrong_answer(row, has_work) for row in wrong[:SHOWN]],
     }
+
+
+def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns the share of exact answers of each operation."""
+    return {operation.value: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
 
 
 def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:
@@ -238,7 +237,7 @@ def score_set(
             n_new += is_new * len(rows)
             if arguments.scored:
                 with arguments.scored.open("a", encoding="utf-8") as file:
-                    file.write(as_lines(rows))
+                    file.write(to_jsonl(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
     result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)

@@ -23,6 +23,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from datagen.errors import unknown_name
 from datagen.files import read_json, write_json, write_text
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
@@ -156,7 +157,7 @@ def main() -> None:
     arguments = options.parse_args()
     names = arguments.targets or list(TARGETS)
     if unknown := set(names) - TARGETS.keys():
-        options.error(f"unknown target {min(unknown)!r}; valid names: {', '.join(TARGETS)}")
+        options.error(unknown_name("target", min(unknown), TARGETS))
     try:
         tool = f"atheris {version('atheris')}"
     except ImportError:

@@ -225,7 +225,7 @@ def _right_folder() -> Path:
     model = build_model(recipe.model, len(tokenizer)).eval()
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
     metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
-    made = Checkpoint.of("tiny", recipe, tokenizer, model, metrics)
+    made = Checkpoint.from_model("tiny", recipe, tokenizer, model, metrics)
     made.save(folder / "tiny")
     return folder / "tiny"
 

@@ -26,9 +26,9 @@ import torch
 from benchmarks.gpu_parts import PARTS, Row
 from benchmarks.measure import environment
 from calcgpt.metrics import step_lines
-from calcgpt.training.environment import usable_cores
-from calcgpt.training.speed import wait_for
+from calcgpt.training.speed import synchronize_device
 from datagen.files import locked, write_text
+from datagen.workers import usable_cores
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]
@@ -69,7 +69,9 @@ def measure(part: str, options: Namespace) -> None:
         write(name, result)
         print(part, name, json.dumps(result), flush=True)
         gc.collect()
-        wait_for(options.device)  # after a fault of the GPU this fails, and ends the process
+        synchronize_device(
+            options.device
+        )  # after a fault of the GPU this fails, and ends the process
         if options.device.type == "cuda":
             torch.cuda.empty_cache()
 

@@ -35,11 +35,11 @@ from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, summed_loss
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
-from calcgpt.model.parameters import count, operations
+from calcgpt.model.parameters import count, flops
 from calcgpt.recipe import load_preset, load_recipe
 from calcgpt.registry import resolve
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.speed import measured_rate, wait_for
+from calcgpt.training.speed import measured_rate, synchronize_device
 from calcgpt.training.train import Trainer
 
 VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
@@ -68,10 +68,10 @@ def ceilings(options: Namespace) -> Rows:
         source = torch.randn(size * size // 2, device=device)
         target, best = torch.empty_like(source), float("inf")
         for _ in range(10):
-            wait_for(device)
+            synchronize_device(device)
             start = time.perf_counter()
             target.copy_(source)
-            wait_for(device)
+            synchronize_device(device)
             best = min(best, time.perf_counter() - start)
         return {"bytes_per_s": 2 * source.nbytes / best}
 
@@ -150,14 +150,14 @@ def training(options: Namespace) -> Rows:
         timed = {name: partial(rate, step, device, n_step, n_token) for name, step in steps.items()}
         compared = summary(alternate(timed, options.runs), PEER_LOOP)
         n = shape.vocabulary
-        flops = {name: 3 * sum(operations(c, n).values()) for name, c in configs.items()}
-        flops[PEER_LOOP] = flops[GRAPHS] = flops["calcgpt"]  # the same model
+        needed = {name: 3 * sum(flops(c, n).values()) for name, c in configs.items()}
+        needed[PEER_LOOP] = needed[GRAPHS] = needed["calcgpt"]  # the same model
         return {
             "parameters": {name: sum(count(c, n).values()) for name, c in configs.items()},
             "same_work": same_work,
             **compared,
             "utilisation": {
-                name: tokens * flops[name] / peak
+                name: tokens * needed[name] / peak
                 for name, tokens in compared["median_per_second"].items()
             },
             "product_flop_per_s": peak,
@@ -269,16 +269,16 @@ def profiles(options: Namespace) -> Rows:
         step = trainer(peer_config(shape), shape, device, True, not options.tiny).train_step
         for _ in range(3 if options.tiny else 20):
             step()
-        wait_for(device)
+        synchronize_device(device)
         start = time.perf_counter()
         for _ in range(n_step):
             step()
-        wait_for(device)
+        synchronize_device(device)
         seconds = (time.perf_counter() - start) / n_step
         with profile(activities=[activity]) as profiler:
             for _ in range(n_step):
                 step()
-            wait_for(device)
+            synchronize_device(device)
         clock = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
         kernels = {event.key: getattr(event, clock) for event in profiler.key_averages()}
         kinds: dict[str, float] = defaultdict(float)

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from benchmarks.exactness import fresh_problems
 from benchmarks.measure import environment, write
-from benchmarks.sizes import by_operation
+from benchmarks.sizes import all_shares
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.batches import NO_LOSS, Batch, ProblemLines, micro_batches
@@ -144,7 +144,7 @@ class Internalizer(Trainer):
             self.train_batches, self.config, self.model, self.group, self.device
         )
         self.loader.at_once = at_once
-        self.held_out = data.problems.held_out(self.config.eval_problems)
+        self.held_out = data.problems.validation_problems(self.config.eval_problems)
         self.val_lines = ProblemLines(data.problems.render(self.held_out), self.tokenizer)
         with torch.no_grad():
             weights = dict(self.model.state_dict())
@@ -164,11 +164,11 @@ class Internalizer(Trainer):
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         step = self.counters.step
         removed = self.loader.n_removed(step)
-        result = request.cut_short(lambda: score_lines(self.model, self.val_lines, removed))
+        result = request.run_interruptible(lambda: score_lines(self.model, self.val_lines, removed))
         if result is None:
             return None
         loss, right = result
-        shares = by_operation(self.held_out.op, right).items()
+        shares = all_shares(self.held_out.op, right).items()
         text = ", ".join(f"{name} {share['exact_match']:.4f}" for name, share in shares)
         print(f"step {step}, {removed} left out: {text}", flush=True)
         return loss, None
@@ -266,7 +266,7 @@ def score(options: argparse.Namespace) -> None:
         with progress_bar(len(options.removed), desc=folder.name) as bar:
             for removed in options.removed:
                 _, right = score_lines(model, lines, removed)
-                by_removed[str(removed)] = by_operation(drawn.op, right)
+                by_removed[str(removed)] = all_shares(drawn.op, right)
                 bar.update()
         results["runs"][folder.name] = {
             "parameters": model.n_parameters(),

@@ -17,7 +17,8 @@ import torch
 from benchmarks import lengths
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions import POSITIONS, CoordinatePositions
+from calcgpt.model.positions import POSITIONS
+from calcgpt.model.text_positions import CoordinatePositions
 
 BASE = 10_000.0
 N_COORDINATE = 256  # more rows and columns than a line of training has
@@ -39,7 +40,7 @@ class RandomSpacing(CoordinatePositions):
     """In training, neighbouring rows and columns are 1 to `MAX_GAP` apart, at random for each
     sequence (randomized positional encodings; Ruoss et al. 2023)."""
 
-    def move(self, axes_BT4: torch.Tensor) -> torch.Tensor:
+    def add_offsets(self, axes_BT4: torch.Tensor) -> torch.Tensor:
         B, T, _ = axes_BT4.shape
         gaps_B2N = torch.randint(1, MAX_GAP + 1, (B, 2, N_COORDINATE), device=axes_BT4.device)
         moved_B2N = gaps_B2N.cumsum(dim=2)
@@ -47,7 +48,7 @@ class RandomSpacing(CoordinatePositions):
         # The last axis is the row, the column, the row of the query, and its column.
         by_axis_B2T2 = axes_BT4.view(B, T, 2, 2).permute(0, 3, 1, 2)
         moved = moved_B2N.gather(2, by_axis_B2T2.reshape(B, 2, 2 * T))
-        return super().move(moved.view(B, 2, T, 2).permute(0, 2, 3, 1).reshape(B, T, 4))
+        return super().add_offsets(moved.view(B, 2, T, 2).permute(0, 2, 3, 1).reshape(B, T, 4))
 
 
 class LogLength(CoordinatePositions):

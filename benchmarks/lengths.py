@@ -26,8 +26,9 @@ from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.plots import new_figure, save_figures, wilson_interval
+from calcgpt.plots import new_figure, save_figures
 from calcgpt.registry import resolve
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen import work
 from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
@@ -101,11 +102,11 @@ def measure(
     return {
         "exact_match": shares,
         "intervals": [[wilson_interval(share, n) for share in row] for row in shares],
-        "first_faults": first_errors(evaluation),
+        "first_errors": first_errors(evaluation),
     }
 
 
-def changed(
+def with_config(
     checkpoint: Checkpoint, engine: str, **changes: int | None
 ) -> LanguageModel | NativeDecoder:
     """Returns a decoder with the same weights and a changed config."""
@@ -141,7 +142,7 @@ def main() -> None:
         "column_window": arguments.column_window,
     }
     if any(value is not None for value in changes.values()):
-        decoder = changed(checkpoint, arguments.engine, **changes)
+        decoder = with_config(checkpoint, arguments.engine, **changes)
     used = {
         name: getattr(checkpoint.recipe.model, name) if value is None else value
         for name, value in changes.items()
@@ -156,10 +157,10 @@ def main() -> None:
         table = zip(digits, result["exact_match"], strict=True)
         rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
         print(text_table(["", *digits], rows))
-        print(dict(list(result["first_faults"].items())[:SHOWN]), flush=True)
+        print(dict(list(result["first_errors"].items())[:SHOWN]), flush=True)
     columns = {
         key: {operation: result[key] for operation, result in results.items()}
-        for key in ("exact_match", "intervals", "first_faults")
+        for key in ("exact_match", "intervals", "first_errors")
     }
     record: dict[str, Any] = {
         "checkpoint": arguments.name or name_of(arguments.checkpoint),

@@ -26,7 +26,7 @@ import uvloop
 
 LOOPBACK = "127.0.0.1"
 MAX_REQUESTS = 2_000_000  # of one load
-PATIENCE = 30.0  # seconds for connections, and for the last responses
+TIMEOUT = 30.0  # seconds for connections, and for the last responses
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 _CONSTANT = b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\n" + b"x" * 600
@@ -113,12 +113,12 @@ async def _put(port: int, requests: Sequence[bytes], clients: int, seconds: floa
         loop.create_connection(lambda: Client(load, endless), LOOPBACK, port)
         for _ in range(clients)
     ]
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         connected = [client for _, client in await asyncio.gather(*connecting)]
     cpu, start = _cpu_seconds(), time.perf_counter()
     for client in connected:
         client.begin(start + seconds)
-    _, waiting = await asyncio.wait([c.ended for c in connected], timeout=seconds + PATIENCE)
+    _, waiting = await asyncio.wait([c.ended for c in connected], timeout=seconds + TIMEOUT)
     load.seconds, load.cpu_seconds = time.perf_counter() - start, _cpu_seconds() - cpu
     load.errors += ["no answer"] * len(waiting)
     return load

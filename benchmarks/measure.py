@@ -5,6 +5,7 @@ import os
 import platform
 import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 
 import torch
 
-from benchmarks.datagen import processor
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
+from calcgpt.training.environment import processor
 from datagen.errors import UserError
 from datagen.files import write_json
 
@@ -47,6 +48,13 @@ def run(main: Callable[[], None]) -> None:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
+
+
+def clock_of(device: torch.device) -> Callable[[], float]:
+    """Returns the clock that times work on a device: that of the processor if one thread computes,
+    else that of the wall."""
+    is_alone = device.type == "cpu" and torch.get_num_threads() == 1
+    return time.process_time if is_alone else time.perf_counter
 
 
 def alternate(contestants: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:

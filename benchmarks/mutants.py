@@ -14,7 +14,6 @@ kept in `mutants/` as they come: `--resume` goes on from there after an interrup
 import argparse
 import ast
 import difflib
-import json
 import os
 import random
 import shutil
@@ -34,6 +33,8 @@ from mutmut.mutation.diff_apply import read_functions_from_index
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
+
+from datagen.files import write_json
 
 MUTMUT = Path(sys.executable).parent / "mutmut"
 UNTRIED = "not checked"
@@ -202,7 +203,7 @@ def main() -> None:
             "subjects": rows,
             "survivors": survivors,
         }
-        arguments.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        write_json(arguments.json, result)
 
 
 if __name__ == "__main__":

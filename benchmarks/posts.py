@@ -21,6 +21,7 @@ from pathlib import Path
 
 import tomli_w
 
+from datagen.errors import unknown_name
 from datagen.files import write_text
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -41,7 +42,7 @@ def tables(report: str) -> list[str]:
     return [part.rstrip() for part in report.split("\n\n") if part.startswith("| ")]
 
 
-def renew(text: str, old: str, new: str) -> str:
+def replace_tables(text: str, old: str, new: str) -> str:
     """Returns a text with the tables of an old report replaced by those of the new one.
 
     Raises ValueError unless both have as many tables and the text has all the old ones.
@@ -58,7 +59,7 @@ def publish(source: Path, target: Path) -> None:
     old = target / "report.md"
     if old.exists():
         before, after = (file.read_text("utf-8") for file in (old, source / "report.md"))
-        write_text(RESULTS, renew(RESULTS.read_text("utf-8"), before, after))
+        write_text(RESULTS, replace_tables(RESULTS.read_text("utf-8"), before, after))
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in ("report.md", "report.json"):
@@ -96,7 +97,7 @@ def main() -> None:
     options.add_argument("--steps", type=int, help="of the longest trial of the search")
     arguments = options.parse_args()
     if unknown := set(arguments.parts) - set(parts):
-        options.error(f"unknown part {min(unknown)!r}: choose from {', '.join(parts)}")
+        options.error(unknown_name("part", min(unknown), parts))
     jobs = ["--jobs", arguments.jobs] if arguments.jobs else []
     for part in arguments.parts or parts:
         if part == SWEEP:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import device
 
-from benchmarks.exactness import fresh_problems, share
+from benchmarks.exactness import by_operation, fresh_problems, share
 from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation.shards import Scoring, score_shards, shards_of
@@ -32,12 +32,9 @@ from datagen.progress import progress_bar
 SETS = ("blog", "everyday")
 
 
-def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
+def all_shares(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
     """Returns the shares of exact answers: all, and those of each operation."""
-    operations = {
-        operation.value: share(right[op == code]) for code, operation in enumerate(OPERATIONS)
-    }
-    return {"all": share(right), **operations}
+    return {"all": share(right), **by_operation(op, right)}
 
 
 def measure(
@@ -61,7 +58,7 @@ def measure(
         ):
             for rows, _ in scored:
                 right += [row.right for row in rows]
-        results[name] = by_operation(problems.op, np.array(right, bool))
+        results[name] = all_shares(problems.op, np.array(right, bool))
     return {
         "parameters": checkpoint.model.n_parameters(),
         "layers": model.n_layer,

@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 CLIENTS = 8
 WORKERS = 2
-PATIENCE = 60.0  # seconds for a response
+TIMEOUT = 60.0  # seconds for a response
 START_SECONDS = 300.0  # for machine code that has to be compiled
 DISTURBANCE_SECONDS = 45.0  # between two
 GRACE = 10.0  # seconds around the death of a worker in which its connections may break
@@ -167,7 +167,7 @@ class Client:
         cut = len(text) if self._rng.random() < 0.5 else self._rng.randrange(len(text))
         with (
             suppress(OSError),
-            socket.create_connection(("127.0.0.1", self._port), timeout=PATIENCE) as connection,
+            socket.create_connection(("127.0.0.1", self._port), timeout=TIMEOUT) as connection,
         ):
             connection.sendall(text[:cut])
         with self._tally.lock:
@@ -179,7 +179,7 @@ class Client:
         tally, start = self._tally, time.monotonic()
         try:
             if self._connection is None:
-                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
             headers = {"Content-Type": "application/json"}
             self._connection.request("POST", path, json.dumps(body), headers)
             response = self._connection.getresponse()
@@ -211,25 +211,25 @@ def _is_right(calculation: dict[str, Any], value: int) -> bool:
 
 
 @contextmanager
-def serving(checkpoint: Path) -> Iterator[tuple[int, psutil.Process]]:
-    """Yields the port of a service with several workers, and its first process."""
+def serving(*flags: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yields the first process of a service that is ready, and its port."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "calcgpt", "serve", "--port", str(port), "--no-others"]
-    command += ["--workers", str(WORKERS), "--checkpoint", str(checkpoint), "--log-level", "error"]
+    command += ["--log-level", "error", *flags]
     with subprocess.Popen(command) as process:  # nosec B603  # this Python
         try:
             wait_until_ready(port, process)
-            yield port, psutil.Process(process.pid)
+            yield process, port
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         with suppress(OSError, HTTPException):
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
@@ -304,8 +304,9 @@ def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, A
         folder = Path(scratch) / source.name
         shutil.copytree(source, folder)
         start = time.monotonic()
-        with serving(folder) as (port, parent):
+        with serving("--workers", str(WORKERS), "--checkpoint", str(folder)) as (process, port):
             start_seconds = time.monotonic() - start
+            parent = psutil.Process(process.pid)
             tally, ended = Tally(time.monotonic()), threading.Event()
             clients = [Client(port, seed, tally, ended) for seed in range(CLIENTS)]
             threads = [threading.Thread(target=client.run) for client in clients]

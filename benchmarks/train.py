@@ -15,7 +15,6 @@ the medians. With one thread, times are those of the processor.
 """
 
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ import torch
 from torch import nn
 
 from benchmarks import train_peer
-from benchmarks.measure import alternate, environment, parser, run, show, summary, write
+from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt.data.sources import DataFolder
@@ -72,8 +71,7 @@ def rate(
     step: Callable[[], torch.Tensor], device: torch.device, n_step: int, n_token: int
 ) -> float:
     """Returns tokens per second over a few steps of `n_token` tokens each."""
-    is_one_thread = device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.process_time if is_one_thread else time.perf_counter
+    clock = clock_of(device)
     start = clock()
     losses = [step() for _ in range(n_step)]
     float(losses[-1])  # waits for the device

@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.metrics import OPERATIONS, StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
@@ -76,7 +76,7 @@ class Checkpoint:
     domain: Domain | None = None
 
     @classmethod
-    def of(
+    def from_model(
         cls,
         name: str,
         recipe: Recipe,
@@ -265,7 +265,7 @@ def _write_safetensors(
         write(content, path)
         path.chmod(0o644)  # safetensors makes files that only their owner can read
     except SafetensorError as error:  # for example a full disk, which is not an OSError here
-        raise CheckpointError(f"cannot write {path}: {_one_line(error)}") from None
+        raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
 
 
 def _new_model(
@@ -308,7 +308,7 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
     try:
         return tokenizer_from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, CheckpointError) as error:
-        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+        raise CheckpointError(f"{path}: {_reason(error)}") from None
 
 
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def _read_safetensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[
     try:
         return read(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+        raise CheckpointError(f"{path}: {_reason(error)}") from None
 
 
 def _check_types(path: Path) -> None:
@@ -347,7 +347,7 @@ def _check_hash(path: Path, hashes: dict[str, str]) -> None:
         check_file(path, None if path.suffix == SUFFIX else MAX_JSON_BYTES)
         digest = sha256(path)
     except OSError as error:
-        raise CheckpointError(f"{path}: {_one_line(error)}") from None
+        raise CheckpointError(f"{path}: {_reason(error)}") from None
     if digest != hashes.get(path.name):
         raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
 
@@ -386,6 +386,6 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         raise CheckpointError(str(error)) from None
 
 
-def _one_line(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return " ".join(text.split())
+    return one_line(text)

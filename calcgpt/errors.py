@@ -10,6 +10,8 @@ from datagen.errors import ConfigError as ConfigError
 from datagen.errors import DataError as DataError
 from datagen.errors import UserError as UserError
 from datagen.errors import did_you_mean as did_you_mean
+from datagen.errors import one_line as one_line
+from datagen.errors import unknown_name as unknown_name
 
 T = TypeVar("T")
 
@@ -59,7 +61,5 @@ class ExpressionError(UserError):
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:
     """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
     if name not in table:
-        valid = ", ".join(sorted(table))
-        hint = did_you_mean(name, table)
-        raise ConfigError(f"unknown {what} {name!r}; valid names: {valid}{hint}")
+        raise ConfigError(unknown_name(what, name, sorted(table)))
     return table[name]

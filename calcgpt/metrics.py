@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import build
@@ -132,7 +132,11 @@ class Record(PartialModel):
     temperature: Annotated[float, Field(ge=0)]
     confidence: Confidence
     by_length: dict[Operation, Lengths] = {}
-    first_faults: dict[Operation, dict[Name, Count]] | None = None  # with worked steps only
+    # With worked steps only. Records of earlier versions have it under the second name.
+    first_errors: Annotated[
+        dict[Operation, dict[Name, Count]] | None,
+        Field(validation_alias=AliasChoices("first_errors", "first_faults")),
+    ] = None
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:

@@ -15,14 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from calcgpt.errors import DataError
 from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from calcgpt.statistics import wilson_interval
 from datagen.extras import require
 from datagen.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 PALETTE = {
     "blue": "#0072B2",
@@ -48,7 +53,8 @@ RC_PARAMS: dict[Any, Any] = {
     "legend.frameon": False,
     "savefig.dpi": 150,
 }
-BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}  # a legend's position
+# A legend's position.
+LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 OPERATIONS: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
 SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATIONS.items()}
@@ -81,12 +87,12 @@ def series_style(index: int) -> dict[str, Any]:
     }
 
 
-def literal(label: str) -> str:
+def escape_dollars(label: str) -> str:
     """Returns a label that shows each `$`, instead of a formula between two of them."""
     return label.replace("$", r"\$")
 
 
-def is_wide(values: Sequence[float]) -> bool:
+def needs_log_scale(values: Sequence[float]) -> bool:
     """Returns whether values differ so much that their axis should be logarithmic."""
     return bool(values) and 0 < 10 * min(values) < max(values)
 
@@ -123,7 +129,7 @@ def plot(out: Path, files: Sequence[Path]) -> list[Path]:
     """Draws each file into the folder `out`; returns the paths of the plots.
 
     The `metrics.jsonl` of a run gives NAME-curves.png. A record of `eval --json`, NAME.json, gives
-    NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-faults.png.
+    NAME-reliability.png, for problems NAME-lengths.png and, for worked steps, NAME-errors.png.
     Nothing is written unless every file can be drawn. Raises UserError otherwise.
     """
     check_matplotlib()
@@ -150,8 +156,8 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
     figures = {f"{name}-reliability": partial(draw_reliability, record)}
     if record.by_length:
         figures[f"{name}-lengths"] = partial(draw_operand_lengths, record)
-    if record.first_faults is not None:
-        figures[f"{name}-faults"] = partial(draw_first_errors, record)
+    if record.first_errors is not None:
+        figures[f"{name}-errors"] = partial(draw_first_errors, record)
     return figures
 
 
@@ -165,7 +171,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
     _plot_points(loss, curves.loss, label="training", **training)
     _plot_points(loss, curves.val_loss, label="validation", **validation)
     values = [value for _, value in curves.loss + curves.val_loss]
-    if is_wide(values):
+    if needs_log_scale(values):
         loss.set_yscale("log")
     loss.set_ylabel("loss (nats per token)")
     loss.set_title(name, parse_math=False)
@@ -182,7 +188,7 @@ def draw_curves(curves: Curves, name: str) -> Figure:
         panels[1].set(ylim=(-0.03, 1.03), ylabel="exact match on validation")
     for axes in panels:
         axes.grid()
-        axes.legend(**BESIDE)  # inside the axes it would cover curves
+        axes.legend(**LEGEND_OUTSIDE)  # inside the axes it would cover curves
     panels[-1].set_xlabel("training tokens seen (millions)")
     return figure
 
@@ -226,14 +232,6 @@ def draw_reliability(record: Record) -> Figure:
     return figure
 
 
-def wilson_interval(share: float, n: int) -> tuple[float, float]:
-    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
-    z = 1.96
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
-
-
 def draw_operand_lengths(record: Record) -> Figure:
     """Draws one heat map per operation: exact match by the lengths of the operands."""
     tables = {op: record.by_length[op] for op in OPERATIONS if op in record.by_length}
@@ -259,18 +257,11 @@ def draw_operand_lengths(record: Record) -> Figure:
 
 
 def _heat_map(axes: Axes, table: Lengths, has_counts: bool) -> None:
-    """Draws the share of right answers in each cell. Cells without problems stay blank."""
-    import numpy as np
     from matplotlib.ticker import MaxNLocator
 
     n, right = np.array(table.n), np.array(table.right)
-    shares = np.ma.masked_where(n == 0, right / np.maximum(n, 1))
-    axes.imshow(shares, vmin=0, vmax=1, cmap=HEAT_MAP, origin="lower")
-    for a, b in np.argwhere(n) if has_counts else []:
-        wrong = n[a, b] - right[a, b]
-        text = short_count(n[a, b]) + (f"\n✗{short_count(wrong)}" if wrong else "")
-        colour = "black" if shares[a, b] > 0.55 else "white"
-        axes.text(b, a, text, ha="center", va="center", color=colour, fontsize=9)
+    text = {"ha": "center", "va": "center", "fontsize": 9} if has_counts else None
+    draw_right_answers(axes, n, right, text=text)
     if has_counts:
         axes.set(xticks=range(len(n)), yticks=range(len(n)))
     else:
@@ -278,12 +269,38 @@ def _heat_map(axes: Axes, table: Lengths, has_counts: bool) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+def draw_right_answers(
+    axes: Axes,
+    n: NDArray[np.int64],
+    right: NDArray[np.int64],
+    lowest: float = 0.0,
+    text: dict[str, Any] | None = None,
+) -> None:
+    """Draws the share of right answers in each cell, (rows, columns), with the colours from
+    `lowest` to 1. Cells without problems stay blank. `text` is the style of the numbers of
+    problems and of wrong answers, which are left out without it."""
+    shares = right / np.maximum(n, 1)
+    shown = np.ma.masked_where(n == 0, shares)
+    image = axes.imshow(shown, vmin=lowest, vmax=1, cmap=HEAT_MAP, origin="lower")
+    for row, column in np.argwhere(n) if text else []:
+        wrong = n[row, column] - right[row, column]
+        label = short_count(n[row, column]) + (f"\n✗{short_count(wrong)}" if wrong else "")
+        colour = readable_on(image, shares[row, column])
+        axes.text(column, row, label, color=colour, **(text or {}))
+
+
+def readable_on(image: AxesImage, value: float) -> str:
+    """Returns a colour of text that can be read on the colour of a value."""
+    (brightness,) = np.asarray(image.norm(np.array([value])), np.float64)
+    return "black" if brightness > 0.55 else "white"
+
+
 def draw_first_errors(record: Record) -> Figure:
     """Draws how many wrong answers have their first error in each kind of step, most frequent
     first."""
     from matplotlib.ticker import MaxNLocator
 
-    by_operation = record.first_faults or {}
+    by_operation = record.first_errors or {}
     totals = +sum((Counter(counts) for counts in by_operation.values()), Counter[str]())
     kinds = [kind for kind, _ in reversed(totals.most_common())]
     figure = new_figure(8, 2 + 0.45 * max(3, len(kinds)))
@@ -308,7 +325,7 @@ def draw_first_errors(record: Record) -> Figure:
     axes.set(xlabel="wrong answers", xlim=(0, 1.1 * max(left)))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="x")
-    axes.legend(**BESIDE)
+    axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.errors import ConfigError, UserError, did_you_mean
+from calcgpt.errors import ConfigError, UserError, did_you_mean, unknown_name
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
@@ -75,8 +75,7 @@ def load_preset(name: str) -> ModelConfig:
 def _read_preset(name: object) -> dict[str, Any]:
     names = preset_names()
     if name not in names:
-        hint = did_you_mean(str(name), names)
-        raise ConfigError(f"unknown preset {name!r}; valid names: {', '.join(names)}{hint}")
+        raise ConfigError(unknown_name("preset", str(name), names))
     return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
 
 
@@ -115,8 +114,7 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
     elif name.endswith(".toml") and "\0" not in name:
         text = _read_text(name, kind)
     else:
-        hint = did_you_mean(name, names)
-        raise ConfigError(f"unknown {kind} {name!r}; valid names: {', '.join(names)}{hint}")
+        raise ConfigError(unknown_name(kind, name, names))
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

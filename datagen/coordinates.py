@@ -59,10 +59,10 @@ def coordinates(line: bytes, start: int = 0) -> Coordinates:
     The line may be unfinished, and any text is allowed. Characters that are not in the notation,
     and all characters after them, have coordinates 0.
     """
-    return known_coordinates(line)[start : len(line)]
+    return determined_coordinates(line)[start : len(line)]
 
 
-def known_coordinates(line: bytes) -> Coordinates:
+def determined_coordinates(line: bytes) -> Coordinates:
     """Returns the coordinates of a line, and of the later characters that it already determines,
     (T or more, 6)."""
     shape = question_shape(line)

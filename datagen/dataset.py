@@ -27,7 +27,7 @@ from datagen.manifest import (
     partial_path,
     writing,
 )
-from datagen.plan import BLOCK, GENERATOR, DatasetPlan, Shard, held_out_shard, train_shard
+from datagen.plan import BLOCK, GENERATOR_VERSION, DatasetPlan, Shard, held_out_shard, train_shard
 from datagen.progress import progress_bar
 from datagen.splits import Split
 from datagen.workers import Compute, WorkersDiedError, make_engine
@@ -121,7 +121,7 @@ def _load(out: Path, plan: DatasetPlan) -> Manifest | Journal:
     """Returns the manifest or the journal in `out`. Raises DataError if its plan is another one."""
     if (out / MANIFEST).exists():
         manifest = load_manifest(out)
-        if manifest.plan != plan or manifest.generator != GENERATOR:
+        if manifest.plan != plan or manifest.generator != GENERATOR_VERSION:
             raise DataError(f"{out} holds a different data set")
         for split, record in manifest.files.items():
             _check_intact(final_path(out, split), record)

@@ -33,7 +33,7 @@ from datagen import (
     rounding_problems,
 )
 from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
-from datagen.errors import DataError, did_you_mean
+from datagen.errors import DataError, unknown_name
 from datagen.sampling import (
     Decimals,
     Flags,
@@ -218,5 +218,4 @@ def distribution(name: str) -> Distribution:
     try:
         return DISTRIBUTIONS[name]
     except KeyError:
-        names, hint = ", ".join(sorted(DISTRIBUTIONS)), did_you_mean(name, DISTRIBUTIONS)
-        raise DataError(f"unknown distribution {name!r}: choose one of {names}{hint}") from None
+        raise DataError(unknown_name("distribution", name, sorted(DISTRIBUTIONS))) from None

@@ -41,7 +41,18 @@ def file_error(error: OSError, name: object = None) -> str:
     return f"{error.filename or name or 'cannot write'}: {reason}"
 
 
+def one_line(text: object) -> str:
+    """Returns a text in one line, such as the message of an error."""
+    return " ".join(str(text).split())
+
+
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
     close = get_close_matches(name, list(valid), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:
+    """Returns the message for a name that is not among the valid ones."""
+    names = list(valid)
+    return f"unknown {kind} {name!r}; valid names: {', '.join(names)}{did_you_mean(name, names)}"

@@ -5,7 +5,7 @@ from functools import partial
 
 from datagen import direct, work
 from datagen.arithmetic import ProblemArray
-from datagen.errors import DataError, did_you_mean
+from datagen.errors import DataError, unknown_name
 
 # Returns n lines of ASCII, each with its newline.
 RenderLines = Callable[[ProblemArray], bytes]
@@ -21,6 +21,5 @@ def renderer(name: str) -> RenderLines:
     """Returns the function that writes lines in the format of that name. Raises DataError if there
     is none."""
     if name not in FORMATS:
-        names, hint = ", ".join(FORMATS), did_you_mean(name, FORMATS)
-        raise DataError(f"unknown format {name!r}: choose one of {names}{hint}")
+        raise DataError(unknown_name("format", name, FORMATS))
     return FORMATS[name]

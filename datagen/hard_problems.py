@@ -14,7 +14,7 @@ import numpy as np
 
 from datagen.arithmetic import DIV, MAX_PLACES, MUL, POWERS_OF_TEN, ProblemArray
 from datagen.corner_problems import KIND_WORDS, Kind, of_kind, sum_ties
-from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture
+from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
 
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
@@ -34,10 +34,8 @@ def _product_ties(sampler: Sampler, places: Integers) -> Drawn:
     pairs = zip(a.tolist(), modulus.tolist(), strict=True)
     inverse = np.array([pow(number, -1, base) for number, base in pairs], np.int64)
     b = target % modulus * inverse % modulus + modulus * sampler.below(1000)
-    total = places + dropped
-    low = np.maximum(0, total - MAX_PLACES)
-    a_places = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
-    return Decimals(a, a_places), _filled(MUL, a), Decimals(b, total - a_places)
+    a_places, b_places = split_places(sampler, places + dropped)
+    return Decimals(a, a_places), _filled(MUL, a), Decimals(b, b_places)
 
 
 def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:

@@ -34,6 +34,19 @@ def shape_of(prompt: str) -> Shape | None:
     return _cached_shape(prompt[:2] + prompt[2:].translate(_TO_ONES))
 
 
+def require_shape(prompt: str) -> Shape:
+    """Returns the shape of a prompt. Raises ValueError for any other text."""
+    shape = shape_of(prompt)
+    if shape is None:
+        raise ValueError(f"not a prompt: {prompt!r:.80}")
+    return shape
+
+
+def shape_of_line(line: bytes) -> Shape:
+    """Returns the shape of the prompt that a line begins with. Raises ValueError without one."""
+    return require_shape(line[: line.index(b"=") + 1].decode("ascii"))
+
+
 @lru_cache(maxsize=2**16)
 def _cached_shape(prompt: str) -> Shape | None:
     match = _PROMPT.fullmatch(prompt)

@@ -5,24 +5,22 @@ few characters, so it has a limited number of different inputs, here called case
 the right character in every case of every rule, it never takes a wrong step.
 
 A `LocalStep` is a rule with all its cases: a table with an axis for the kind of the character that
-is written, and an axis for each input that is read. `line_cases` returns the case of each character
-of a line. The cases of all steps are numbered together, from 0 to N_CASES - 1.
+is written, and an axis for each input that is read. `datagen.line_cases` returns the case of each
+character of a line. The cases of all steps are numbered together, from 0 to N_CASES - 1.
 
 Shapes: n lines of one shape, T characters of the work, m slots of one rule, k sources.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.layout import answer_slots, layout, shape_of
-from datagen.rules import MINUS, RULES, value
-from datagen.slots import MIN_DIVISOR, Kind, Shape
-from datagen.work_errors import divisions, slot_groups
+from datagen.rules import MINUS, RULES, any_of, value
+from datagen.slots import MIN_DIVISOR, Kind
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -117,15 +115,11 @@ def _reader(*axes: Axis, rest: bool = False) -> Read:
         indices = [table[source] for table, source in zip(tables, padded, strict=True)]
         if rest:
             others = sources[len(tables) :]
-            flags = _any(value(c) > 0 for c in others) if others else np.zeros_like(missing, bool)
+            flags = any_of(value(c) > 0 for c in others) if others else np.zeros_like(missing, bool)
             indices.append(np.where(flags, 1, 0) if others else np.full(missing.shape, 2))
         return indices
 
     return read
-
-
-def _any(flags: Iterable[Flags]) -> Flags:
-    return np.asarray(np.logical_or.reduce(list(flags)))
 
 
 def _kinds_like(kind: Kind) -> tuple[Kind, ...]:
@@ -156,7 +150,7 @@ def _signs_of_operands() -> LocalStep:
     def read(sources: Sequence[Characters]) -> list[Ints]:
         # Only a difference reads its operator, the last source, as a whole: no operand ends in one.
         is_op = (sources[-1] == ord("+")) | (sources[-1] == MINUS)
-        minus = _any(c == MINUS for c in sources[:-1])
+        minus = any_of(c == MINUS for c in sources[:-1])
         return [minus.astype(np.int64), *op([np.where(is_op, sources[-1], 0).astype(np.uint8)])]
 
     kinds = (Kind.A_SIGN, Kind.B_SIGN, Kind.B_SIGN_OF_SUM)
@@ -366,79 +360,3 @@ OFFSETS: dict[str, int] = dict(
     )
 )
 N_CASES = sum(step.size for step in LOCAL_STEPS)
-_STEP_OF = {kind: step for step in LOCAL_STEPS for kind in step.kinds}
-
-
-def line_cases(lines: Sequence[bytes]) -> list[Ints]:
-    """Returns the case of each character that follows the prompt of a line, (T,) for each line.
-
-    The lines must be complete: `$P(A op B)=WORK=ANSWER$`. Many lines of one shape take little more
-    time than one.
-    """
-    shapes = [_shape(line) for line in lines]
-    rows: dict[Shape, list[int]] = {}
-    for row, shape in enumerate(shapes):
-        rows.setdefault(shape, []).append(row)
-    width = 1 + max((len(layout(shape).slots) for shape in rows), default=0)
-    text = b"".join(
-        line[: len(layout(shape).slots)].ljust(width, b"\0")  # NOWHERE reads the last one
-        for line, shape in zip(lines, shapes, strict=True)
-    )
-    flat = np.frombuffer(text, np.uint8)
-    # One call reads all slots of a kind with equally many sources.
-    slots: dict[tuple[Kind, int], tuple[list[Ints], list[Ints]]] = {}
-    for shape, shape_rows in rows.items():
-        starts = np.array(shape_rows)[:, None] * width  # (n, 1)
-        for group in slot_groups(shape):
-            key = group.kind, len(group.sources)
-            positions, sources = slots.setdefault(key, ([], []))
-            positions.append((group.positions + starts).ravel())
-            if key[1]:
-                offsets = group.sources % width  # (k, m)
-                sources.append((offsets[:, None] + starts).reshape(key[1], -1))
-    cases = np.empty(len(flat), np.int64)
-    for (kind, count), (positions, sources) in slots.items():
-        step = _STEP_OF[kind]
-        characters = list(flat[np.concatenate(sources, axis=1)]) if count else []
-        cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, characters)
-    return [
-        np.concatenate((cases[row * width :][_work_slice(shape)], _answer_cases(shape, line)))
-        for row, (line, shape) in enumerate(zip(lines, shapes, strict=True))
-    ]
-
-
-def _work_slice(shape: Shape) -> slice:
-    plan = layout(shape)
-    return slice(plan.prompt_length, len(plan.slots))
-
-
-def _answer_cases(shape: Shape, line: bytes) -> Ints:
-    plan = layout(shape)
-    slots = answer_slots(plan, line[: len(plan.slots)])
-    return np.array([_answer_case(slot.kind, character) for slot, character in slots], np.int64)
-
-
-@lru_cache
-def _answer_case(kind: Kind, character: str) -> int:
-    step = _STEP_OF[kind]
-    source = [np.array(ord(character), np.uint8)] if kind is Kind.ANSWER_DIGIT else []
-    offset: int = OFFSETS[step.name]
-    return offset + int(step.cases(kind, source))
-
-
-def _shape(line: bytes) -> Shape:
-    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
-    if shape is None:
-        raise ValueError(f"not a line: {line!r:.80}")
-    return shape
-
-
-def quotient_choices(line: bytes) -> list[tuple[int, Flags]]:
-    """Returns the position of each quotient digit of a line, counted from the prompt's end, and
-    which digits leave less than the divisor there, (10,)."""
-    shape = _shape(line)
-    start = layout(shape).prompt_length
-    return [
-        (position - start, division.valid_digits(line))
-        for position, division in divisions(shape).items()
-    ]

@@ -26,7 +26,7 @@ from pydantic import (
 from datagen.arithmetic import OPERATIONS
 from datagen.errors import DataError, file_error
 from datagen.files import locked, read_json, sha256, write_json
-from datagen.plan import GENERATOR, DatasetPlan, Shard
+from datagen.plan import GENERATOR_VERSION, DatasetPlan, Shard
 from datagen.splits import DESCRIPTION, Split
 
 MANIFEST = "manifest.json"
@@ -93,7 +93,7 @@ class Manifest(BaseModel):
             operations={split: files[split].operations for split in Split},
             bytes={split: files[split].bytes for split in Split},
             sha256={split: files[split].sha256 for split in Split},
-            generator=GENERATOR,
+            generator=GENERATOR_VERSION,
             package_version=_package_version(),
         )
 
@@ -185,7 +185,7 @@ class Journal:
 
 
 def _identity(plan: DatasetPlan) -> dict[str, Any]:
-    return {**asdict(plan), "generator": GENERATOR}
+    return {**asdict(plan), "generator": GENERATOR_VERSION}
 
 
 def is_intact(path: Path, n_bytes: int, digest: str) -> bool:

@@ -16,13 +16,13 @@ from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.errors import DataError
 from datagen.formats import renderer
 from datagen.sampling import bit_generator
-from datagen.splits import Split, belongs, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
 MAX_SEED = 2**63 - 1
 
-GENERATOR = 2  # the version of the bytes of a plan: raise it with every change to them
+GENERATOR_VERSION = 2  # the version of the bytes of a plan: raise it with every change to them
 
 BLOCK = 65_536  # problems
 _DRAWN = BLOCK + BLOCK // 8  # problems drawn at a time: BLOCK are left when 2/32 are held out
@@ -93,7 +93,7 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
     shard, missing = Shard(), min(BLOCK, plan.train - BLOCK * block)
     for _ in range(_MAX_FAILURES):
         for problems in draw(bits, _DRAWN):
-            is_training = belongs(problem_hashes(problems), Split.TRAIN)
+            is_training = is_in_split(problem_hashes(problems), Split.TRAIN)
             rows = np.flatnonzero(is_training)[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)
@@ -114,7 +114,7 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
     while block - last_new < _MAX_FAILURES:
         for problems in draw(_bits(plan, split, block), _DRAWN):
             hashes = problem_hashes(problems)
-            rows = new_rows(hashes, belongs(hashes, split), seen)[:missing]
+            rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
             shard.append(problems.take(rows), plan)
             missing -= len(rows)
             if not missing:

@@ -16,7 +16,7 @@ import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MAX_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
 from datagen.corner_problems import KIND_WORDS, MAX_DIGITS, Kind, of_kind
-from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture
+from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
 
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
@@ -49,10 +49,8 @@ def _products_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     dropped = digits + 1 + sampler.below(3)  # digits that are rounded off
     power = _power_beyond(sampler, dropped)
     b = (power - _short_of(sampler, dropped)) // a
-    total = places + dropped
-    low = np.maximum(0, total - MAX_PLACES)
-    a_places = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
-    return Decimals(a, a_places), np.full(len(a), MUL), Decimals(b, total - a_places)
+    a_places, b_places = split_places(sampler, places + dropped)
+    return Decimals(a, a_places), np.full(len(a), MUL), Decimals(b, b_places)
 
 
 def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:

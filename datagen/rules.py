@@ -48,15 +48,16 @@ def _copy(source: Characters) -> Characters:
 
 
 def _operand_sign(*field: Characters) -> Characters:
-    return _sign(_any(c == MINUS for c in field))
+    return _sign(any_of(c == MINUS for c in field))
 
 
 def _operand_sign_of_sum(*field_and_op: Characters) -> Characters:
     *field, op = field_and_op
-    return _sign(_any(c == MINUS for c in field) != (op == MINUS))
+    return _sign(any_of(c == MINUS for c in field) != (op == MINUS))
 
 
-def _any(flags: Iterable[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+def any_of(flags: Iterable[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Returns where any of some arrays of one shape is true."""
     return np.asarray(np.logical_or.reduce(list(flags)))
 
 
@@ -237,13 +238,13 @@ def _signed_one(rounding: Characters) -> Values:
 
 def _sum_sign(a_sign: Characters, top: Characters, *result: Characters) -> Characters:
     negative = (a_sign == MINUS) != (top == NINE)
-    return _sign(negative & _any(value(c) > 0 for c in result))
+    return _sign(negative & any_of(value(c) > 0 for c in result))
 
 
 def _product_sign(a_sign: Characters, b_sign: Characters, *result: Characters) -> Characters:
     if not result:
         return _sign(np.zeros(len(a_sign), bool))
-    return _sign((a_sign != b_sign) & _any(value(c) > 0 for c in result))
+    return _sign((a_sign != b_sign) & any_of(value(c) > 0 for c in result))
 
 
 RULES: dict[Kind, Rule] = {

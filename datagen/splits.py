@@ -114,7 +114,7 @@ def _split_of_hash(value: int) -> Split:
     return next(split for split, share in _SHARES.items() if bits in share)
 
 
-def belongs(hashes: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
+def is_in_split(hashes: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
     """Returns a mask, (n,), of the `problem_hashes` that belong to a split."""
     bits = hashes >> np.uint64(_SHARE_SHIFT)
     share = _SHARES[split]

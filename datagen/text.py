@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
 from tqdm import tqdm
 
-from datagen.errors import DataError
+from datagen.errors import DataError, one_line
 from datagen.files import write_bytes, write_json
 from datagen.manifest import (
     JOURNAL,
@@ -39,15 +39,15 @@ PARTS = (Split.TRAIN, Split.VAL)
 _READ_BYTES = 1 << 20
 
 
-class KnownText(NamedTuple):
+class TextSource(NamedTuple):
     """The address of a public text, and its SHA-256."""
 
     url: str
     sha256: str
 
 
-KNOWN = {
-    "tinyshakespeare": KnownText(
+SOURCES = {
+    "tinyshakespeare": TextSource(
         "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
         "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
     )
@@ -119,9 +119,9 @@ def prepare_text(
 ) -> TextRecord:
     """Makes the data set of a text in the folder `out`, or continues it. Returns its record.
 
-    `source` is a name in KNOWN, an http or https URL, or a file. `train.txt` gets the first
+    `source` is a name in SOURCES, an http or https URL, or a file. `train.txt` gets the first
     `1 - val_share` of its characters, rounded down, `val.txt` the rest. `sha256` is the expected
-    SHA-256 of the source; a name in KNOWN has one. `force` replaces another data set in `out`.
+    SHA-256 of the source; a name in SOURCES has one. `force` replaces another data set in `out`.
     `progress` shows a download on stderr.
 
     Raises DataError for any failure. Nothing is written if the SHA-256 is not the expected one, or
@@ -132,7 +132,7 @@ def prepare_text(
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise DataError(f"a SHA-256 is 64 hexadecimal digits, not {sha256!r}")
     expected = sha256.lower() if sha256 else None
-    if known := KNOWN.get(source):
+    if known := SOURCES.get(source):
         source, expected = known.url, expected or known.sha256
     with writing(out):
         present = _present_text(out, val_share)
@@ -178,7 +178,7 @@ def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
             return b"".join(_chunks(response, limits, progress))
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
         cause = error.reason if type(error) is URLError else error  # without <urlopen error ...>
-        reason = " ".join(str(cause).split()) or type(error).__name__
+        reason = one_line(cause) or type(error).__name__
         raise DataError(f"cannot fetch {url}: {reason}") from error
 
 

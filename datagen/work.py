@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from datagen import direct
 from datagen.arithmetic import ProblemArray
-from datagen.layout import answer_slots, layout, shape_of
+from datagen.layout import answer_slots, layout, require_shape
 from datagen.rules import RULES, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
@@ -85,7 +85,7 @@ def render_line(beginning: bytes) -> bytes:
     than the prompt with its work.
     """
     prompt = beginning[: beginning.find(b"=") + 1]
-    plan = layout(_shape(prompt))
+    plan = layout(require_shape(prompt.decode()))
     slots = plan.slots
     if len(beginning) > len(slots):
         raise ValueError(f"longer than its work: {beginning!r:.80}")
@@ -129,20 +129,13 @@ def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
         pattern = prompt[:2] + prompt[2:].translate(_TO_ONES)
         index = index_of_pattern.get(pattern)
         if index is None:
-            shape = _shape(prompt)
+            shape = require_shape(prompt.decode())
             index = index_of_shape.setdefault(shape, len(works))
             if index == len(works):
                 works.append(_work(shape))
             index_of_pattern[pattern] = index
         indices[row] = index
     return works, indices
-
-
-def _shape(prompt: bytes) -> Shape:
-    shape = shape_of(prompt.decode())
-    if shape is None:
-        raise ValueError(f"not a prompt: {prompt!r:.80}")
-    return shape
 
 
 @shape_cache(lambda work: len(work.plan.slots))

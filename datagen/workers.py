@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
 import datagen
-from datagen.errors import DataError, did_you_mean
+from datagen.errors import DataError, unknown_name
 from datagen.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
@@ -30,6 +30,13 @@ Result = TypeVar("Result")
 
 class WorkersDiedError(DataError):
     """Workers have died. The results that they returned before are right."""
+
+
+def usable_cores() -> int:
+    """Returns the number of cores available to this process, as limited by its container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Compute(Protocol):
@@ -57,8 +64,7 @@ def make_engine(
     DataError for options that do not fit together.
     """
     if name not in ENGINES:
-        names, hint = ", ".join(sorted(ENGINES)), did_you_mean(name, ENGINES)
-        raise DataError(f"unknown engine {name!r}: choose one of {names}{hint}")
+        raise DataError(unknown_name("engine", name, sorted(ENGINES)))
     if workers is not None and not 1 <= workers <= MAX_WORKERS:
         raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
     if address is not None and name == "local":

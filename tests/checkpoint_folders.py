@@ -30,7 +30,7 @@ def make(seed: int = 0, **fields: Any) -> Checkpoint:
     torch.manual_seed(seed)
     model = GPT(recipe.model, 21).eval()
     metrics = {"parameters": model.n_parameters(), "step": 3}
-    return Checkpoint.of("made", recipe, arithmetic_tokenizer(), model, metrics)
+    return Checkpoint.from_model("made", recipe, arithmetic_tokenizer(), model, metrics)
 
 
 def content(folder: Path) -> dict[str, bytes]:

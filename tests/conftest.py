@@ -182,7 +182,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
     metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
     folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    Checkpoint.of("tiny", recipe, tokenizer, model, metrics).save(folder)
+    Checkpoint.from_model("tiny", recipe, tokenizer, model, metrics).save(folder)
     return folder
 
 

@@ -200,7 +200,7 @@ def _checkpoint(name: str, recipe: Recipe, domain: Domain | None = None) -> Chec
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     model = GPT(recipe.model, len(tokenizer)).eval()
     metrics = {"parameters": model.n_parameters()}
-    return Checkpoint.of(name, recipe, tokenizer, model, metrics, domain)
+    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics, domain)
 
 
 def calculator_model(completion: Callable[[str], str] = right, name: str = "fake") -> LoadedModel:
@@ -227,7 +227,7 @@ def text_model(name: str, tokenizer: Tokenizer) -> LoadedModel:
     """Returns a loaded model of plain text without an end token. See `recite`."""
     recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=TEXT_BLOCK_SIZE))
     model = GPT(recipe.model, len(tokenizer)).eval()
-    checkpoint = Checkpoint.of(name, recipe, tokenizer, model, {})
+    checkpoint = Checkpoint.from_model(name, recipe, tokenizer, model, {})
     decoder = FakeDecoder(tokenizer, lambda ids: 0, block_size=TEXT_BLOCK_SIZE, logit=50.0)
     return LoadedModel(checkpoint, decoder, "fake", None)
 

@@ -20,7 +20,7 @@ import click
 from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
 from calcgpt.cli.calc import calc
 from calcgpt.cli.options import signal_of
-from datagen.errors import UserError, file_error
+from datagen.errors import UserError, file_error, one_line
 
 STDOUT = 1
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
@@ -128,7 +128,7 @@ def _check_encoding(arguments: Sequence[str] | None) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"error: {' '.join(message.split())}", err=True)
+    click.echo(f"error: {one_line(message)}", err=True)
     sys.exit(2)
 
 

@@ -7,13 +7,12 @@ from typing import Literal
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint, complete_recipe
 from calcgpt.cli.options import (
     NAME,
     PATH,
     ExpressionCommand,
     checkpoint_argument,
-    complete_checkpoint,
-    complete_recipe,
     drawing_option,
     echo_report,
     engine_option,
@@ -154,14 +153,14 @@ def inspect_(
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.inspection import choose, inspect
+    from calcgpt.lab.inspection import inspect, select_heads
     from calcgpt.lab.inspection_plots import draw_inspection
     from calcgpt.registry import resolve
     from datagen.files import write_json
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
-    layers, heads = choose(loaded.recipe.model, layer, head)
+    layers, heads = select_heads(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, data, n, seed)
     files = draw_inspection(out, inspection, layers, heads)
     if json_file:
@@ -222,8 +221,9 @@ def certify(
     that occur are tested.
     """
     from calcgpt.checkpoint import Checkpoint
+    from calcgpt.lab.case_lines import choose_lines
     from calcgpt.lab.certify import certify as run
-    from calcgpt.lab.certify import check_certifiable, choose_lines
+    from calcgpt.lab.certify import check_certifiable
     from calcgpt.lab.certify_plots import draw_certificate
     from calcgpt.plots import check_matplotlib
     from calcgpt.registry import resolve

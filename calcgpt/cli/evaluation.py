@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli.completion import complete_checkpoint
 from calcgpt.cli.options import (
     NAME,
     PATH,
     Number,
     checkpoint_argument,
-    complete_checkpoint,
     device_option,
     drawing_option,
     echo_report,
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
-    from calcgpt.inference.generate import Sampling
+    from calcgpt.evaluation.report import Evaluate
+    from calcgpt.evaluation.shards import Scoring
+    from calcgpt.inference.generate import Decoder, Sampling
 
 # What `eval` takes for a model of plain text.
 OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -125,7 +127,6 @@ def evaluate(
     """
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
-    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
     from calcgpt.evaluation.evaluate import predicts_text
     from calcgpt.inference.generate import Sampling
     from calcgpt.registry import resolve
@@ -141,30 +142,41 @@ def evaluate(
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
-    evaluate_lines: report.Evaluate = partial(
-        evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=plain
-    )
-    if is_shared:
-        threads = 1 if workers or ray_address else None
-        evaluate_lines = partial(
-            in_shards.evaluate_in_shards,
-            in_shards.Scoring(folder, device, engine, plain, threads=threads),
-            workers=workers,
-            ray_address=ray_address,
-            folder=shards,
-        )
+    threads = 1 if workers or ray_address else None
+    scoring = in_shards.Scoring(folder, device, engine, plain, threads=threads)
+    score = _evaluate_function(scoring, loaded, decoder, sampling, workers, ray_address, shards)
     _note_other_task(loaded, source)
     record, evaluation = report.evaluation_record(
-        loaded, source, sampling, limit, not quiet, evaluate_lines, split
+        loaded, source, sampling, limit, not quiet, score, split
     )
     if scored:
-        write_text(scored, in_shards.as_lines(in_shards.scored_answers(evaluation)))
+        write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
     what = f"{task}, {split}" if task else str(data)
     _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+def _evaluate_function(
+    scoring: Scoring,
+    loaded: Checkpoint,
+    decoder: Decoder,
+    sampling: Sampling,
+    workers: int | None,
+    ray_address: str | None,
+    shards: Path | None,
+) -> Evaluate:
+    """Returns the function that scores lines: in this process or, by options, in shards."""
+    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
+    from calcgpt.evaluation.shards import evaluate_in_shards
+
+    if workers or ray_address or shards:
+        return partial(
+            evaluate_in_shards, scoring, workers=workers, ray_address=ray_address, folder=shards
+        )
+    return partial(evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=scoring.plain)
 
 
 @click.command()
@@ -261,7 +273,7 @@ def _print_scores(
     if evaluation.problems_per_second:
         click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
     click.echo(report.confidence_line(record))
-    if "first_faults" in record:
+    if "first_errors" in record:
         click.echo(report.first_error_table(record))
 
 
@@ -355,7 +367,7 @@ def confidence(
     average (conformal), and one that holds with 95% confidence. Both are for problems like those of
     the file. The tables compare the confidence with the wrong answers, by class and by decade.
     """
-    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_trust
+    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_report
     from calcgpt.plots import check_matplotlib
 
     if out:
@@ -364,10 +376,13 @@ def confidence(
     for file in files:
         if names.count(file.stem) > 1:
             raise click.UsageError(f"{file}: several files have the name {file.stem}")
-    trusts = [read_trust(file, measure) for file in files]
-    drawn = draw_confidence(out, trusts) if out else []
-    tables = [*(f"{class_table(trust)}\n" for trust in trusts), guarantee_table(trusts, targets)]
-    record = {trust.name: trust.record(targets) for trust in trusts}
+    reports = [read_report(file, measure) for file in files]
+    drawn = draw_confidence(out, reports) if out else []
+    tables = [
+        *(f"{class_table(report)}\n" for report in reports),
+        guarantee_table(reports, targets),
+    ]
+    record = {report.name: report.record(targets) for report in reports}
     echo_report("\n".join(tables), drawn, json_file, record)
 
 

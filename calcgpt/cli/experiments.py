@@ -8,12 +8,11 @@ from pathlib import Path
 
 import click
 
+from calcgpt.cli.completion import complete_space, complete_suite
 from calcgpt.cli.options import (
     PATH,
     SEED,
     Number,
-    complete_space,
-    complete_suite,
     data_option,
     device_option,
     drawing_option,

@@ -1,25 +1,19 @@
-"""Options that several commands share, what a shell completes when a user presses the tab key, and
-how a result is printed.
-
-Click completes commands, options and fixed choices itself. This module completes names of files in
-the package, and the fields of a recipe with their values.
-"""
+"""Options that several commands share, and how a result is printed."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 import click
-from click.shell_completion import BashComplete, CompletionItem, add_completion_class
+
+from calcgpt.cli.completion import complete_checkpoint, complete_engine, complete_field
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 class Name(click.types.StringParamType):
@@ -47,118 +41,6 @@ NAME = Name()
 PATH = NamedPath(path_type=Path)
 SEED = click.IntRange(0, 2**63 - 1)
 NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such as -5+3
-
-
-def names_or_files(names: Callable[[], Iterable[str]]) -> Complete:
-    """Returns a function that completes names or, if no name matches, the paths of files."""
-
-    def complete(
-        context: click.Context, parameter: click.Parameter, typed: str
-    ) -> list[CompletionItem]:
-        items = [CompletionItem(name) for name in names() if name.startswith(typed)]
-        return items or [CompletionItem(typed, type="file")]
-
-    return complete
-
-
-def _recipes() -> list[str]:
-    from calcgpt.recipe import recipe_names
-
-    return recipe_names()
-
-
-def _suites() -> list[str]:
-    from calcgpt.lab.suite import suite_names
-
-    return suite_names()
-
-
-def _spaces() -> list[str]:
-    from calcgpt.lab.space import space_names
-
-    return space_names()
-
-
-def _checkpoints() -> list[str]:
-    from calcgpt.registry import shipped_names
-
-    return ["best", *shipped_names()]
-
-
-def _engines() -> list[str]:
-    from calcgpt.inference.engines import AUTO, ENGINES
-
-    return [AUTO, *ENGINES]
-
-
-complete_engine = names_or_files(_engines)
-complete_recipe = names_or_files(_recipes)
-complete_suite = names_or_files(_suites)
-complete_space = names_or_files(_spaces)
-complete_checkpoint = names_or_files(_checkpoints)
-
-
-def complete_field(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Completes `section.field=value` of a recipe: all matching fields or, if only one matches,
-    its values."""
-    from calcgpt.recipe import flatten, preset_names
-
-    values = {"model.preset": preset_names(), **flatten(_values_by_field())}
-    matching = [name for name in values if f"{name}=".startswith(typed.partition("=")[0])]
-    if "=" in typed:
-        matching = [name for name in matching if typed.startswith(f"{name}=")]
-    overrides = [f"{name}=" for name in matching]
-    if len(matching) == 1:
-        overrides = [f"{matching[0]}={value}" for value in values[matching[0]]] or overrides
-    return [CompletionItem(override) for override in overrides if override.startswith(typed)]
-
-
-def _values_by_field() -> dict[str, Any]:
-    """Returns the values to offer for each field of a recipe, by section."""
-    from calcgpt.config import DataConfig, ModelConfig, Recipe, Section, TrainConfig
-
-    def fields_of(section: type[Section]) -> dict[str, list[str]]:
-        return {
-            name: _values(field.annotation, field.get_default(call_default_factory=False))
-            for name, field in section.model_fields.items()
-        }
-
-    sections = {
-        "model": fields_of(ModelConfig),
-        "train": fields_of(TrainConfig),
-        "data": fields_of(DataConfig),
-    }
-    return {**fields_of(Recipe), **sections}
-
-
-def _values(annotation: Any, default: Any) -> list[str]:
-    """Returns the names that a field may have or, for a number, its default."""
-    if get_origin(annotation) is Literal:
-        return list(get_args(annotation))
-    if annotation is bool:
-        return ["true", "false"]
-    is_number = isinstance(default, int | float)
-    return [json.dumps(default)] if is_number else []
-
-
-@add_completion_class
-class BashWithEquals(BashComplete):
-    """Bash, which splits `name=value` into three words and completes the last one."""
-
-    _name = ""  # the text before the `=`
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        args, typed = super().get_completion_args()
-        if typed == "=" or args[-1:] == ["="]:
-            before = args if typed == "=" else args[:-1]
-            self._name = f"{before[-1]}="
-            return before[:-1], self._name + typed.removeprefix("=")
-        return args, typed
-
-    def format_completion(self, item: CompletionItem) -> str:
-        return f"{item.type},{item.value.removeprefix(self._name)}"
 
 
 class Number(click.FloatRange):

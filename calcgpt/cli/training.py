@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli.completion import complete_recipe
 from calcgpt.cli.options import (
     NAME,
     PATH,
     SEED,
-    complete_recipe,
     data_option,
     device_option,
     force_option,

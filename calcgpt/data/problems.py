@@ -24,9 +24,9 @@ from datagen.files import read_text, text_sha256
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
 from datagen.sampling import bit_generator
-from datagen.splits import Split, belongs, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
-DRAWING = 1  # a version: raise it with every change of the problems that a config gives
+DRAWING_VERSION = 1  # a version: raise it with every change of the problems that a config gives
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
 # Streams of the seed. The streams with lower numbers belong to the files of datagen, one per split.
@@ -48,13 +48,13 @@ class Line:
         return f"{self.prompt}{self.completion[:-1]}"
 
     @property
-    def field(self) -> str:
+    def answer(self) -> str:
         """The true answer field: what follows the last `=`, with the closing `$`."""
         return self.completion.rpartition("=")[2]
 
     def accepts(self, answer: str) -> bool:
         """Whether an answer field, with its `$`, is right."""
-        return answer == self.field
+        return answer == self.answer
 
 
 def split_line(text: str) -> Line:
@@ -135,7 +135,7 @@ class FreshProblems:
         while missing.any():
             before = missing.sum()
             for problems in draw(bits, _ROUND):
-                usable = belongs(problem_hashes(problems), Split.TRAIN)
+                usable = is_in_split(problem_hashes(problems), Split.TRAIN)
                 for code in np.flatnonzero(missing):
                     rows = np.flatnonzero(usable & (problems.op == code))[: missing[code]]
                     drawn[code].append(problems.take(rows))
@@ -148,7 +148,7 @@ class FreshProblems:
                 )
         return [part for parts in drawn for part in parts]
 
-    def held_out(self, count: int) -> ProblemArray:
+    def validation_problems(self, count: int) -> ProblemArray:
         """Returns the first `count` validation problems, all different, or fewer if the
         distribution has no more. Operations of weight 0 are left out. Raises DataError if the
         distribution has no validation problems."""
@@ -160,7 +160,7 @@ class FreshProblems:
         while missing and number - last_new < _MAX_IDLE_ROUNDS:
             for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
                 hashes = problem_hashes(problems)
-                usable = belongs(hashes, Split.VAL) & (self._operations[problems.op] > 0)
+                usable = is_in_split(hashes, Split.VAL) & (self._operations[problems.op] > 0)
                 rows = new_rows(hashes, usable, seen)[:missing]
                 parts.append(problems.take(rows))
                 missing -= len(rows)

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
-from calcgpt.data.problems import DRAWING, FreshProblems, Line, read_problems, split_line
+from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.data.workers import Chunk, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
 from datagen.manifest import MANIFEST
-from datagen.plan import GENERATOR
+from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split
 
 BLOCK_SIZE = 16_384  # problems, about: some hundred batches
@@ -105,7 +105,7 @@ class FreshData:
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.problems = FreshProblems(config, seed)
         data = {**config.model_dump(), "digits": None}  # as runs of earlier versions have it
-        content = {"data": data, "generator": GENERATOR, "drawing": DRAWING}
+        content = {"data": data, "generator": GENERATOR_VERSION, "drawing": DRAWING_VERSION}
         self.fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def batches(
@@ -115,11 +115,11 @@ class FreshData:
             raise ConfigError("without a data folder, train.batches must be 'problems'")
         if split == Split.TRAIN:
             return FreshBatches(self.problems, tokenizer, block_size)
-        pool = self.problems.render(self.problems.held_out(VALIDATION_POOL))
+        pool = self.problems.render(self.problems.validation_problems(VALIDATION_POOL))
         return ProblemBatches(pool, tokenizer, config, block_size)
 
     def validation_problems(self, count: int) -> list[Line]:
-        lines = self.problems.render(self.problems.held_out(count)).decode().splitlines()
+        lines = self.problems.render(self.problems.validation_problems(count)).decode().splitlines()
         return [split_line(line) for line in lines]
 
 
@@ -205,7 +205,7 @@ def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line])
         tokenizer = TOKENIZERS[name](train_text, recipe.vocab_size)
     except ValueError as error:  # the text is empty
         raise ConfigError(f"tokenizer {name!r} needs a data folder: {error}") from None
-    if val_problems and not tokenizer.one_a_character:
+    if val_problems and not tokenizer.is_char_level:
         raise ConfigError(
             f"problems are scored by characters, which tokenizer {name!r} joins: "
             f"train.eval_problems must be 0"

@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
-from calcgpt.errors import ConfigError, DataError, did_you_mean
+from calcgpt.errors import ConfigError, DataError, did_you_mean, unknown_name
 from datagen.files import read_text, text_sha256
 from datagen.splits import Split, split_of_text
 
@@ -88,7 +88,7 @@ class Task:
                     f"{self._source}: draws {line.text!r:.60} and then {other.text!r:.60} from the "
                     "same random numbers: all randomness must come from its argument"
                 )
-            if not line.accepts(line.field):
+            if not line.accepts(line.answer):
                 raise DataError(f"{self._source}: its check refuses its own line {line.text!r:.60}")
         return first
 
@@ -184,8 +184,8 @@ class TextTask:
             if reason := _why_invalid(row):
                 raise DataError(f"{path}, line {number}: {row!r:.40} {reason}")
             line = Line(*_parts(row), "")
-            answer, first = answers.setdefault(line.prompt, (line.field, number))
-            if answer != line.field:
+            answer, first = answers.setdefault(line.prompt, (line.answer, number))
+            if answer != line.answer:
                 raise DataError(f"{path}, line {number}: another answer than in line {first}")
             lines.append(line)
         if len(answers) < 10:
@@ -268,8 +268,7 @@ def _task_of_python(path: Path, name: str) -> Task:
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        hint = did_you_mean(split, SPLITS)
-        raise ConfigError(f"unknown split {split!r}; valid names: {', '.join(SPLITS)}{hint}")
+        raise ConfigError(unknown_name("split", split, SPLITS))
 
 
 def _parts(text: str) -> tuple[str, str]:

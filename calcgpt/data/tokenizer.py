@@ -44,7 +44,7 @@ class Tokenizer(ABC):
 
     # Whether each token is one character, so that positions in ids and text are the same. Problems
     # need this: the notation counts characters.
-    one_a_character: ClassVar[bool]
+    is_char_level: ClassVar[bool]
 
     @abstractmethod
     def __len__(self) -> int:
@@ -124,7 +124,7 @@ def code_points(text: str | bytes) -> CodePoints:
 class CharTokenizer(Tokenizer):
     """One token per character. The ids are the positions in `vocabulary`, a sorted string."""
 
-    one_a_character = True
+    is_char_level = True
 
     def __init__(self, vocabulary: str) -> None:
         if not vocabulary or "".join(sorted(set(vocabulary))) != vocabulary:
@@ -207,7 +207,7 @@ class BytePairTokenizer(Tokenizer):
     each merge. `merges` are pairs of tokens with lower ids than their result.
     """
 
-    one_a_character = False
+    is_char_level = False
 
     def __init__(self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]) -> None:
         ids = {token: number for number, token in enumerate(vocabulary)}

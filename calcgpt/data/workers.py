@@ -111,7 +111,7 @@ def renderers(problems: FreshProblems, count: int) -> Workers:
     return Workers({"data": problems.config.model_dump(), "seed": problems.seed}, count)
 
 
-class Readers:
+class CoordinateWorkers:
     """Workers that compute the coordinates of text (`datagen.coordinates`)."""
 
     def __init__(self, count: int) -> None:
@@ -188,7 +188,7 @@ def _renderer(settings: dict[str, Any]) -> Callable[[Any], bytes]:
     return lambda chunk: render_chunk(problems, Chunk(*chunk))
 
 
-def _reader(settings: dict[str, Any]) -> Callable[[Any], bytes]:
+def _reader(_: dict[str, Any]) -> Callable[[Any], bytes]:
     def read(rows: list[str]) -> bytes:
         codes_BT = [np.frombuffer(row.encode("latin-1"), np.uint8) for row in rows]
         return batch_coordinates(np.stack(codes_BT)).tobytes()

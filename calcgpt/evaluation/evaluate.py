@@ -193,8 +193,8 @@ def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
     rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching and all characters, exact match
     for line, output in zip(lines, outputs, strict=True):
         predicted = answer_field(line, output)
-        matching = sum(map(str.__eq__, line.field, predicted))
-        row = (matching, len(line.field), line.accepts(predicted))
+        matching = sum(map(str.__eq__, line.answer, predicted))
+        row = (matching, len(line.answer), line.accepts(predicted))
         rows.setdefault(line.operation, []).append(row)
     all_rows = [row for group in rows.values() for row in group]
     by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}
@@ -274,14 +274,14 @@ def first_error(line: Line, output: str) -> FirstError | None:
         return FirstError(BEYOND)
     if character:
         return FirstError(character.kind.value, character)
-    return None if answer_field(line, output) == line.field else FirstError(ACCEPTED)
+    return None if answer_field(line, output) == line.answer else FirstError(ACCEPTED)
 
 
 def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
     """Returns the number of outputs by operation and kind of their first error, most frequent
     first.
 
-    `first_faults` counts wrong answers; each has an error. `faults_of_right_answers` counts right
+    `first_errors` counts wrong answers; each has an error. `errors_of_right_answers` counts right
     answers with an error in their steps: they are right by luck, or by another method than that of
     the notation.
     """
@@ -294,4 +294,4 @@ def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
         right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}
         for right, counts in counters.items()
     }
-    return {"first_faults": ordered[False], "faults_of_right_answers": ordered[True]}
+    return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

@@ -169,14 +169,14 @@ def confidence_line(record: dict[str, Any]) -> str:
 def first_error_table(record: dict[str, Any]) -> str:
     """Returns the number of wrong answers by the kind of their first wrong step, and the number of
     right answers with a wrong step."""
-    operations, counts = list(record["by_operation"]), record["first_faults"]
+    operations, counts = list(record["by_operation"]), record["first_errors"]
     totals = sum(map(Counter, counts.values()), Counter[str]())
     rows = [
         [kind, *(f"{counts.get(op, {}).get(kind, 0):,}" for op in operations)]
         for kind, _ in totals.most_common()
     ]
     table = text_table(["first wrong step", *operations], rows) + "\n" if rows else ""
-    n_right = sum(sum(kinds.values()) for kinds in record["faults_of_right_answers"].values())
+    n_right = sum(sum(kinds.values()) for kinds in record["errors_of_right_answers"].values())
     return f"{table}right answers with a wrong step: {n_right:,}"
 
 
@@ -190,7 +190,9 @@ def wrong_answers(evaluation: Evaluation, limit: int, has_work: bool = False) ->
     if has_work:
         return "\n".join(_wrong_work(line, output) for line, output in wrong)
     header = ["problem", "right", "model"]
-    return text_table(header, [[line.prompt, line.field, output] for line, output in wrong], left=3)
+    return text_table(
+        header, [[line.prompt, line.answer, output] for line, output in wrong], left=3
+    )
 
 
 def _wrong_work(line: Line, output: str) -> str:
@@ -198,7 +200,7 @@ def _wrong_work(line: Line, output: str) -> str:
     error = first_error(line, output)
     assert error, "a wrong answer without an error"
     answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
-    rows = [f"{line.prompt}  right {line.field}  model {answer}"]
+    rows = [f"{line.prompt}  right {line.answer}  model {answer}"]
     if wrong := error.character:
         expected, actual = (repr(c) if c else "the end" for c in (wrong.expected, wrong.actual))
         text, index = excerpt(output, wrong.position)

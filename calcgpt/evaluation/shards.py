@@ -42,7 +42,7 @@ from datagen.formats import renderer
 from datagen.notation import parse_prompt
 from datagen.workers import WorkersDiedError, make_engine
 
-SIZE = 500  # problems of a shard: some seconds of work
+SHARD_SIZE = 500  # problems of a shard: some seconds of work
 MANIFEST = "scoring.json"
 VERSION = 1  # raise it with every change of the content of a shard
 
@@ -124,7 +124,7 @@ class Scoring:
             "engine": self.engine,
             "plain": self.plain,
             "format": self.format,
-            "shard_size": SIZE,
+            "shard_size": SHARD_SIZE,
             **source,
         }
 
@@ -176,7 +176,7 @@ def load_for_scoring(
 
 def shards_of(problems: Sequence[Line] | ProblemArray) -> list[Shard]:
     """Returns the problems in shards, in their order."""
-    return [problems[start : start + SIZE] for start in range(0, len(problems), SIZE)]
+    return [problems[start : start + SHARD_SIZE] for start in range(0, len(problems), SHARD_SIZE)]
 
 
 def score_shards(
@@ -213,7 +213,7 @@ def score_shards(
                     else:
                         rows = next(computed)
                         if path:
-                            write_text(path, as_lines(rows))
+                            write_text(path, to_jsonl(rows))
                     progress(len(rows))
                     yield ScoredShard(rows, is_new)
         except WorkersDiedError as error:
@@ -290,7 +290,7 @@ def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         write_json(path, manifest)
 
 
-def as_lines(rows: Iterable[ScoredProblem]) -> str:
+def to_jsonl(rows: Iterable[ScoredProblem]) -> str:
     """Returns one JSON object per line."""
     return "".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in rows)
 

@@ -166,7 +166,7 @@ def tokenizer_config(tokenizer: Tokenizer, block_size: int) -> dict[str, Any]:
 def stop_id(tokenizer: Tokenizer) -> int | None:
     """Returns the id of the `$` that ends a problem, or None if the vocabulary is that of another
     text, in which `$` has no special meaning."""
-    if not tokenizer.one_a_character:
+    if not tokenizer.is_char_level:
         return None
     try:
         return int(tokenizer.encode(NOTATION)[NOTATION.index(STOP)])
@@ -257,7 +257,7 @@ def hf_card(
         trust=", trust_remote_code=True" if custom_code else "",
         end="closing `$`" if has_end else "end of the context",
     )
-    unknown = UNKNOWN_CHARACTERS if tokenizer.one_a_character else ""
+    unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
     intended = _intended(checkpoint) if is_arithmetic else ""
     return _header(checkpoint, is_arithmetic) + card + use + unknown + intended

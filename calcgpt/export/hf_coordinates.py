@@ -122,13 +122,13 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
         """Returns what is added to the scores of all heads, (B, 1, T, S): the least number where a
         query does not see a key."""
         shape = (new_BT6.size(0), new_BT6.size(1), all_BS6.size(1))
-        seen_BTS = torch.ones(shape, dtype=torch.bool, device=new_BT6.device)
+        visible_BTS = torch.ones(shape, dtype=torch.bool, device=new_BT6.device)
         if self.config.row_window is not None:
             row_B1S = all_BS6[:, None, :, ROW]
             row_BT, query_row_BT = new_BT6[..., ROW], new_BT6[..., QUERY_ROW]
             center_BT1 = torch.where(query_row_BT > 0, query_row_BT, row_BT)[:, :, None]
             near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
-            seen_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
+            visible_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
         if self.config.column_window is not None:
             column_B1S = all_BS6[:, None, :, COLUMN]
             column_BT, query_column_BT = new_BT6[..., COLUMN], new_BT6[..., QUERY_COLUMN]
@@ -140,12 +140,12 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
             for reader, kinds in FAR.items():
                 near_BTS |= (next_BT1 == reader) & self._is_one_of(kind_B1S, kinds)
             is_highest_B1S = self._is_one_of(all_BS6[:, None, :, NEXT_KIND], ROW_ENDS)
-            seen_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
-        seen_BTS = seen_BTS.tril(seen_BTS.size(2) - seen_BTS.size(1))
+            visible_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
+        visible_BTS = visible_BTS.tril(visible_BTS.size(2) - visible_BTS.size(1))
         if mask_BS is not None:
-            seen_BTS = seen_BTS & (mask_BS[:, None] != 0)
-        scores_BTS = torch.zeros(seen_BTS.shape, dtype=self.dtype, device=seen_BTS.device)
-        return scores_BTS.masked_fill(~seen_BTS, torch.finfo(self.dtype).min)[:, None]
+            visible_BTS = visible_BTS & (mask_BS[:, None] != 0)
+        scores_BTS = torch.zeros(visible_BTS.shape, dtype=self.dtype, device=visible_BTS.device)
+        return scores_BTS.masked_fill(~visible_BTS, torch.finfo(self.dtype).min)[:, None]
 
     def _is_one_of(self, kinds: torch.Tensor, wanted: set[Kind]) -> torch.Tensor:
         is_wanted_K = torch.tensor([kind in wanted for kind in range(self.config.n_kind)])

@@ -85,11 +85,11 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     """
     config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     vocabulary = json.loads(tokenizer.to_json())["vocabulary"]
-    solves = tokenizer.one_a_character and set(EXAMPLE_PROMPT) <= set(vocabulary)
+    solves = tokenizer.is_char_level and set(EXAMPLE_PROMPT) <= set(vocabulary)
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
     return card + USE.format(
         name=checkpoint.name,
-        tokens="" if tokenizer.one_a_character else LONG_TOKENS,
+        tokens="" if tokenizer.is_char_level else LONG_TOKENS,
         L=config.n_layer,
         G=config.kv_heads,
         D=config.head_dim,

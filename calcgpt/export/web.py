@@ -34,9 +34,9 @@ from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import (
     PREVIEW,
+    cast_weights,
     fits_half,
     manifest_of,
-    rounded,
     weights_file,
     with_address,
 )
@@ -83,7 +83,7 @@ def export_page(
             (staging / EXAMPLE).unlink()  # it shows a model that this page does not have
         (staging / "models").mkdir()
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
-            half, remark = _fits_half(checkpoint)
+            half, remark = _choose_precision(checkpoint)
             file = f"models/{checkpoint.name}.safetensors"
             write_bytes(staging / file, weights_file(checkpoint, half))
             entry = {"id": checkpoint.name, "default": not models, "file": quote(file)}
@@ -94,17 +94,17 @@ def export_page(
         if address:
             page = staging / "index.html"
             write_text(page, with_address(page.read_text("utf-8"), address))
-        _name_modules(staging)
-        _name_files(staging, models[0]["file"])
+        _add_preload_links(staging)
+        _fill_service_worker(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
 
-def _fits_half(checkpoint: Checkpoint) -> tuple[bool, str]:
+def _choose_precision(checkpoint: Checkpoint) -> tuple[bool, str]:
     """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
     if not fits_half(checkpoint):
         return False, "32-bit weights, because some are too large for 16 bits"
     problems = list(_problems(checkpoint))
-    half = rounded(checkpoint, half=True).items()
+    half = cast_weights(checkpoint, half=True).items()
     with_half = Checkpoint(
         checkpoint.name,
         checkpoint.recipe,
@@ -158,7 +158,7 @@ def _remove_service(folder: Path) -> None:
     write_text(page, part.sub("", page.read_text("utf-8")))
 
 
-def _name_modules(folder: Path) -> None:
+def _add_preload_links(folder: Path) -> None:
     """Lists the imported modules in the page. Without the list, a browser finds them level by
     level."""
     folder = folder.resolve()
@@ -181,7 +181,7 @@ def _name_modules(folder: Path) -> None:
     write_text(page, html.replace(script, "".join(links) + script, 1))
 
 
-def _name_files(folder: Path, default: str) -> None:
+def _fill_service_worker(folder: Path, default: str) -> None:
     """Lists in the service worker the files to keep from the start: all but the preview and the
     weights of models other than the default, whose address is `default`. The version is a hash of
     all files."""

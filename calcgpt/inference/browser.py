@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError
-from calcgpt.inference.native.positions import not_covered
+from calcgpt.inference.native.positions import unsupported_part
 from datagen.coordinates import rotary_frequencies
 from datagen.notation import ALPHABET
 
@@ -34,7 +34,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     of the notation.
     """
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
-    if part := not_covered(config):
+    if part := unsupported_part(config):
         raise ConfigError(f"the engine in the browser does not support {part}")
     tokenizer.require_characters().encode(ALPHABET)
     model = config.model_dump() | {
@@ -46,7 +46,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
         "name": checkpoint.name,
         "description": checkpoint.recipe.description,
         "parameters": sum(array.size for array in checkpoint.arrays.values()),
-        "metrics": test_scores(checkpoint),
+        "metrics": scores_on_test(checkpoint),
         "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
         "has_work": checkpoint.recipe.has_work,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
@@ -57,19 +57,19 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def test_scores(checkpoint: Checkpoint) -> dict[str, Any] | None:
+def scores_on_test(checkpoint: Checkpoint) -> dict[str, Any] | None:
     """Returns the main scores of a checkpoint on test problems; None if it was not scored."""
     scores = checkpoint.metrics.get("test")
     return {name: scores[name] for name in SCORES if name in scores} if scores else None
 
 
 def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
-    """Returns the file, with the weights of `rounded`.
+    """Returns the file, with the weights of `cast_weights`.
 
     Raises what `manifest_of` raises.
     """
     manifest = json.dumps(manifest_of(checkpoint), ensure_ascii=False)
-    return save(rounded(checkpoint, half), {"manifest": manifest})
+    return save(cast_weights(checkpoint, half), {"manifest": manifest})
 
 
 def fits_half(checkpoint: Checkpoint) -> bool:
@@ -78,7 +78,7 @@ def fits_half(checkpoint: Checkpoint) -> bool:
     return all(bool(np.all(np.abs(array) <= largest)) for array in checkpoint.arrays.values())
 
 
-def rounded(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
+def cast_weights(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
     """Returns the weights by name, with numbers of 16 bits if `half` is set and all of them fit,
     else of 32."""
     dtype = np.float16 if half and fits_half(checkpoint) else np.float32

@@ -17,7 +17,7 @@ from pathlib import Path
 from datagen.errors import UserError
 from datagen.files import locked, write_bytes
 
-PATIENCE = 60.0  # seconds to wait for another process that makes a file
+LOCK_TIMEOUT = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
 WRITE_SECONDS = 3_600  # that writing a file takes, at most
 DIGEST_SIZE = hashlib.sha256().digest_size
@@ -46,7 +46,7 @@ def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
         return content
     with ExitStack() as stack:
         with suppress(OSError, UserError):  # no folder, or the other process takes too long
-            stack.enter_context(locked(path.parent, "writing", timeout=PATIENCE))
+            stack.enter_context(locked(path.parent, "writing", timeout=LOCK_TIMEOUT))
             if (content := read_cached(path)) is not None:
                 return content
         log.info("making %s, once: %s", what, path)

@@ -15,11 +15,11 @@ from calcgpt.inference.generate import Completion, GreedyWriter, room_after, unt
 
 
 @dataclass(frozen=True)
-class Part:
+class RunResult:
     """The result of writing some tokens."""
 
     sizes: list[int]  # rows of each forward pass, including passes that read prompts
-    ended: dict[int, Completion]  # by row
+    finished: dict[int, Completion]  # by row
 
 
 class ContinuousBatch:
@@ -53,7 +53,7 @@ class ContinuousBatch:
                 self._keep_those_with_room()
         return row
 
-    def run(self, length: int) -> Part:
+    def run(self, length: int) -> RunResult:
         """Adds up to `length` tokens to every open row. Returns what ended since the last time."""
         sizes, self._n_read = [1] * self._n_read, 0
         if rows := self.rows:
@@ -68,7 +68,7 @@ class ContinuousBatch:
             self.rows = [row for row in rows if self._completions[row].ids[-1] != self._stop_token]
             self._keep_those_with_room()
         ended = self._completions.keys() - set(self.rows)
-        return Part(sizes, {row: self._forget(row) for row in sorted(ended)})
+        return RunResult(sizes, {row: self._forget(row) for row in sorted(ended)})
 
     def drop(self, rows: Collection[int]) -> None:
         """Removes these rows, if they are there."""

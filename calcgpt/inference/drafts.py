@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
-from calcgpt.inference.generate import Decoder, Floats, Ints, in_numpy, log_softmax
+from calcgpt.inference.generate import Decoder, Floats, Ints, as_array_decoder, log_softmax
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.notation import render as render_direct
@@ -92,19 +92,16 @@ def confirm(
     for n_left in reversed(range(MAX_DRAFTS)):
         next_drafts: dict[int, str] = {}
         for batch in _read(decoder, tokenizer, prompts, pending):
-            for departure in batch if n_left else ():
-                prompt, draft = prompts[departure.row], pending[departure.row]
-                next_draft = _next_draft(tokenizer, prompt, draft, departure)
+            for check in batch if n_left else ():
+                prompt, draft = prompts[check.row], pending[check.row]
+                next_draft = _next_draft(tokenizer, prompt, draft, check)
                 if next_draft and _is_readable(decoder, tokenizer, prompt + next_draft):
-                    next_drafts[departure.row] = next_draft
-            yield [
-                Confirmed(*departure[:4], is_last=departure.row not in next_drafts)
-                for departure in batch
-            ]
+                    next_drafts[check.row] = next_draft
+            yield [Confirmed(*check[:4], is_last=check.row not in next_drafts) for check in batch]
         pending = next_drafts
 
 
-class _Departure(NamedTuple):
+class _DraftCheck(NamedTuple):
     row: int
     ids: list[int]
     probabilities: list[float]
@@ -114,7 +111,7 @@ class _Departure(NamedTuple):
 
 def _read(
     decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: dict[int, str]
-) -> Iterator[list[_Departure]]:
+) -> Iterator[list[_DraftCheck]]:
     """Yields how far the model agrees with the draft of each row, for some rows at a time."""
     lines = {row: prompts[row] + draft for row, draft in drafts.items()}
     rows = [row for row, line in lines.items() if _is_readable(decoder, tokenizer, line)]
@@ -125,7 +122,7 @@ def _read(
         ends = np.cumsum(reading.counts)[:-1]
         columns = (reading.targets_N, *_agreement(reading))
         parts = zip(reading.rows.tolist(), *(np.split(c, ends) for c in columns), strict=True)
-        yield [_departure(rows[index], *columns) for index, *columns in parts]
+        yield [_check_draft(rows[index], *columns) for index, *columns in parts]
 
 
 def _is_readable(decoder: Decoder, tokenizer: CharTokenizer, line: str) -> bool:
@@ -137,23 +134,23 @@ def _is_readable(decoder: Decoder, tokenizer: CharTokenizer, line: str) -> bool:
     )
 
 
-def _departure(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> _Departure:
+def _check_draft(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> _DraftCheck:
     agrees_N = ids_N == chosen_N
     is_whole = bool(agrees_N.all())
     n = len(ids_N) if is_whole else int(agrees_N.argmin())
     next_id = None if is_whole or chosen_N[n] == UNCERTAIN else int(chosen_N[n])
-    return _Departure(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
+    return _DraftCheck(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
 
 
 def _next_draft(
-    tokenizer: CharTokenizer, prompt: str, draft: str, departure: _Departure
+    tokenizer: CharTokenizer, prompt: str, draft: str, check: _DraftCheck
 ) -> str | None:
     """Returns the draft that continues what the model wrote in worked steps, if there is one."""
-    if departure.next_id is None or "=" not in draft:  # a `=` ends worked steps
+    if check.next_id is None or "=" not in draft:  # a `=` ends worked steps
         return None
     from datagen.work import render_line
 
-    written = prompt + tokenizer.decode([*departure.ids, departure.next_id])
+    written = prompt + tokenizer.decode([*check.ids, check.next_id])
     try:
         return render_line(written.encode()).decode()[len(prompt) :]
     except (ValueError, NotationError):  # departed after the work, or from another notation
@@ -199,7 +196,7 @@ def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
     """Returns the logits after each token in one pass, (B, T, V)."""
     module = torch_model(decoder)
     if module is None:
-        engine = in_numpy(decoder)
+        engine = as_array_decoder(decoder)
         return engine(tokens_BT, engine.new_array_cache(*tokens_BT.shape), False)
     import torch
 

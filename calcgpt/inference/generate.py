@@ -85,12 +85,12 @@ class GreedyWriter(Protocol):
 Decoder = TensorDecoder | ArrayDecoder
 
 
-def in_numpy(decoder: Decoder) -> ArrayDecoder:
+def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
     """Returns a decoder that takes and returns arrays."""
-    return decoder if isinstance(decoder, ArrayDecoder) else _InNumPy(decoder)
+    return decoder if isinstance(decoder, ArrayDecoder) else _TensorDecoderAdapter(decoder)
 
 
-class _InNumPy:
+class _TensorDecoderAdapter:
     """A TensorDecoder as an ArrayDecoder. Its tensors are on the device of the weights."""
 
     def __init__(self, decoder: TensorDecoder) -> None:
@@ -191,7 +191,7 @@ class Generation:
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
         self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
-        self._model, self._tokens = in_numpy(model), np.asarray(prompts_BP)
+        self._model, self._tokens = as_array_decoder(model), np.asarray(prompts_BP)
         if self.rows:
             self._n_shared = shared_prefix(self._tokens) if batch > 1 else 0
             n_row = 1 if self._n_shared else batch
@@ -345,15 +345,15 @@ def choose(logits_BV: Floats, sampling: Sampling, rng: np.random.Generator) -> I
     weights_BV = np.exp(scaled_BV - scaled_BV[:, :1])
     if sampling.top_k is not None:
         weights_BV[:, sampling.top_k :] = 0  # exactly k remain, also where some are equal
-    upto_BV = weights_BV.cumsum(axis=1)
+    cumulative_BV = weights_BV.cumsum(axis=1)
     if sampling.top_p < 1:
         # Nucleus sampling (Holtzman et al. 2020): a token stays if those more probable than it
         # have less than p in total. One stays even if p is 0.
-        beyond_BV = upto_BV - weights_BV >= sampling.top_p * upto_BV[:, -1:]
+        beyond_BV = cumulative_BV - weights_BV >= sampling.top_p * cumulative_BV[:, -1:]
         weights_BV[:, 1:][beyond_BV[:, 1:]] = 0
-        upto_BV = weights_BV.cumsum(axis=1)
-    drawn_B1 = rng.random((len(weights_BV), 1)) * upto_BV[:, -1:]
-    rank_B = (upto_BV <= drawn_B1).sum(axis=1)
+        cumulative_BV = weights_BV.cumsum(axis=1)
+    drawn_B1 = rng.random((len(weights_BV), 1)) * cumulative_BV[:, -1:]
+    rank_B = (cumulative_BV <= drawn_B1).sum(axis=1)
     rank_B = np.minimum(rank_B, (weights_BV > 0).sum(axis=1) - 1)  # the product may be rounded up
     tokens_B: Ints = np.take_along_axis(order_BV, rank_B[:, None], axis=1)[:, 0]
     return tokens_B

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from calcgpt import __version__
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.inference.cache import cached
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import GPT, LanguageModel
@@ -269,7 +269,7 @@ def _root_cause(error: BaseException) -> str:
     """Returns the message of the first error in the chain, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return " ".join(str(error).split())
+    return one_line(error)
 
 
 class OnnxCache:

@@ -30,14 +30,13 @@ from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
 from calcgpt.tables import counted
 from calcgpt.training.devices import pick_device
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.stopping import Interrupted
 from datagen.dataset import generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
-from datagen.text import KNOWN
-from datagen.workers import end_with_parent
+from datagen.text import SOURCES
+from datagen.workers import end_with_parent, usable_cores
 
 # How a job ends, if not with an error.
 DONE, INTERRUPTED = "done", "interrupted"
@@ -125,7 +124,7 @@ def _prepare_data(
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
     elif not (folder / "train.txt").is_file():
-        source = name if name in KNOWN else "FILE"
+        source = name if name in SOURCES else "FILE"
         raise ConfigError(
             f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
             f"{source}` makes it, or --data {name}=FOLDER names another"

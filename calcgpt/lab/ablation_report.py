@@ -18,7 +18,7 @@ from calcgpt.lab.ablation_summary import (
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite
 from calcgpt.metrics import Row, read_rows
-from calcgpt.plots import BESIDE, literal, new_figure, save_figures
+from calcgpt.plots import LEGEND_OUTSIDE, escape_dollars, new_figure, save_figures
 from calcgpt.training.run_folder import METRICS_FILE
 from datagen.files import write_json, write_text
 
@@ -123,7 +123,7 @@ def draw_curves(task: TaskSummary, out: Path) -> Figure:
     for axes in (upper, lower):
         axes.grid()
         _trim(axes)
-    upper.legend(**BESIDE, title="by validation loss")
+    upper.legend(**LEGEND_OUTSIDE, title="by validation loss")
     return figure
 
 
@@ -170,7 +170,7 @@ def draw_losses(task: TaskSummary) -> Figure:
     if published:
         losses = [entry.metrics["val_loss"] for entry in published]
         rows = [heights[entry.variant] for entry in published]
-        source = literal(published[0].source)
+        source = escape_dollars(published[0].source)
         axes.plot(losses, rows, "D", color="black", markerfacecolor="none", label=source)
         figure.legend(loc="outside lower right")
     axes.set_yticks(range(len(ranked)), list(heights))
@@ -193,7 +193,7 @@ def draw_parameters(task: TaskSummary) -> Figure:
     axes.set(xlabel="parameters", ylabel="validation loss (nats per token)")
     axes.set_title(task.title, parse_math=False)
     axes.grid()
-    axes.legend(**BESIDE)
+    axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 
@@ -213,5 +213,5 @@ def draw_contexts(task: TaskSummary) -> Figure:
     axes.set_ylabel("validation loss (nats per token)")
     axes.set_title(task.title, parse_math=False)
     axes.grid()
-    axes.legend(**BESIDE)
+    axes.legend(**LEGEND_OUTSIDE)
     return figure

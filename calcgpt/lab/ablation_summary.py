@@ -12,14 +12,8 @@ from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Metric, Published, Suite
 from calcgpt.metrics import OPERATIONS, Operation
 from calcgpt.plots import series_style
+from calcgpt.statistics import STUDENT_T
 from calcgpt.tables import markdown_table
-
-# The 97.5% quantiles of Student's t for 1, 2, ... 20 degrees of freedom. The last one stands for
-# more degrees, for which it is slightly too large.
-STUDENT_T = [
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-]
 
 
 @dataclass(frozen=True)

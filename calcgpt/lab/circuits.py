@@ -10,7 +10,8 @@ represents a carry.
   without one, and the neuron that does so for borrows in differences. They are chosen on one half
   of the lines and measured on the other.
 
-Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N places.
+Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N
+positions.
 Heads are named `layer.head`, from 0.
 """
 
@@ -33,13 +34,22 @@ from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.drafts import Reading, read_lines
-from calcgpt.lab.certify import SOURCES, check_certifiable, check_reading, draw_lines
+from calcgpt.lab.carry_neurons import (
+    CARRIES,
+    CarryPositions,
+    Neuron,
+    best_neuron,
+    carry_positions,
+)
+from calcgpt.lab.case_lines import SOURCES, draw_lines
+from calcgpt.lab.certify import check_certifiable, check_reading
 from calcgpt.lab.inspection import blocks_of, hooked
 from calcgpt.model.gpt import GPT
-from calcgpt.plots import wilson_interval
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
-from datagen.layout import layout, shape_of
-from datagen.local_steps import LOCAL_STEPS, OFFSETS, line_cases
+from datagen.layout import layout, shape_of_line
+from datagen.line_cases import line_cases
+from datagen.local_steps import LOCAL_STEPS, OFFSETS
 from datagen.slots import NOWHERE
 
 Ablation = Literal["mean", "zero"]
@@ -55,26 +65,6 @@ DIGIT_RULES = (
 )
 N_ATTENTION_LINES = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])
-_SUM = LOCAL_STEPS[RULES.index("digit of a sum")]
-_CARRY = {"+": "carry", "-": "borrow"}
-
-
-@dataclass(frozen=True)
-class Neuron:
-    """A neuron, and how well it separates a carry from no carry, on lines that did not choose it.
-
-    The area under the ROC curve is the probability that its value is `direction` (higher or lower)
-    with a carry than without one. `values` are those with a carry and those without one.
-    """
-
-    layer: int
-    index: int
-    direction: Literal["higher", "lower"]
-    auc: dict[str, float]  # by operation: of a carry in sums, "+", or a borrow in differences, "-"
-    values: dict[str, tuple[Floats, Floats]]  # by operation
-
-    def __str__(self) -> str:
-        return f"neuron {self.index} of layer {self.layer}"
 
 
 @dataclass(frozen=True)
@@ -85,22 +75,22 @@ class Circuits:
     ablation: Ablation
     seed: int
     n_lines: int  # read to count wrong positions; as many others gave the means
-    places: Ints  # of each rule, (R,)
-    intact: Ints  # wrong places of the whole model, (R,)
-    ablated: dict[str, Ints]  # wrong places without a head, or a layer's heads, each (R,)
+    n_position: Ints  # of each rule, (R,)
+    intact: Ints  # wrong positions of the whole model, (R,)
+    ablated: dict[str, Ints]  # wrong positions without a head, or a layer's heads, each (R,)
     attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
     neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
 
     def table(self) -> str:
-        """Returns the percentage of wrong places by rule, of the model and without each head."""
-        header = ["% wrong", "places", "whole", *self.ablated]
+        """Returns the percentage of wrong positions by rule, of the model and without each head."""
+        header = ["% wrong", "positions", "whole", *self.ablated]
         rows = []
         for rule, name in enumerate(RULES):
             counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
-            cells = [_percent(int(count), int(self.places[rule])) for count in counts]
-            rows.append([name, f"{self.places[rule]:,}", *cells])
+            cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
+            rows.append([name, f"{self.n_position[rule]:,}", *cells])
         notes = [
-            f"{neuron} is {neuron.direction} with a {_CARRY[op]}: AUC {neuron.auc['+']:.4f} for "
+            f"{neuron} is {neuron.direction} with a {CARRIES[op]}: AUC {neuron.auc['+']:.4f} for "
             f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
             for op, neuron in self.neurons.items()
         ]
@@ -116,10 +106,10 @@ class Circuits:
             "rules": [
                 {
                     "rule": name,
-                    "places": int(self.places[rule]),
-                    "intact": _share(int(self.intact[rule]), int(self.places[rule])),
+                    "places": int(self.n_position[rule]),
+                    "intact": _share(int(self.intact[rule]), int(self.n_position[rule])),
                     "without": {
-                        part: _share(int(wrong[rule]), int(self.places[rule]))
+                        part: _share(int(wrong[rule]), int(self.n_position[rule]))
                         for part, wrong in self.ablated.items()
                     },
                 }
@@ -127,7 +117,7 @@ class Circuits:
             ],
             "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
             "neurons": {
-                _CARRY[op]: {
+                CARRIES[op]: {
                     "layer": neuron.layer,
                     "index": neuron.index,
                     "direction": neuron.direction,
@@ -146,7 +136,7 @@ def _percent(count: int, n: int) -> str:
 
 
 def _share(wrong: int, n: int) -> dict[str, Any]:
-    """Returns the wrong places and their share with its 95% interval (Wilson 1927)."""
+    """Returns the wrong positions and their share with its 95% interval (Wilson 1927)."""
     if not n:
         return {"wrong": 0, "share": None, "interval": None}
     return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
@@ -170,17 +160,17 @@ def find_circuits(
     if not isinstance(model, GPT):
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
-    lines = drawn_lines(n, seed, model.config.block_size + 1)
+    lines = sample_lines(n, seed, model.config.block_size + 1)
     halves = [Lines(lines[0::2], tokenizer), Lines(lines[1::2], tokenizer)]
     means, selection = _recorded(model, halves[0])
     _, held_out = _recorded(model, halves[1])
     progress(2)
-    neurons = {op: _best_neuron(selection, held_out, op) for op in _CARRY}
-    wrong = partial(wrong_places, model, halves[1])
+    neurons = {op: best_neuron(selection, held_out, op) for op in CARRIES}
+    wrong = partial(count_wrong, model, halves[1])
     intact = wrong()
     progress(1)
     ablated: dict[str, Ints] = {}
-    for name, layer, heads in parts(model.config):
+    for name, layer, heads in ablation_targets(model.config):
         with ablated_heads(model, layer, heads, means[layer] if ablation == "mean" else None):
             ablated[name] = wrong()
         progress(1)
@@ -189,7 +179,7 @@ def find_circuits(
         ablation=ablation,
         seed=seed,
         n_lines=len(halves[1].texts),
-        places=np.bincount(halves[1].all_rules, minlength=len(RULES)),
+        n_position=np.bincount(halves[1].all_rules, minlength=len(RULES)),
         intact=intact,
         ablated=ablated,
         attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_ATTENTION_LINES]),
@@ -197,7 +187,7 @@ def find_circuits(
     )
 
 
-def parts(config: ModelConfig) -> list[tuple[str, int, range]]:
+def ablation_targets(config: ModelConfig) -> list[tuple[str, int, range]]:
     """Returns what is ablated in turn: a name, the layer and its heads."""
     layers = range(config.n_layer)
     single = [(f"{i}.{h}", i, range(h, h + 1)) for i in layers for h in range(config.n_head)]
@@ -206,12 +196,12 @@ def parts(config: ModelConfig) -> list[tuple[str, int, range]]:
 
 def n_passes(config: ModelConfig) -> int:
     """Returns how many times half of the lines are read."""
-    return 3 + len(parts(config))
+    return 3 + len(ablation_targets(config))
 
 
-def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
-    """Returns n problems with their work, of all kinds in turns; see `certify.draw_lines`. Raises
-    DataError if none of at most `max_length` characters is drawn."""
+def sample_lines(n: int, seed: int, max_length: int) -> list[bytes]:
+    """Returns n problems with their work, of all kinds in turns; see `case_lines.draw_lines`.
+    Raises DataError if none of at most `max_length` characters is drawn."""
     lines: list[bytes] = []
     block = 0
     while len(lines) < n:
@@ -224,7 +214,7 @@ def drawn_lines(n: int, seed: int, max_length: int) -> list[bytes]:
 
 
 class Lines:
-    """Lines, their tokens, and the cases and rules of their places."""
+    """Lines, their tokens, and the cases and rules of their positions."""
 
     def __init__(self, texts: Sequence[bytes], tokenizer: CharTokenizer) -> None:
         self.texts = texts
@@ -234,7 +224,7 @@ class Lines:
         self.all_rules = _rules(np.concatenate(self.cases))
 
     def cases_of(self, reading: Reading) -> Ints:
-        """Returns the cases of the places that were read, (N,)."""
+        """Returns the cases of the positions that were read, (N,)."""
         return np.concatenate([self.cases[row] for row in reading.rows])
 
 
@@ -242,8 +232,8 @@ def _rules(cases: Ints) -> Ints:
     return np.searchsorted(_STARTS, cases, side="right") - 1
 
 
-def wrong_places(model: GPT, lines: Lines) -> Ints:
-    """Returns how many places of each rule the model would write wrongly, (R,)."""
+def count_wrong(model: GPT, lines: Lines) -> Ints:
+    """Returns how many positions of each rule the model would write wrongly, (R,)."""
     counts = np.zeros(len(RULES), np.int64)
     for reading in read_lines(model, lines.tokens):
         texts = [lines.texts[row] for row in reading.rows]
@@ -273,98 +263,26 @@ def ablated_heads(
         handle.remove()
 
 
-@dataclass(frozen=True)
-class _Column:
-    """Places at which a digit of a sum or a difference has a column before it."""
-
-    carried: NDArray[np.bool_]  # (N,)
-    is_sum: NDArray[np.bool_]  # (N,)
-    neurons: list[NDArray[np.float32]]  # of each layer, (N, F)
-
-    def rows_of(self, op: str) -> NDArray[np.bool_]:
-        """Returns which places are those of sums, "+", or of differences, "-"; (N,)."""
-        return self.is_sum if op == "+" else ~self.is_sum
-
-
-def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], _Column]:
-    """Returns the mean output of all heads over the places of some lines, (C,) for each layer, and
-    the neurons of their sums and differences."""
+def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], CarryPositions]:
+    """Returns the mean output of all heads over the positions of some lines, (C,) for each layer,
+    and the neurons of their sums and differences."""
     blocks = blocks_of(model)
     outputs: dict[int, torch.Tensor] = {}
     modules = [*(block.attn.out for block in blocks), *(block.ff.down for block in blocks)]
     totals = [torch.zeros(model.config.n_embd, dtype=torch.float64) for _ in blocks]
-    columns: list[_Column] = []
-    n_place = 0
+    columns: list[CarryPositions] = []
+    n_written = 0
     with hooked(modules, lambda index, taken, _: outputs.__setitem__(index, taken)):
         for reading in read_lines(model, lines.tokens):
             written_BT = torch.from_numpy(lines.tokens.arrays(reading.rows)[1] != NO_LOSS)
             for layer, total in enumerate(totals):
                 total += outputs[layer][written_BT].sum(dim=0)
-            n_place += int(written_BT.sum())
-            chosen, carried, is_sum = _carries(lines.cases_of(reading))
-            neurons = [
-                outputs[len(blocks) + layer][written_BT].numpy()[chosen]
-                for layer in range(len(blocks))
-            ]
-            columns.append(_Column(carried, is_sum, neurons))
-    merged = _Column(
-        np.concatenate([column.carried for column in columns]),
-        np.concatenate([column.is_sum for column in columns]),
-        [np.concatenate(layer) for layer in zip(*(c.neurons for c in columns), strict=True)],
-    )
-    return [(total / n_place).float() for total in totals], merged
-
-
-def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns the places of digits of sums that have a column before them, (N,); whether something
-    is carried into each, or borrowed, (N,); and whether it is a sum, not a difference, (N,)."""
-    places = np.flatnonzero(_rules(cases) == RULES.index(_SUM.name))
-    indices = np.unravel_index(cases[places] - OFFSETS[_SUM.name], _SUM.shape)
-    _, op, _, _, a, b, total = indices
-    has_column = a < 10  # 10 stands for none
-    direction = np.where(op == 0, 1, -1)
-    carry = direction * (total - a - direction * b) % 10  # into the column before
-    carried = np.where(op == 0, a + b + carry > 9, a - b - carry < 0)
-    return places[has_column], carried[has_column], (op == 0)[has_column]
-
-
-def _best_neuron(selection: _Column, held_out: _Column, op: str) -> Neuron:
-    """Returns the neuron that best separates a carry in an operation from no carry."""
-    rows = selection.rows_of(op)
-    auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])
-    layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))
-    higher = auc_LF[layer, index] > 0.5
-    areas: dict[str, float] = {}
-    values: dict[str, tuple[Floats, Floats]] = {}
-    for other in _CARRY:
-        rows = held_out.rows_of(other)
-        carried = held_out.carried[rows]
-        neuron_N = held_out.neurons[layer][rows, index].astype(np.float64)
-        area = float(auc(neuron_N[:, None], carried)[0])
-        areas[other] = area if higher else 1 - area
-        values[other] = neuron_N[carried], neuron_N[~carried]
-    return Neuron(layer, index, "higher" if higher else "lower", areas, values)
-
-
-def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
-    """Returns the area under the ROC curve of each column, (F,): the share of the pairs of a
-    positive and a negative row in which the positive one is higher; a tie counts as half of a pair
-    (Mann & Whitney 1947). Returns nan if there are no positive or no negative rows."""
-    n_positive = int(positive_N.sum())
-    n_negative = len(positive_N) - n_positive
-    if not (n_positive and n_negative):
-        return np.full(values_NF.shape[1], np.nan)
-    ranks = np.arange(1, len(positive_N) + 1)[:, None]
-
-    def n_pairs(rows: NDArray[np.intp]) -> Floats:
-        """Returns the number of such pairs, (F,), if of a tie the later one of `rows` is higher."""
-        order = values_NF[rows].argsort(axis=0, kind="stable")
-        total_F: Floats = (ranks * positive_N[rows][order]).sum(axis=0)
-        return total_F - n_positive * (n_positive + 1) / 2
-
-    positive_last = np.argsort(positive_N, kind="stable")
-    total_F = n_pairs(positive_last) + n_pairs(positive_last[::-1])
-    return total_F / (2 * n_positive * n_negative)
+            n_written += int(written_BT.sum())
+            neurons = (
+                outputs[len(blocks) + layer][written_BT].numpy() for layer in range(len(blocks))
+            )
+            columns.append(carry_positions(lines.cases_of(reading), neurons))
+    return [(total / n_written).float() for total in totals], CarryPositions.merge(columns)
 
 
 @torch.inference_mode()
@@ -372,7 +290,7 @@ def attention_to_sources(
     model: GPT, tokenizer: CharTokenizer, lines: Sequence[bytes]
 ) -> dict[str, Floats]:
     """Returns how much each head attends to each source of a rule before it is written: the mean
-    weight over all places that have this source, (L, H), by "rule: source"."""
+    weight over all positions that have this source, (L, H), by "rule: source"."""
     plain = model.with_plain_attention()
     shape = (model.config.n_layer, model.config.n_head)
     totals: dict[str, Floats] = {}
@@ -398,9 +316,7 @@ def _order(name: str) -> int:
 def sources_of(line: bytes) -> Iterator[tuple[str, int, int]]:
     """Yields "rule: source", the position of a character and that of its source, for all characters
     that the rules of DIGIT_RULES write."""
-    shape = shape_of(line[: line.index(b"=") + 1].decode("ascii"))
-    assert shape is not None
-    plan = layout(shape)
+    plan = layout(shape_of_line(line))
     for position in range(plan.prompt_length, len(plan.slots)):
         slot = plan.slots[position]
         rule = _RULE_OF.get(slot.kind)

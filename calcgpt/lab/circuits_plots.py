@@ -34,14 +34,17 @@ def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
 
 
 def _draw_heads(circuits: Circuits) -> Figure:
-    """Left: the share of wrong places without each head. Right: the mean weight of each source."""
+    """Left: the share of wrong positions without each head. Right: the mean weight of each
+    source."""
     figure = new_figure(17, 9)
     left, right = figure.subplots(1, 2)
-    seen = np.flatnonzero(circuits.places)
-    shares = np.stack([wrong[seen] / circuits.places[seen] for wrong in circuits.ablated.values()])
+    seen = np.flatnonzero(circuits.n_position)
+    shares = np.stack(
+        [wrong[seen] / circuits.n_position[seen] for wrong in circuits.ablated.values()]
+    )
     columns = list(circuits.ablated)
     _draw_table(left, 100 * shares.T, [RULES[rule] for rule in seen], columns, "{:.0f}")
-    left.set_title(f"% of places wrong without a head (its output is its {circuits.ablation})")
+    left.set_title(f"% of positions wrong without a head (its output is its {circuits.ablation})")
     names = list(circuits.attention)
     weights = np.stack([circuits.attention[name].ravel() for name in names])
     _draw_table(right, weights, names, columns[: weights.shape[1]], "{:.2f}")
@@ -79,7 +82,7 @@ def _draw_neurons(circuits: Circuits) -> Figure:
             labels = {f"with a {name}": "vermilion", f"without a {name}": "blue"}
             for values, (label, colour) in zip(parts, labels.items(), strict=True):
                 style = {"color": PALETTE[colour], "alpha": 0.6}
-                axes.hist(values, edges, label=f"{label}, {len(values):,} places", **style)
+                axes.hist(values, edges, label=f"{label}, {len(values):,} positions", **style)
             axes.set(title=f"{neuron}, A {op} B: AUC {neuron.auc[op]:.4f}", xlabel="value")
             axes.legend()
     return figure

@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import OPERATIONS, Point, Row, curves, perplexity, read_rows
-from calcgpt.plots import is_wide, literal, new_figure, save_figures, series_style
+from calcgpt.plots import escape_dollars, needs_log_scale, new_figure, save_figures, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
@@ -216,9 +216,9 @@ def draw_runs(runs: Sequence[Run]) -> Figure:
         if "exact match" in label:
             axes.set_ylim(bottom=0)  # a share
         axes.grid()
-        if "loss" in label and is_wide([value for points in lines for _, value in points]):
+        if "loss" in label and needs_log_scale([value for points in lines for _, value in points]):
             axes.set_yscale("log")
-    if is_wide([c.loss[-1][0] for c in all_curves]):
+    if needs_log_scale([c.loss[-1][0] for c in all_curves]):
         grid[-1].set_xscale("log")
     grid[-1].set_xlabel("tokens seen in training (millions)")
     _draw_legend(figure, [run.name for run in runs])
@@ -241,4 +241,6 @@ def _draw_legend(figure: Figure, names: Sequence[str]) -> None:
     lines = [
         Line2D([], [], linewidth=1.5, markersize=5, **series_style(i)) for i in range(len(names))
     ]
-    figure.legend(lines, map(literal, names), loc="outside right upper", ncols=1 + len(names) // 36)
+    figure.legend(
+        lines, map(escape_dollars, names), loc="outside right upper", ncols=1 + len(names) // 36
+    )

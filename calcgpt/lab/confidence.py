@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,61 +29,19 @@ from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
 from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import new_figure, save_figures, series_style
+from calcgpt.statistics import LEVEL, binomial_tail, clopper_pearson, upper_bound
 from calcgpt.tables import text_table
 from datagen.problem_classes import most_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LEVEL = 0.95  # of intervals and bounds
 DECADES = 6  # of the doubt: the last is all below 10**-DECADES
 LENGTHS = ((1, 3), (4, 7), (8, 12), (13, 100))  # digits of the longer operand
 POINTS = 200  # of a curve
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-
-
-@lru_cache(maxsize=4)
-def _log_factorials(n: int) -> Floats:
-    """Returns the logarithms of the factorials of 0 to n, (n + 1,)."""
-    return np.concatenate(([0.0], np.log(np.arange(1, n + 1)).cumsum()))
-
-
-def binomial_tail(wrong: int, n: int, share: float) -> float:
-    """Returns the probability of at most `wrong` successes in n trials of this probability."""
-    if share <= 0:
-        return 1.0
-    if share >= 1:
-        return float(wrong >= n)
-    k, log_factorials = np.arange(wrong + 1), _log_factorials(n)
-    logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
-    logs += k * math.log(share) + (n - k) * math.log1p(-share)
-    return float(min(1.0, np.exp(logs).sum()))
-
-
-def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
-    """Returns the largest share that is compatible with `wrong` of n: Clopper & Pearson's upper
-    bound, one-sided."""
-    if wrong >= n:
-        return 1.0
-    return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
-
-
-def clopper_pearson(wrong: int, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Returns the two-sided interval of a share."""
-    half = (1 + level) / 2
-    low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
-    return low, upper_bound(wrong, n, half)
-
-
-def _root(falling: Callable[[float], float]) -> float:
-    """Returns where a falling function of a share crosses 0, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
-    return high
 
 
 class Guarantee(NamedTuple):
@@ -127,7 +84,7 @@ def _threshold(confidence: Floats, right: Flags, allowed: int, needs: int) -> Gu
     return Guarantee(threshold, float(kept.mean()), int((~right & kept).sum()), needs)
 
 
-class Class(NamedTuple):
+class ProblemClass(NamedTuple):
     """A class of problems: how many are wrong, and how many would be if confidences were right."""
 
     name: str
@@ -138,13 +95,13 @@ class Class(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trust:
+class ConfidenceReport:
     """What one file of scored problems says about a model's confidence."""
 
     name: str
     confidence: Floats  # (n,)
     right: Flags
-    classes: list[Class]
+    classes: list[ProblemClass]
 
     def guarantees(self, targets: Sequence[float]) -> list[dict[str, Any]]:
         """Returns the thresholds for each target, and a test of them: with a threshold chosen on
@@ -168,7 +125,7 @@ class Trust:
         wrong = int((~right & kept).sum())
         return {"n": len(confidence), "wrong": wrong, "bound": upper_bound(wrong, len(confidence))}
 
-    def decades(self) -> list[Class]:
+    def decades(self) -> list[ProblemClass]:
         """Returns the problems by the decade of their doubt, the largest first."""
         doubt = np.maximum(1 - self.confidence, 10.0 ** -(DECADES + 1))
         decade = np.clip(np.ceil(-np.log10(doubt)).astype(int) - 1, 0, DECADES)
@@ -204,12 +161,12 @@ class Trust:
         }
 
 
-def _class(name: str, confidence: Floats, right: Flags) -> Class:
+def _class(name: str, confidence: Floats, right: Flags) -> ProblemClass:
     n, wrong = len(right), int((~right).sum())
-    return Class(name, n, wrong, float((1 - confidence).sum()), clopper_pearson(wrong, n))
+    return ProblemClass(name, n, wrong, float((1 - confidence).sum()), clopper_pearson(wrong, n))
 
 
-def read_trust(path: Path, measure: str) -> Trust:
+def read_report(path: Path, measure: str) -> ConfidenceReport:
     """Returns what a file of scored problems says, by one of the three numbers of a confidence.
 
     Raises DataError or ConfigError, which names the first bad line.
@@ -234,16 +191,16 @@ def read_trust(path: Path, measure: str) -> Trust:
         for i, name in enumerate(names.values())
         if (class_index == i).any()
     ]
-    return Trust(path.stem, *columns, classes)
+    return ConfidenceReport(path.stem, *columns, classes)
 
 
-def guarantee_table(trusts: Sequence[Trust], targets: Sequence[float]) -> str:
+def guarantee_table(reports: Sequence[ConfidenceReport], targets: Sequence[float]) -> str:
     """Returns the thresholds of all files for a terminal."""
     header = ["file", "n", "wrong", "at most", "on average, above", "kept", "at 95%, above", "kept"]
     rows = []
-    for trust in trusts:
-        for row in trust.guarantees(targets):
-            cells = [trust.name, f"{len(trust.confidence):,}", f"{int((~trust.right).sum()):,}"]
+    for report in reports:
+        for row in report.guarantees(targets):
+            cells = [report.name, f"{len(report.confidence):,}", f"{int((~report.right).sum()):,}"]
             cells.append(f"1 in {1 / row['target']:,.0f}")
             for name in ("conformal", "high_probability"):
                 threshold = row[name]["threshold"]
@@ -255,9 +212,9 @@ def guarantee_table(trusts: Sequence[Trust], targets: Sequence[float]) -> str:
     return text_table(header, rows)
 
 
-def class_table(trust: Trust) -> str:
+def class_table(report: ConfidenceReport) -> str:
     """Returns the calibration by class and by decade of the doubt for a terminal."""
-    header = [trust.name, "n", "wrong", "expected", "95% interval of the share"]
+    header = [report.name, "n", "wrong", "expected", "95% interval of the share"]
     rows = [
         [
             row.name,
@@ -266,29 +223,29 @@ def class_table(trust: Trust) -> str:
             f"{row.expected:.2f}",
             "{:.1e} to {:.1e}".format(*row.interval),
         ]
-        for row in (*trust.classes, *trust.decades())
+        for row in (*report.classes, *report.decades())
     ]
     return text_table(header, rows)
 
 
-def draw_confidence(out: Path, trusts: Sequence[Trust]) -> list[Path]:
+def draw_confidence(out: Path, reports: Sequence[ConfidenceReport]) -> list[Path]:
     """Draws confidence.png into the folder `out`; returns the path.
 
     Left: the share of wrong answers against what the confidence says, with 95% intervals. Right:
     the share of wrong answers among those kept, as the threshold rises; pale: its upper bound.
     Raises what `save_figures` raises.
     """
-    return save_figures(out, {"confidence": lambda: _draw(trusts)})
+    return save_figures(out, {"confidence": lambda: _draw(reports)})
 
 
-def _draw(trusts: Sequence[Trust]) -> Figure:
+def _draw(reports: Sequence[ConfidenceReport]) -> Figure:
     figure = new_figure(12, 5)
     calibration, risk = figure.subplots(1, 2)
     ends = [10.0 ** -(DECADES + 1), 1.0]
     calibration.plot(ends, ends, color="grey", linewidth=1)
-    for index, trust in enumerate(trusts):
+    for index, report in enumerate(reports):
         style = series_style(index)
-        rows = [row for row in trust.decades() if row.expected > 0]
+        rows = [row for row in report.decades() if row.expected > 0]
         shares = [max(row.wrong / row.n, ends[0]) for row in rows]
         expected = [row.expected / row.n for row in rows]
         low = [share - min(row.interval[0], share) for share, row in zip(shares, rows, strict=True)]
@@ -301,9 +258,9 @@ def _draw(trusts: Sequence[Trust]) -> Figure:
             marker=style["marker"],
             linestyle="",
             capsize=2,
-            label=f"{trust.name}, {len(trust.confidence):,} problems",
+            label=f"{report.name}, {len(report.confidence):,} problems",
         )
-        kept, wrong, bound = zip(*trust.curve(), strict=True)
+        kept, wrong, bound = zip(*report.curve(), strict=True)
         risk.plot(kept, [share or float("nan") for share in wrong], color=style["color"])
         risk.plot(kept, bound, color=style["color"], alpha=0.4, linestyle=":")
     calibration.set(

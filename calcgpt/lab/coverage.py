@@ -26,8 +26,16 @@ from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredProblem, scored_problems
 from calcgpt.metrics import OPERATIONS
-from calcgpt.plots import HEAT_MAP, PALETTE, new_figure, save_figures, short_count, wilson_interval
+from calcgpt.plots import (
+    HEAT_MAP,
+    PALETTE,
+    draw_right_answers,
+    new_figure,
+    readable_on,
+    save_figures,
+)
 from calcgpt.plots import OPERATIONS as TITLES
+from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
 from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits
@@ -35,7 +43,6 @@ from datagen.problem_classes import TABLES, Axis, Counts, Table, count_classes, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 BLOCK = 16_384  # problems drawn at a time
 RARE = 20_000  # a class is rare if it is drawn less than once in this many problems
@@ -221,7 +228,8 @@ def _draw(coverage: Coverage, name: str, right: bool) -> Figure:
     grid = figure.subplots(down, across, squeeze=False).flatten()
     for axes, panel in zip(grid, panels, strict=True):
         if right:
-            _draw_right(axes, *panel.counts)
+            n, n_right = panel.counts
+            draw_right_answers(axes, n, n_right, LOWEST, TEXT)
         else:
             _draw_drawn(axes, panel.counts[0] * RARE / coverage.n)
         _label(axes, panel)
@@ -262,26 +270,9 @@ def _draw_drawn(axes: Axes, rates: NDArray[np.float64]) -> None:
     for (row, column), rate in np.ndenumerate(rates):
         if rate:
             text = f"{rate:.1f}" if rate < 9.95 else f"{rate:,.0f}"
-            colour = _contrast(image, rate) if rate >= 1 else "white"
+            colour = readable_on(image, rate) if rate >= 1 else "white"
             style = {"bbox": RARE_BOX} if rate < 1 else {}
             axes.text(column, row, text, color=colour, **TEXT, **style)
-
-
-def _draw_right(axes: Axes, n: NDArray[np.int64], right: NDArray[np.int64]) -> None:
-    """Draws the share of right answers in each class, (rows, columns). Not scored is blank."""
-    shares = right / np.maximum(n, 1)
-    shown = np.ma.masked_where(n == 0, shares)
-    image = axes.imshow(shown, vmin=LOWEST, vmax=1, cmap=HEAT_MAP, origin="lower")
-    for row, column in np.argwhere(n):
-        wrong = n[row, column] - right[row, column]
-        text = short_count(n[row, column]) + (f"\n✗{short_count(wrong)}" if wrong else "")
-        axes.text(column, row, text, color=_contrast(image, shares[row, column]), **TEXT)
-
-
-def _contrast(image: AxesImage, value: float) -> str:
-    """Returns a colour that can be read on that of a value."""
-    (brightness,) = np.asarray(image.norm(np.array([value])), np.float64)
-    return "black" if brightness > 0.55 else "white"
 
 
 def _label(axes: Axes, panel: Panel) -> None:

@@ -35,7 +35,7 @@ from datagen.files import new_folder, write_text
 FILE = "example.json"
 EXPRESSION = "471*29.9"
 CANDIDATES = 5
-LEAST = 10  # thousandths; smaller weights are left out
+MIN_WEIGHT = 10  # thousandths; smaller weights are left out
 DIGITS = 6  # of probabilities
 
 
@@ -55,7 +55,7 @@ def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
         "model": checkpoint.name,
         "weights": hashlib.sha256(save(checkpoint.arrays)).hexdigest(),
         "events": [{"name": name, "data": data} for name, data in events],
-        "looks": _looks(checkpoint, node.prompt or "", node.output or ""),
+        "looks": _attention_of_characters(checkpoint, node.prompt or "", node.output or ""),
     }
     with new_folder(out) as staging:
         write_text(staging / FILE, json.dumps(example, separators=(",", ":")) + "\n")
@@ -96,7 +96,9 @@ def _events(
     ]
 
 
-def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, Any]]:
+def _attention_of_characters(
+    checkpoint: Checkpoint, prompt: str, output: str
+) -> list[dict[str, Any]]:
     """Returns what can be seen inside for each character of the output."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     assert isinstance(model, GPT)
@@ -122,5 +124,7 @@ def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, A
 def _sparse(weights_T: torch.Tensor) -> list[int]:
     """Returns the positions and weights of a row, weights in thousandths."""
     thousandths = (1000 * weights_T).round().int().tolist()
-    pairs = [(position, weight) for position, weight in enumerate(thousandths) if weight >= LEAST]
+    pairs = [
+        (position, weight) for position, weight in enumerate(thousandths) if weight >= MIN_WEIGHT
+    ]
     return [number for pair in pairs for number in pair]

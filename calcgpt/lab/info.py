@@ -12,9 +12,9 @@ from calcgpt.metrics import OPERATIONS, PartialModel, Scores, perplexity, score_
 from calcgpt.model.parameters import (
     SIZES,
     count,
+    flop_formulas,
+    flops,
     formulas,
-    operation_formulas,
-    operations,
     sizes,
 )
 from calcgpt.recipe import build
@@ -80,8 +80,8 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
 
 def operation_table(config: ModelConfig, vocab_size: int) -> str:
     """Returns the FLOPs of a token of a full context, as formulas and as numbers."""
-    numbers = operations(config, vocab_size)
-    expressions = formulas(config, operation_formulas)
+    numbers = flops(config, vocab_size)
+    expressions = formulas(config, flop_formulas)
     rows = [[part, str(expressions[part]), f"{number:,}"] for part, number in numbers.items()]
     total = sum(numbers.values())
     rows.append(["all, forward", "", f"{total:,}"])

@@ -119,7 +119,7 @@ def inspect(
 ) -> Inspection:
     """Returns the attention of the model on `expression`, and its activations over `n` problems.
 
-    The problems are the first of the file `data`, or drawn: see `drawn_problems`.
+    The problems are the first of the file `data`, or drawn: see `draw_problems`.
 
     Raises ConfigError if the model has no layers. Raises DataError if it does not read problems by
     characters, if its weights are damaged, or if it cannot read the problems. Raises
@@ -140,7 +140,7 @@ def inspect(
     if data:
         texts = [f"{line.prompt}{line.completion}" for line in read_problems(data, n)]
     else:
-        texts = drawn_problems(recipe, tokenizer, n, seed)
+        texts = draw_problems(recipe, tokenizer, n, seed)
     try:
         lines = ProblemLines("\n".join(texts), tokenizer, model.config.block_size)
     except DataError as error:
@@ -156,7 +156,7 @@ def inspect(
     )
 
 
-def choose(config: ModelConfig, layer: int | None, head: int | None) -> tuple[range, range]:
+def select_heads(config: ModelConfig, layer: int | None, head: int | None) -> tuple[range, range]:
     """Returns the chosen layers and heads: one, or all for None.
 
     Raises ConfigError if the model does not have the layer or head.
@@ -205,7 +205,7 @@ def layer_logits(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
     return logits
 
 
-def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
+def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
     """Returns `n` random training problems with exact labels, without those that are too long.
 
     They follow the recipe's [data], or else the blog's distribution, with worked steps if the
@@ -227,10 +227,10 @@ def drawn_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) 
 def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[LayerActivations]:
     """Returns each layer's activations over all tokens of `lines` that the model reads, without
     padding. Raises DataError if they are not finite."""
-    layers = [(_Stream(), _Stream()) for _ in model.blocks]
+    layers = [(_RunningStatistics(), _RunningStatistics()) for _ in model.blocks]
     # Two passes, so that no activations are stored: bins and deviations need the extremes and the
     # mean first.
-    for take in (_Stream.add_extremes, _Stream.add_spread):
+    for take in (_RunningStatistics.add_extremes, _RunningStatistics.add_spread):
         _read(model, lines, layers, take, batch_size)
     return [
         LayerActivations(
@@ -243,7 +243,7 @@ def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[L
     ]
 
 
-class _Stream:
+class _RunningStatistics:
     """Statistics of values that come in batches of shape (N,F).
 
     Pass all batches to `add_extremes`, then all again to `add_spread`.
@@ -280,8 +280,8 @@ class _Stream:
 def _read(
     model: GPT,
     lines: ProblemLines,
-    layers: Sequence[tuple[_Stream, _Stream]],
-    take: Callable[[_Stream, torch.Tensor], None],
+    layers: Sequence[tuple[_RunningStatistics, _RunningStatistics]],
+    take: Callable[[_RunningStatistics, torch.Tensor], None],
     batch_size: int,
 ) -> None:
     """Reads all lines and passes each batch's activations, (N,F), to `take` with their stream."""

@@ -28,7 +28,7 @@ from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.devices import pick_device
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import Row, RowCall
+from calcgpt.training.trackers import CallbackTracker, MetricsRow
 from calcgpt.training.train import train
 from datagen.files import read_json, write_json
 from datagen.splits import Split
@@ -137,7 +137,7 @@ class Job:
         `train` does.
         """
 
-        def progress(row: Row) -> None:
+        def progress(row: MetricsRow) -> None:
             if "loss" in row:
                 report(row["step"], row["loss"])
 
@@ -148,7 +148,7 @@ class Job:
             resume=True,
             device=device,
             progress=False,
-            trackers=[lambda folder, recipe: RowCall(progress)],
+            trackers=[lambda folder, recipe: CallbackTracker(progress)],
         )
         checkpoint = Checkpoint.load(folder)
         checkpoint.model.to(pick_device(device))
@@ -206,7 +206,7 @@ def _loss(
     if multiple > 1:
         if train_config.batches != "stream":  # a problem has its own length
             return None
-        model = lengthened(checkpoint.model, block_size)
+        model = with_block_size(checkpoint.model, block_size)
     if model is None:
         return None
     try:
@@ -218,7 +218,7 @@ def _loss(
     return mean_loss(model, windows, n_batches, max(1, train_config.batch_size // multiple))
 
 
-def lengthened(model: LanguageModel, block_size: int) -> LanguageModel | None:
+def with_block_size(model: LanguageModel, block_size: int) -> LanguageModel | None:
     """Returns a model with the same weights that reads `block_size` tokens.
 
     Returns None if the weights depend on the context, as with one vector for each position, or if

@@ -32,9 +32,9 @@ from calcgpt.lab.trials import (
     TrialConfig,
     run_trial,
 )
-from calcgpt.training.environment import usable_cores
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected
+from datagen.workers import usable_cores
 
 OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
 RETRIES = 3  # of a trial whose worker or machine died

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
-from calcgpt.errors import ConfigError, did_you_mean
+from calcgpt.errors import ConfigError, unknown_name
 from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 from datagen.plan import DatasetPlan
 
@@ -162,10 +162,7 @@ class Suite(Section):
         names = [*self.tasks, *map("/".join, pairs)]
         for name in only:
             if name not in names:
-                raise ConfigError(
-                    f"unknown task or variant {name!r}; valid names: {', '.join(names)}"
-                    f"{did_you_mean(name, names)}"
-                )
+                raise ConfigError(unknown_name("task or variant", name, names))
         return [pair for pair in pairs if not only or {pair[0], "/".join(pair)} & {*only}]
 
     def recipe_of(self, task: str, variant: str, seed: int, overrides: Sequence[str]) -> Recipe:

@@ -23,13 +23,13 @@ from calcgpt.data.sources import training_data
 from calcgpt.errors import ConfigError, DataError, TrainingError
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import write_report
-from calcgpt.lab.trials import ROUND, Ranked, Resources, SweepFolder, Trial, ranked
-from calcgpt.training.environment import usable_cores
+from calcgpt.lab.trials import ROUND, Resources, SweepFolder, Trial, TrialResult, rank_trials
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.train import Trainer
 from datagen.extras import require
 from datagen.files import locked
 from datagen.ray_cluster import prepare as prepare_ray
+from datagen.workers import usable_cores
 
 if TYPE_CHECKING:
     from ray.tune.search import Searcher
@@ -50,7 +50,7 @@ PACKAGES = ("torch", "ray", "optuna", "hyperopt", "hpbandster", "ConfigSpace")
 class Outcome:
     """The result of a sweep."""
 
-    trials: list[Ranked]  # best first
+    trials: list[TrialResult]  # best first
     algorithm: str  # that proposed them
     files: list[Path]
 
@@ -107,7 +107,7 @@ def sweep(
                 address=address,
                 progress=progress,
             )
-        trials = ranked(folder.trials(), space)
+        trials = rank_trials(folder.trials(), space)
         files = write_report(space, trials, out, algorithm)
     if not trials or trials[0].best is None:
         reason = trials[0].reason if trials else ""

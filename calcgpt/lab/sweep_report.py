@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcgpt.lab.space import Choice, Hyperparameter, Int, LogUniform, Range, Space
-from calcgpt.lab.trials import Ranked, Status
-from calcgpt.plots import HEAT_MAP, RC_PARAMS, is_wide, save_figures
+from calcgpt.lab.trials import Status, TrialResult
+from calcgpt.plots import HEAT_MAP, RC_PARAMS, needs_log_scale, save_figures
 from calcgpt.recipe import recipe_toml
 from calcgpt.tables import markdown_table
 from datagen.files import write_json, write_text
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MAX_ROWS = 10  # of the table on a terminal
 
 
-def write_report(space: Space, trials: Sequence[Ranked], out: Path, algorithm: str) -> list[Path]:
+def write_report(
+    space: Space, trials: Sequence[TrialResult], out: Path, algorithm: str
+) -> list[Path]:
     """Writes the report on `trials`, best first, to the folder `out`; returns the files.
 
     `algorithm` is the name of the search algorithm that proposed the trials.
@@ -55,7 +57,7 @@ def write_report(space: Space, trials: Sequence[Ranked], out: Path, algorithm: s
     return files
 
 
-def _best_recipe(space: Space, best: Ranked) -> str:
+def _best_recipe(space: Space, best: TrialResult) -> str:
     """Returns the recipe with the best values as TOML, with its own number of steps."""
     recipe = space.recipe_with(best.values)
     result = f"{space.search.metric} {best.best:.4f} at step {best.best_step}"
@@ -63,7 +65,9 @@ def _best_recipe(space: Space, best: Ranked) -> str:
     return recipe_toml(recipe.model_copy(update={"description": description}))
 
 
-def _page(space: Space, trials: Sequence[Ranked], plots: Sequence[Path], algorithm: str) -> str:
+def _page(
+    space: Space, trials: Sequence[TrialResult], plots: Sequence[Path], algorithm: str
+) -> str:
     search = space.search
     superlative = "smallest" if search.mode == "min" else "largest"
     parts = [
@@ -81,7 +85,7 @@ def _page(space: Space, trials: Sequence[Ranked], plots: Sequence[Path], algorit
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def summary(space: Space, trials: Sequence[Ranked], algorithm: str) -> str:
+def summary(space: Space, trials: Sequence[TrialResult], algorithm: str) -> str:
     """Returns how the trials ended and how the space was searched, in two sentences."""
     counts = Counter(trial.status for trial in trials)
     ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
@@ -99,7 +103,7 @@ def summary(space: Space, trials: Sequence[Ranked], algorithm: str) -> str:
     return f"{len(trials)} {noun}: {ended}. {method}"
 
 
-def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> str:
+def table(space: Space, trials: Sequence[TrialResult], limit: int | None = None) -> str:
     """Returns the first `limit` trials, or all, as a Markdown table."""
     names = list(space.space)
     header = ["trial", space.search.metric, "at step", "steps", "status", *names]
@@ -112,7 +116,7 @@ def table(space: Space, trials: Sequence[Ranked], limit: int | None = None) -> s
     return markdown_table(header, rows)
 
 
-def draw_sweep(space: Space, trials: Sequence[Ranked], out: Path) -> list[Path]:
+def draw_sweep(space: Space, trials: Sequence[TrialResult], out: Path) -> list[Path]:
     """Draws the results into the folder `out`; returns the paths of the plots."""
     if all(trial.best is None for trial in trials):
         return []
@@ -150,7 +154,7 @@ def _drawn(draw: Callable[[Study, str], Figure], study: Study, metric: str) -> F
     return figure
 
 
-def make_study(space: Space, trials: Sequence[Ranked]) -> Study:
+def make_study(space: Space, trials: Sequence[TrialResult]) -> Study:
     """Returns the trials as a study of Optuna, in the order of their numbers.
 
     A trial's value is its result, even if the scheduler stopped it. Without one it has failed.
@@ -220,7 +224,7 @@ def draw_history(study: Study, metric: str) -> Figure:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.grid()
     results = [trial.value for trial in study.trials if trial.value is not None]
-    if is_wide(results):
+    if needs_log_scale(results):
         axes.set_yscale("log")
     return _figure(axes)
 

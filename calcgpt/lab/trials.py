@@ -27,13 +27,13 @@ from typing import Any, Self, TypedDict
 from pydantic import BaseModel, ConfigDict
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
+from calcgpt.errors import ConfigError, DataError, TrainingError, UserError, one_line
 from calcgpt.lab.space import METRICS, Draw, Space, Value
 from calcgpt.metrics import step_lines
 from calcgpt.recipe import build, differences
 from calcgpt.tables import counted
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import Row
+from calcgpt.training.trackers import MetricsRow
 from datagen.files import locked, read_json, write_json
 
 
@@ -91,14 +91,14 @@ class Trial:
 
     def end(self, status: Status, reason: str = "") -> None:
         """Writes how the trial ended."""
-        content = Ending(status=status, reason=" ".join(reason.split())[:500])
+        content = Ending(status=status, reason=one_line(reason)[:500])
         write_json(self.path / "status.json", content.model_dump())
 
     def reopen(self) -> None:
         """Lets a failed trial be tried again."""
         (self.path / "status.json").unlink(missing_ok=True)
 
-    def validations(self) -> list[Row]:
+    def validations(self) -> list[MetricsRow]:
         """Returns the validation rows of its `metrics.jsonl`, in order. Other lines, such as the
         one a killed run leaves, are ignored."""
         lines = step_lines(RunFolder(self.path).metrics_path)
@@ -115,7 +115,7 @@ class Trial:
         return cls(path, build(Params, read_json(params), str(params)))
 
 
-def _is_validation(row: Row) -> bool:
+def _is_validation(row: MetricsRow) -> bool:
     numbers = [row.get("val_loss"), *(row[name] for name in METRICS if name in row)]
     return all(
         isinstance(number, int | float) and abs(number) <= sys.float_info.max for number in numbers
@@ -168,7 +168,7 @@ class SweepFolder:
 
 
 ROUND = "round"  # what schedulers count: validations, from 1
-PATIENCE = 60.0  # seconds for a process of an earlier start to end
+LOCK_TIMEOUT = 60.0  # seconds for a process of an earlier start to end
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _train(trial: Trial, config: TrialConfig, reporter: RoundReporter) -> None:
     from calcgpt.training.train import train
 
     torch.set_num_threads(config["threads"])
-    with locked(trial.path, "training", timeout=PATIENCE):
+    with locked(trial.path, "training", timeout=LOCK_TIMEOUT):
         pass  # a process of an earlier start may need a moment to end
     train(
         build(Recipe, config["recipe"], f"trial {trial.name}"),
@@ -245,9 +245,9 @@ class RoundReporter:
     def __init__(self, metric: str, grace_steps: int) -> None:
         self._metric, self._grace_steps = metric, grace_steps
         self._last_round = 0
-        self._pending: Row | None = None
+        self._pending: MetricsRow | None = None
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         """Takes one row; raises TrainingError if the metric is not finite."""
         self.close()
         if self._metric in row:
@@ -261,7 +261,7 @@ class RoundReporter:
             self._pending = None
             self.report(row)
 
-    def report(self, row: Row) -> None:
+    def report(self, row: MetricsRow) -> None:
         """Reports a validation now, unless it was reported or lies between two rounds."""
         from ray import tune
 
@@ -272,7 +272,7 @@ class RoundReporter:
 
 
 @dataclass(frozen=True)
-class Ranked:
+class TrialResult:
     """A trial and its result: the best of its validations."""
 
     trial: str
@@ -284,7 +284,7 @@ class Ranked:
     best_step: int | None
 
 
-def ranked(trials: Sequence[Trial], space: Space) -> list[Ranked]:
+def rank_trials(trials: Sequence[Trial], space: Space) -> list[TrialResult]:
     """Returns the trials, the best first and those without a result last."""
     sign = 1 if space.search.mode == "min" else -1
     return sorted(
@@ -293,13 +293,13 @@ def ranked(trials: Sequence[Trial], space: Space) -> list[Ranked]:
     )
 
 
-def _result(trial: Trial, space: Space) -> Ranked:
+def _result(trial: Trial, space: Space) -> TrialResult:
     metric = space.search.metric
     rows = [row for row in trial.validations() if metric in row]
     better = min if space.search.mode == "min" else max
     best = better(rows, key=lambda row: row[metric], default=None)
     ending = trial.ending
-    return Ranked(
+    return TrialResult(
         trial.name,
         trial.params.values,
         ending.status,

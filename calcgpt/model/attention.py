@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.layers import NORMS, Linear, dropout
-from calcgpt.model.positions import PositionalScheme
+from calcgpt.model.positional_scheme import PositionalScheme
 
 MINUS_INF = float("-inf")
 FIRST_CAPACITY = 256  # tokens for which a cache has memory at first

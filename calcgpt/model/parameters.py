@@ -95,7 +95,7 @@ def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     }
 
 
-def operation_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
+def flop_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
     """Returns part -> FLOPs of the matrix products of a forward pass, for each position of a
     sequence of s.N of them. Keys that a query does not see count too."""
     if c.architecture == "bigram":
@@ -110,13 +110,11 @@ def operation_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
     }
 
 
-def operations(
-    config: ModelConfig, vocab_size: int, n_position: int | None = None
-) -> dict[str, int]:
+def flops(config: ModelConfig, vocab_size: int, n_position: int | None = None) -> dict[str, int]:
     """Returns part -> FLOPs of a forward pass for each position of a sequence, by default of a full
     context. Training takes three times as many (Kaplan et al. 2020, section 2.1)."""
     s = sizes(config, vocab_size)
-    return operation_formulas(config, SimpleNamespace(**{**s, "N": n_position or s["N"]}))
+    return flop_formulas(config, SimpleNamespace(**{**s, "N": n_position or s["N"]}))
 
 
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
@@ -126,7 +124,7 @@ def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
 
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
     """Returns part -> a sympy expression over the letters of `SIZES`: its parameters, or its
-    operations if `parts` is `operation_formulas`."""
+    operations if `parts` is `flop_formulas`."""
     require("a table of formulas", "sympy")
     import sympy  # its import takes a moment
 

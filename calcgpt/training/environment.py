@@ -21,6 +21,7 @@ from calcgpt.config import Recipe
 from calcgpt.metrics import PartialModel, step_lines
 from calcgpt.training.run_folder import ENVIRONMENT_FILE, RunFolder
 from datagen.files import write_text
+from datagen.workers import usable_cores
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch
@@ -196,13 +197,6 @@ def processor() -> str:
         cpuinfo = ""
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return model[1].strip() if model else platform.processor() or platform.machine()
-
-
-def usable_cores() -> int:
-    """Returns the number of cores available to this process, as limited by its container."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def without_secrets(args: Sequence[str]) -> list[str]:

@@ -14,13 +14,13 @@ import torch
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
-from calcgpt.data.workers import Readers
+from calcgpt.data.workers import CoordinateWorkers
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.training.distributed import SingleProcess
 from datagen.coordinates import Codes
 
 _AHEAD = 4  # steps whose text is read in advance
-_MAX_READERS = 8  # with worked steps, one reads the text of about 40 batches of 24 per second
+_MAX_WORKERS = 8  # with worked steps, one reads the text of about 40 batches of 24 per second
 
 
 class MicroBatch(NamedTuple):
@@ -62,7 +62,7 @@ class BatchLoader:
         self.group, self.device = group, device
         self._prefetched: dict[int, StepBatch] = {}  # by step: one at most
         self._split: dict[int, _SplitBatch] = {}  # by step: those whose text is being read
-        self._readers: Readers | None = None
+        self._workers: CoordinateWorkers | None = None
         self._copy_stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
             self._copy_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -71,13 +71,13 @@ class BatchLoader:
     def reading(self, n_process: int) -> Iterator[None]:
         """Within the block, at most `n_process` other processes read the text of later steps, if
         the model needs that."""
-        self._readers = Readers(min(n_process, _MAX_READERS)) if n_process else None
+        self._workers = CoordinateWorkers(min(n_process, _MAX_WORKERS)) if n_process else None
         try:
             yield
         finally:
-            if self._readers:
-                self._readers.close()
-            self._readers = None
+            if self._workers:
+                self._workers.close()
+            self._workers = None
 
     def load(self, step: int) -> StepBatch:
         """Returns the batch of a step."""
@@ -97,13 +97,13 @@ class BatchLoader:
 
     def _load(self, step: int) -> StepBatch:
         split = self._split.pop(step, None) or self._split_batch(step)
-        if self._readers:
+        if self._workers:
             for later in range(step + 1, min(step + 1 + _AHEAD, self.config.steps)):
                 if later not in self._split:
                     self._split[later] = self._split_batch(later)
                 for number, (_, codes) in enumerate(self._split[later].parts):
                     if codes is not None:
-                        self._readers.request((later, number), codes)
+                        self._workers.request((later, number), codes)
         parts = [
             self._to_device(part, self._parsed(part, codes, (step, number)))
             for number, (part, codes) in enumerate(split.parts)
@@ -118,7 +118,7 @@ class BatchLoader:
         parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
         readable = [
-            self.model.codes(inputs) if self._readers else None for inputs, _ in local_parts
+            self.model.codes(inputs) if self._workers else None for inputs, _ in local_parts
         ]
         return _SplitBatch(list(zip(local_parts, readable, strict=True)), n_target, shapes)
 
@@ -127,9 +127,9 @@ class BatchLoader:
     ) -> torch.Tensor | None:
         """Returns what the model parses from a micro-batch, from another process if its text was
         to be read there."""
-        if self._readers is None or codes is None:
+        if self._workers is None or codes is None:
             return self.model.parse(batch[0])
-        return torch.tensor(self._readers.receive(key, codes), dtype=torch.int64)
+        return torch.tensor(self._workers.receive(key, codes), dtype=torch.int64)
 
     def _to_device(self, batch: Batch, parsed: torch.Tensor | None) -> MicroBatch:
         inputs, targets = batch

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError
 from calcgpt.tables import counted
-from calcgpt.training.environment import usable_cores
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import RowCall, TrackerFactory
+from calcgpt.training.trackers import CallbackTracker, TrackerFactory
 from datagen.extras import install_line
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected, prepare
+from datagen.workers import usable_cores
 
 if TYPE_CHECKING:
     from ray.train.torch import TorchTrainer
@@ -65,7 +65,7 @@ def train_on_ray(
     folder.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"resume": resume, "force": force, "device": device}
     if resume and not RunFolder(out).checkpoints():
-        RunFolder(out).note_new_run()  # the log of a worker is not shown
+        RunFolder(out).log_new_run()  # the log of a worker is not shown
     with ExitStack() as stack:
         n_cpu = max(workers * (threads or 1), usable_cores())
         stack.enter_context(connected(address, n_cpu))
@@ -121,7 +121,7 @@ def _work(
 
     if threads:
         torch.set_num_threads(threads)
-    all_trackers = [lambda run, recipe: RowCall(rows.put), *trackers]
+    all_trackers = [lambda run, recipe: CallbackTracker(rows.put), *trackers]
     train(recipe, data, out, **arguments, progress=False, trackers=all_trackers)
 
 

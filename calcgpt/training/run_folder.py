@@ -163,7 +163,7 @@ class RunFolder:
         steps = [row["step"] for _, row in step_lines(self.metrics_path)]
         return (self.path / ENVIRONMENT_FILE).exists() and max(steps, default=0) <= interval
 
-    def note_new_run(self) -> None:
+    def log_new_run(self) -> None:
         """Logs that there is nothing to resume, for a user who meant another folder."""
         log.info("no checkpoint in %s: a new run begins", self.path)
 

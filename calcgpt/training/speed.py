@@ -17,7 +17,7 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.layers import Linear
-from calcgpt.model.parameters import operations
+from calcgpt.model.parameters import flops
 from calcgpt.training.distributed import SingleProcess
 from calcgpt.training.run_folder import Counters
 
@@ -59,15 +59,15 @@ def measured_rate(device: torch.device, bf16: bool, size: int = SIZE) -> float:
         layer, x = layer.bfloat16(), x.bfloat16()
     best = float("inf")
     for _ in range(RUNS):
-        wait_for(device)
+        synchronize_device(device)
         start = time.perf_counter()
         layer(x)
-        wait_for(device)
+        synchronize_device(device)
         best = min(best, time.perf_counter() - start)
     return 2 * size**3 / best
 
 
-def wait_for(device: torch.device) -> None:
+def synchronize_device(device: torch.device) -> None:
     """Waits until the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -79,7 +79,7 @@ class Clock:
     def __init__(self, model: ModelConfig, vocab_size: int, device: torch.device, bf16: bool):
         self.device, self.bf16 = device, bf16
         # FLOPs of a training step for each token of a row of the given width.
-        self._flops = cache(lambda width: 3 * sum(operations(model, vocab_size, width).values()))
+        self._flops = cache(lambda width: 3 * sum(flops(model, vocab_size, width).values()))
         self._restart()
 
     def _restart(self) -> None:

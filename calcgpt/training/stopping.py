@@ -19,9 +19,9 @@ class Interrupted(Exception):
         self.signum = signum
 
 
-class _Cut(BaseException):
-    """A signal ends `StopRequest.cut_short`. It is a BaseException so that `except Exception` does
-    not catch it."""
+class _WorkInterrupted(BaseException):
+    """A signal ends `StopRequest.run_interruptible`. It is a BaseException so that
+    `except Exception` does not catch it."""
 
 
 class StopRequest:
@@ -31,26 +31,26 @@ class StopRequest:
     _cuts = False
 
     def receive(self, signum: int) -> None:
-        """Notes a signal. The first one ends `cut_short`."""
+        """Notes a signal. The first one ends `run_interruptible`."""
         is_first = not self.signum
         self.signum = self.signum or signum
         if is_first and self._cuts:
-            raise _Cut
+            raise _WorkInterrupted
 
-    def shared(self, all_reduce_max: Callable[[int], int]) -> int:
+    def synchronize(self, all_reduce_max: Callable[[int], int]) -> int:
         """Returns the signal, also one that reached only another process; 0 if there was none. All
         processes must call this method, with the method of their group."""
         if signum := all_reduce_max(self.signum):
             self.signum = signum
         return signum
 
-    def cut_short(self, work: Callable[[], T]) -> T | None:
+    def run_interruptible(self, work: Callable[[], T]) -> T | None:
         """Returns what `work` returns, or None if a signal came before it or ends it. The work must
         not change anything that is needed later, because it can end at any point."""
         try:
             self._cuts = True
             return None if self.signum else work()
-        except _Cut:
+        except _WorkInterrupted:
             return None
         finally:
             self._cuts = False

@@ -19,19 +19,19 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.errors import ConfigError, TrainingError, one_line
 from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import TENSORBOARD, RunFolder
 from datagen.extras import require
 from datagen.files import write_text
 
-Row = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
+MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
 
 
 class Tracker(Protocol):
     """Receives every row, in order."""
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         """Receives one row."""
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
 @contextmanager
-def _naming(path: Path | str) -> Iterator[None]:
+def _add_path_to_errors(path: Path | str) -> Iterator[None]:
     """Within the block, an error of a write names the path. On a full disk, it names none."""
     try:
         yield
@@ -75,9 +75,9 @@ class MetricsFile:
     def __init__(self, path: Path) -> None:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         """Appends one row and flushes it to the system."""
-        with _naming(self._file.name):
+        with _add_path_to_errors(self._file.name):
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
 
@@ -93,28 +93,28 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._folder = folder
-        with _naming(folder):
+        with _add_path_to_errors(folder):
             self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
 
-    def write(self, row: Row) -> None:
-        with _naming(self._folder):
+    def write(self, row: MetricsRow) -> None:
+        with _add_path_to_errors(self._folder):
             for key, value in row.items():
                 if key != "step" and isinstance(value, int | float):
                     self._board.add_scalar(key, value, row["step"])
             self._board.flush()  # a killed run would lose rows in the queue
 
     def close(self) -> None:
-        with _naming(self._folder):
+        with _add_path_to_errors(self._folder):
             self._board.close()
 
 
-class RowCall:
+class CallbackTracker:
     """Calls a function with every row."""
 
-    def __init__(self, function: Callable[[Row], Any]) -> None:
+    def __init__(self, function: Callable[[MetricsRow], Any]) -> None:
         self._function = function
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         self._function(row)
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Trackers:
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._trackers = trackers
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         for tracker in self._trackers:
             tracker.write(row)
 
@@ -186,7 +186,7 @@ def wandb_tracker(project: str) -> TrackerFactory:
         mode = wandb.setup(wandb.Settings(silent=True)).settings.mode
         ready = mode != "online" or wandb.login(prompt=False)
     except (wandb.Error, ValueError) as error:  # pydantic's errors are ValueErrors
-        raise ConfigError(f"--wandb: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"--wandb: {one_line(error)}") from None
     if not ready:
         raise ConfigError(
             "--wandb: not logged in to Weights & Biases: run `wandb login`, or set WANDB_API_KEY; "
@@ -219,7 +219,7 @@ class WandbRun:
             reason = str(error).splitlines()[0]
             raise TrainingError(f"Weights & Biases refuses the run: {reason}") from None
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         self._run.log({key: value for key, value in row.items() if key != "step"}, row["step"])
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.devices import pick_device
 from calcgpt.training.distributed import SingleProcess, full_tensor, process_group
-from calcgpt.training.environment import provenance, record_start, usable_cores
+from calcgpt.training.environment import provenance, record_start
 from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
     OPTIMIZERS,
@@ -47,6 +47,7 @@ from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
 from datagen.progress import progress_bar
 from datagen.splits import Split
+from datagen.workers import usable_cores
 
 # In training.safetensors: the names of the states of random generators, and the prefix of the
 # weights in training, which are stored if the checkpoint has their average.
@@ -94,7 +95,7 @@ def train(
             trainer.resume()
         elif group.is_main:
             if resume:
-                run.note_new_run()
+                run.log_new_run()
             run.clear()
         if group.is_main:
             record_start(
@@ -144,7 +145,7 @@ class Trainer:
         decay = self.config.ema_decay
         self.average = WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
-        self.lacks_validation = False  # a signal interrupted the validation of the last step
+        self.needs_validation = False  # a signal interrupted the validation of the last step
         bf16 = self.config.precision == "bf16" or (
             self.config.precision == "auto" and device.type == "cuda"
         )
@@ -180,7 +181,7 @@ class Trainer:
             )
             signum = self._loop(log, request, bar)
             self.group.barrier()  # the others wait until the main process has written its files
-        if signum and (counters.step < steps or self.lacks_validation):
+        if signum and (counters.step < steps or self.needs_validation):
             raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
@@ -205,7 +206,7 @@ class Trainer:
     def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
         """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
         signum = 0
-        if self.lacks_validation:
+        if self.needs_validation:
             signum = self._finish_step(log, request, bar, save=True)
         while self.counters.step < self.config.steps and not signum:
             self.train_step()
@@ -219,7 +220,7 @@ class Trainer:
         """Logs, validates and saves what is due after a step. Returns the signal that asks to stop,
         0 for none."""
         config, step, metrics = self.config, self.counters.step, {}
-        signum = request.shared(self.group.all_reduce_max)
+        signum = request.synchronize(self.group.all_reduce_max)
         is_last = step == config.steps
         save = save or step % config.checkpoint_interval == 0 or is_last or signum != 0
         if step % config.log_interval == 0 or save:
@@ -227,7 +228,7 @@ class Trainer:
         if self._validates(step):
             with self.clock.paused():
                 metrics = self._validation(log, request)
-            signum = request.shared(self.group.all_reduce_max)
+            signum = request.synchronize(self.group.all_reduce_max)
         if save or signum:
             self._log_training(log, bar)  # NaN is noticed before it is saved
             with self.clock.paused():
@@ -253,7 +254,7 @@ class Trainer:
         """Validates and writes a row. Returns the metrics for the checkpoint: none if a signal cut
         the validation short."""
         result = self.validate(request)
-        self.lacks_validation = result is None
+        self.needs_validation = result is None
         if result is None:
             return {}
         step, (val_loss, scores) = self.counters.step, result
@@ -306,7 +307,7 @@ class Trainer:
         """Returns the loss on the validation split and, if it holds problems, greedy scores; None
         if a signal cut the validation of the main process short."""
         with torch.no_grad(), self._averaged() as (model, _):
-            result = request.cut_short(partial(self._score, model))
+            result = request.run_interruptible(partial(self._score, model))
         shared: tuple[float, Scores | None] | None = self.group.broadcast(result)
         return shared
 
@@ -344,7 +345,9 @@ class Trainer:
             _check_finite(weight_sum, "the sum of the weights", self.counters.step)
             tensors = self._training_tensors(raw)
             if self.group.is_main:
-                saved = Checkpoint.of(folder.name, self.recipe, self.tokenizer, model, metrics)
+                saved = Checkpoint.from_model(
+                    folder.name, self.recipe, self.tokenizer, model, metrics
+                )
                 saved.save(folder, extra={TRAINING: tensors})
                 self.folder.prune(folder)
 
@@ -380,7 +383,7 @@ class Trainer:
             self.average.resume(raw)
         metrics = state.checkpoint.metrics
         self.counters = Counters.from_json(metrics)
-        self.lacks_validation = self._validates(self.counters.step) and "val_loss" not in metrics
+        self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
 

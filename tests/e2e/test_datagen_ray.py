@@ -207,7 +207,7 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--engine", "abacus"), "choose one of local, ray"),
+        (("--engine", "abacus"), "valid names: local, ray"),
         (("--ray-address", "127.0.0.1:1"), "'local' has no address"),
         (("--engine", "ray", "--workers", "0"), "workers must be"),
         (("--engine", "ray", "--ray-address", "127.0.0.1:1", "--workers", "2"), "no workers"),

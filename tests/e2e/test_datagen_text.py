@@ -14,7 +14,7 @@ from forks import PATIENCE
 
 from datagen.errors import DataError
 from datagen.files import sha256
-from datagen.text import KNOWN, KnownText, Limits, prepare_text
+from datagen.text import SOURCES, Limits, TextSource, prepare_text
 
 TEXT = "To be, or not to be: ÷\r\n".encode() * 5_000
 SHA256 = hashlib.sha256(TEXT).hexdigest()
@@ -160,10 +160,10 @@ def test_the_folder_is_named_after_the_source(
     monkeypatch.chdir(tmp_path)
     run_cli("datagen", "text", "--quiet", "--source", f"{address}/good.txt")
     assert text_of(tmp_path / "data" / "good") == TEXT
-    monkeypatch.setitem(KNOWN, "hamlet", KnownText(f"{address}/good.txt", SHA256))
+    monkeypatch.setitem(SOURCES, "hamlet", TextSource(f"{address}/good.txt", SHA256))
     assert run_cli("datagen", "text", "--source", "hamlet").code == 0
     assert text_of(tmp_path / "data" / "hamlet") == TEXT
-    monkeypatch.setitem(KNOWN, "macbeth", KnownText(f"{address}/good.txt", "0" * 64))
+    monkeypatch.setitem(SOURCES, "macbeth", TextSource(f"{address}/good.txt", "0" * 64))
     assert SHA256 in run_cli("datagen", "text", "--source", "macbeth").err
     assert files(tmp_path / "data" / "macbeth") == []
 

@@ -75,7 +75,7 @@ def test_transformers_alone_gives_the_same_answers(
             scale = 0.3 if parameter.dim() > 1 else 0.1
             parameter.data += scale * torch.randn_like(parameter)
         checkpoint, out = tmp_path / name, tmp_path / "exports" / name
-        Checkpoint.of(name, recipe, tokenizer, model, {}).save(checkpoint)
+        Checkpoint.from_model(name, recipe, tokenizer, model, {}).save(checkpoint)
         exported = run_cli("export", checkpoint, "--to", "hf", out)
         assert exported.code == 0, exported.err
         kind = "GPT2LMHeadModel" if name == "minigpt" else name
@@ -125,7 +125,7 @@ def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer = arithmetic_tokenizer()
     model = build_model(recipe.model, len(tokenizer))
     folder = tmp_path_factory.mktemp("checkpoints") / "small"
-    Checkpoint.of("small", recipe, tokenizer, model, {}).save(folder)
+    Checkpoint.from_model("small", recipe, tokenizer, model, {}).save(folder)
     return folder
 
 

@@ -14,7 +14,7 @@ from browser import answered, calculate, violations
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
 from calcgpt.export import web
-from calcgpt.inference.browser import rounded
+from calcgpt.inference.browser import cast_weights
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
@@ -78,7 +78,7 @@ def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
     """The model with weights of 16 bits, and with changes of its config."""
     config = checkpoint.model.config.model_copy(update=changes)
     model = GPT(config, len(checkpoint.tokenizer)).eval()
-    halves = rounded(checkpoint, half=True).items()
+    halves = cast_weights(checkpoint, half=True).items()
     model.load_state_dict({n: torch.from_numpy(array.astype(np.float32)) for n, array in halves})
     return model
 

@@ -62,7 +62,7 @@ def write_page(folder: Path, text: str) -> str:
     for name in ("file.txt", "models/default.safetensors", "models/other.safetensors"):
         (folder / name).write_text(text)
     shutil.copy(web.PAGE / web.MARKER, folder)
-    web._name_files(folder, "models/default.safetensors")
+    web._fill_service_worker(folder, "models/default.safetensors")
     match = re.search(r'"([0-9a-f]{16})"', (folder / web.MARKER).read_text())
     assert match
     return match[1]

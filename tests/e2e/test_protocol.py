@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, refusal
 
 from api.app import create_app
-from api.protocol import BoundedProtocol, InPieces
+from api.protocol import BoundedProtocol, ChunkedReceiver
 from api.settings import Settings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -261,7 +261,10 @@ def test_connections_of_two_threads_do_not_mix_what_they_read() -> None:
 
     readers = [Reader(), Reader()]
     with ThreadPoolExecutor(1) as other:
-        first, second = InPieces(readers[0]), other.submit(InPieces, readers[1]).result()
+        first, second = (
+            ChunkedReceiver(readers[0]),
+            other.submit(ChunkedReceiver, readers[1]).result(),
+        )
         first.get_buffer(-1)[:5] = b"first"
         second.get_buffer(-1)[:6] = b"second"
         first.buffer_updated(5)

@@ -13,8 +13,9 @@ from parity.variants import VOCAB, build, every_variant, random_tokens
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, MODELS
+from calcgpt.model.index_positions import alibi_slopes, t5_buckets
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS, alibi_slopes, t5_buckets
+from calcgpt.model.positions import POSITIONS
 
 TABLES: dict[str, Mapping[str, Any]] = {
     "POSITIONS": POSITIONS,

@@ -46,7 +46,9 @@ def problems(tiny_scratchpad: Checkpoint) -> FreshProblems:
 def test_the_first_characters_of_the_work_are_left_out(
     tiny_scratchpad: Checkpoint, problems: FreshProblems, removed: list[int]
 ) -> None:
-    lines = ProblemLines(problems.render(problems.held_out(N)), tiny_scratchpad.tokenizer)
+    lines = ProblemLines(
+        problems.render(problems.validation_problems(N)), tiny_scratchpad.tokenizer
+    )
     rows = np.arange(0, N, N // len(removed))
     decode = tiny_scratchpad.tokenizer.decode
     batch = lines.batch(rows)
@@ -88,7 +90,7 @@ def test_all_of_the_work_goes_in_small_steps() -> None:
 def test_a_model_of_steps_writes_all_of_them_or_nothing_right(
     tiny_scratchpad: Checkpoint, problems: FreshProblems
 ) -> None:
-    drawn = problems.held_out(N)
+    drawn = problems.validation_problems(N)
     lines = ProblemLines(problems.render(drawn), tiny_scratchpad.tokenizer)
     _, right = score_lines(tiny_scratchpad.model, lines, removed=0)
     assert right[drawn.op < 3].all()  # quotients have other steps that are as good

@@ -9,7 +9,7 @@ import torch
 pytest.importorskip("matplotlib", reason="the extra `lab` installs it")
 from benchmarks.length_variants import MAX_GAP, TYPICAL_LENGTH, VARIANTS
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions import CoordinatePositions, Located
+from calcgpt.model.text_positions import CoordinatePositions, Located
 from datagen.notation import WORK_ALPHABET
 from datagen.work import render
 
@@ -35,7 +35,7 @@ def test_random_spacing_keeps_the_order_and_widens_the_gaps_in_training() -> Non
     scheme = VARIANTS["random-spacing"](CONFIG, 1_000)
     axes_BT4 = scheme.parse(TOKENS, 0)[..., 2:]
     torch.manual_seed(1)
-    moved_BT4 = scheme.move(axes_BT4)
+    moved_BT4 = scheme.add_offsets(axes_BT4)
     gaps = set()
     for axis in (0, 1):  # rows, columns
         before_BN, after_BN = (

@@ -39,16 +39,16 @@ def test_a_new_report_renews_its_tables_and_nothing_else(
 )
 def test_a_report_with_other_tables_is_refused(new: str) -> None:
     with pytest.raises(ValueError, match="argument"):
-        posts.renew(OLD, OLD, new)
+        posts.replace_tables(OLD, OLD, new)
 
 
 def test_a_table_that_the_page_lacks_is_named() -> None:
     with pytest.raises(ValueError, match=r"lacks the table that begins '\| variant"):
-        posts.renew("# Nothing", OLD, NEW)
+        posts.replace_tables("# Nothing", OLD, NEW)
 
 
 def test_the_tables_of_the_docs_can_be_renewed() -> None:
     for suite in posts.SUITES:
         report = (posts.DOCS / "results" / "ablations" / suite / "report.md").read_text("utf-8")
         assert posts.tables(report)
-        assert posts.renew(posts.RESULTS.read_text("utf-8"), report, report)
+        assert posts.replace_tables(posts.RESULTS.read_text("utf-8"), report, report)

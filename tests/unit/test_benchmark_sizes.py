@@ -16,5 +16,5 @@ def test_micro_batches_share_the_problems_of_a_step(tmp_path: Path) -> None:
     settings = ("train.steps=10", "train.batch_size=8", "train.grad_accum=2")
     recipe, tokenizer = load_recipe("nano", settings), TOKENIZERS["arithmetic"]("")
     model = build_model(recipe.model, len(tokenizer))
-    Checkpoint.of("small", recipe, tokenizer, model, {}).save(tmp_path / "small")
+    Checkpoint.from_model("small", recipe, tokenizer, model, {}).save(tmp_path / "small")
     assert measure(tmp_path / "small", {}, "torch", None)["problems"] == 80

@@ -109,7 +109,7 @@ def test_the_image_has_its_machine_code_and_a_health_check(
 ) -> None:
     code = machine_code.object_code()
     monkeypatch.setattr(machine_code, "compile_kernels", lambda: code)  # it takes seconds
-    machine_code.decode.cache_clear()
+    machine_code.load_decode.cache_clear()
     shutil.copytree(tiny_folder, tmp_path / "checkpoints" / "tiny")
     (make_code,) = (rest for word, rest in instructions() if word == "RUN" and rest[0] == "[")
     cache = {"CALCGPT_CACHE": str(tmp_path / "cache")}

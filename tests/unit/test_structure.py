@@ -14,7 +14,7 @@ PACKAGES = ("datagen", "calcgpt", "api")
 # From the ground up. A room imports from lower floors only; rooms of one floor do not import each
 # other. Imports inside functions count, too.
 FLOORS = [
-    {"datagen", "calcgpt.config", "calcgpt.tables"},
+    {"datagen", "calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics"},

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.inference.generate import shared_prefix
-from calcgpt.inference.native.machine_code import decode
+from calcgpt.inference.native.machine_code import load_decode
 from calcgpt.inference.native.positions import (
     ROTATIONS,
     CoordinatePositions,
-    not_covered,
     positional_tables,
     rotary_table,
     row_table,
+    unsupported_part,
 )
 from calcgpt.inference.native.weights import (
     LAST_ID,
@@ -54,7 +54,7 @@ class NativeDecoder:
         Raises ConfigError if the kernels do not support the model, UserError if a library is
         missing, and CheckpointError if a tensor is missing or has another shape than `config` says.
         """
-        if part := not_covered(config):
+        if part := unsupported_part(config):
             raise ConfigError(f"engine 'native' does not support {part}: use 'torch'")
         self.config = config
         self.vocab_size, self._n_logit = vocab_size, padded(vocab_size)
@@ -67,7 +67,7 @@ class NativeDecoder:
         scratch = np.zeros(scratch_size(config), np.float32)
         self._arrays = (weights.plan, weights.values, row_of_token, rotations, scratch)
         self._addresses = [array.ctypes.data for array in self._arrays]
-        self._decode = decode()
+        self._decode = load_decode()
 
     def new_array_cache(self, batch: int, n_token: int) -> NativeCache:
         """Returns an empty cache for `batch` sequences of at most `n_token` tokens."""

@@ -30,7 +30,7 @@ N_POINTER, N_INT = 13, 8  # arguments of `kernels.decode`: pointers, then intege
 
 
 @functools.cache
-def decode() -> Any:
+def load_decode() -> Any:
     """Returns `kernels.decode` as a C function, which runs without the GIL.
 
     Raises UserError if a library is missing.

@@ -70,7 +70,7 @@ ROTATIONS = {
 }
 
 
-def not_covered(config: ModelConfig) -> str | None:
+def unsupported_part(config: ModelConfig) -> str | None:
     """Returns the first option of the model that the native engine does not support, such as
     "attention 'window'", or None. The engine in the browser supports the same options."""
     covered = {

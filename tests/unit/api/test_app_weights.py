@@ -58,7 +58,7 @@ def test_a_model_that_the_browser_cannot_run_has_no_weights_for_it() -> None:
     recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, position="alibi"))
     tokenizer = arithmetic_tokenizer()
     model = build_model(recipe.model, len(tokenizer)).eval()
-    checkpoint = Checkpoint.of("other", recipe, tokenizer, model, {})
+    checkpoint = Checkpoint.from_model("other", recipe, tokenizer, model, {})
     with client_of(load_model(checkpoint, engine="torch")) as client:
         refused = problem(client.get("/v1/models/other/weights"), 404, "no-weights")
         assert refused["detail"] == "the engine in the browser does not support position 'alibi'"

@@ -180,7 +180,7 @@ def test_a_save_over_a_checkpoint_replaces_all_of_it(tiny_copy: Path) -> None:
 
 def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:
     tokenizer, recipe = text_tokenizer("to be or not to be × ÷ é"), make().recipe
-    saved = Checkpoint.of("text", recipe, tokenizer, GPT(recipe.model, len(tokenizer)), {})
+    saved = Checkpoint.from_model("text", recipe, tokenizer, GPT(recipe.model, len(tokenizer)), {})
     saved.save(tmp_path / "text")
     assert Checkpoint.load(tmp_path / "text").tokenizer.vocabulary == saved.tokenizer.vocabulary
 

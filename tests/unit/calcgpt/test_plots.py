@@ -21,8 +21,8 @@ from calcgpt.plots import (
     draw_reliability,
     file_figures,
     plot,
-    wilson_interval,
 )
+from calcgpt.statistics import wilson_interval
 from datagen.extras import install_line
 
 ROWS: list[dict[str, Any]] = [
@@ -48,7 +48,7 @@ RECORD: dict[str, Any] = {
         "+": {"n": [[0, 4], [1500, 0]], "right": [[0, 1], [1500, 0]]},
         "/": {"n": [[0, 0], [0, 12345]], "right": [[0, 0], [0, 12000]]},
     },
-    "first_faults": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 4}},
+    "first_errors": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 4}},
 }
 
 
@@ -124,12 +124,6 @@ def test_the_reliability_diagram_shows_each_bin_with_problems(record_file: Path)
     assert "0.1250" in upper.get_title()
 
 
-def test_the_bounds_of_an_interval_solve_wilsons_equation() -> None:
-    for share, n in ((0.0, 5), (0.3, 10), (0.5, 4), (1.0, 1500)):
-        for bound in wilson_interval(share, n):
-            assert (share - bound) ** 2 == pytest.approx(1.96**2 * bound * (1 - bound) / n)
-
-
 def test_a_heat_map_shows_shares_and_counts_and_leaves_cells_without_problems_blank(
     record_file: Path,
 ) -> None:
@@ -177,9 +171,15 @@ def test_first_errors_are_stacked_by_operation_with_the_most_frequent_on_top(
     assert "8 wrong answers" in axes.get_title()
 
 
+def test_a_record_of_an_earlier_version_can_be_drawn(record_file: Path) -> None:
+    expected = read_record(record_file)
+    record_file.write_text(record_file.read_text().replace("first_errors", "first_faults"))
+    assert read_record(record_file) == expected
+
+
 @pytest.mark.parametrize("counts", [{}, {"+": {}}, {"+": {"sign": 0}}])
 def test_without_wrong_answers_the_plot_says_so(record_file: Path, counts: dict[str, Any]) -> None:
-    record_file.write_text(json.dumps({**RECORD, "first_faults": counts}))
+    record_file.write_text(json.dumps({**RECORD, "first_errors": counts}))
     [axes] = draw_first_errors(read_record(record_file)).axes
     assert [text.get_text() for text in axes.texts] == ["no wrong answers"]
 
@@ -189,7 +189,7 @@ def test_the_command_writes_every_plot(
 ) -> None:
     out = tmp_path / "new" / "pictures"
     ended = run_cli("plot", out, run_file, record_file)
-    names = ["mine-curves", "scores-reliability", "scores-lengths", "scores-faults"]
+    names = ["mine-curves", "scores-reliability", "scores-lengths", "scores-errors"]
     assert ended.err == ""
     assert ended.out.splitlines() == [f"{out}/{name}.png" for name in names]
     assert {path.name for path in out.iterdir()} == {f"{name}.png" for name in names}
@@ -198,7 +198,7 @@ def test_the_command_writes_every_plot(
 
 
 def test_a_model_without_steps_has_no_plot_of_first_errors(record_file: Path) -> None:
-    record_file.write_text(json.dumps({k: v for k, v in RECORD.items() if k != "first_faults"}))
+    record_file.write_text(json.dumps({k: v for k, v in RECORD.items() if k != "first_errors"}))
     assert file_figures(record_file).keys() == {"scores-reliability", "scores-lengths"}
 
 
@@ -249,7 +249,7 @@ BIN = "confidence.reliability.bins.0"
         ("a.json", changed("by_length.+.right", [[0]]), "square"),
         ("a.json", changed("by_length.+.right", [[1, 4], [0, 0]]), "more right answers"),
         ("a.json", changed("by_length.+.n.0.0", -1), "by_length"),
-        ("a.json", changed("first_faults", {"+": {"sign": "two"}}), "first_faults"),
+        ("a.json", changed("first_errors", {"+": {"sign": "two"}}), "first_errors"),
         ("a.txt", json.dumps(RECORD), "neither"),
         ("a.jsonl", "", "is empty"),
         ("a.jsonl", '{"step": 1', "has no training row"),  # one line, cut off

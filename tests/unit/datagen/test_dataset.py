@@ -20,7 +20,7 @@ from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import DataError
 from datagen.notation import parse
-from datagen.plan import BLOCK, GENERATOR
+from datagen.plan import BLOCK, GENERATOR_VERSION
 from datagen.splits import Split, problem_hash, split_of
 
 SMALL = DatasetPlan(train=300, val=40, test=20, seed=7)
@@ -96,7 +96,7 @@ def test_the_bytes_depend_on_the_plan_alone(
 
 
 def test_pinned_bytes(tmp_path: Path) -> None:
-    # A change of these bytes must raise `plan.GENERATOR`.
+    # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     manifest = make(tmp_path)
     assert [manifest.files[split].sha256[:16] for split in Split] == [
         "4b7b9370be4fd2fa",
@@ -170,7 +170,7 @@ def _empty_manifest(folder: Path) -> None:
 
 def _older_generator(folder: Path) -> None:
     path = folder / "manifest.json"
-    path.write_text(path.read_text().replace(f'"generator": {GENERATOR}', '"generator": 0'))
+    path.write_text(path.read_text().replace(f'"generator": {GENERATOR_VERSION}', '"generator": 0'))
 
 
 def _other_seed(folder: Path) -> None:

@@ -151,7 +151,7 @@ PINNED = {
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_pinned_bytes(name: str) -> None:
-    # A change of these bytes must raise `plan.GENERATOR`.
+    # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
 
 
@@ -234,5 +234,5 @@ def test_batches_do_not_change_the_problems() -> None:
 
 
 def test_the_error_of_an_unknown_distribution_lists_the_names() -> None:
-    with pytest.raises(DataError, match=r"unknown distribution 'bolg': choose one of .*blog"):
+    with pytest.raises(DataError, match=r"unknown distribution 'bolg'; valid names: .*blog"):
         distributions.distribution("bolg")

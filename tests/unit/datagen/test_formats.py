@@ -33,6 +33,6 @@ def one_line(name: str, problem: Problem) -> str:
 def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(
         DataError,
-        match="unknown format 'steps': choose one of direct, scratchpad, loose-scratchpad",
+        match="unknown format 'steps'; valid names: direct, scratchpad, loose-scratchpad",
     ):
         renderer("steps")

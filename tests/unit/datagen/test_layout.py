@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from datagen.coordinates import known_coordinates
+from datagen.coordinates import determined_coordinates
 from datagen.layout import layout, shape_of, work_length
 from datagen.work import render
 
@@ -73,7 +73,7 @@ def test_every_text_and_its_coordinates_are_what_they_were(op: str) -> None:
         for line in render(texts, words):
             digest.update(line)
             for end in (8, len(line) // 2, len(line), len(line) + 3):
-                digest.update(known_coordinates(line.ljust(end, b"0")[:end]).tobytes())
+                digest.update(determined_coordinates(line.ljust(end, b"0")[:end]).tobytes())
     assert digest.hexdigest()[:16] == TEXTS[op]
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from work_strategies import prompts
 
 from datagen.layout import layout, shape_of
-from datagen.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, line_cases, quotient_choices
+from datagen.line_cases import line_cases, quotient_choices
+from datagen.local_steps import LOCAL_STEPS, N_CASES, OFFSETS
 from datagen.slots import Kind
 from datagen.work import render
 from datagen.work_errors import first_error

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray
-from datagen.splits import Split, belongs, problem_hash, problem_hashes, split_of
+from datagen.splits import Split, is_in_split, problem_hash, problem_hashes, split_of
 
 
 def twin(number: Number) -> Number:
@@ -23,7 +23,9 @@ def test_arrays_agree_with_single_problems(batch: list[Problem]) -> None:
     hashes = problem_hashes(ProblemArray.from_problems(batch))
     assert hashes.tolist() == [problem_hash(problem) for problem in batch]
     for split in Split:
-        assert belongs(hashes, split).tolist() == [split_of(problem) == split for problem in batch]
+        assert is_in_split(hashes, split).tolist() == [
+            split_of(problem) == split for problem in batch
+        ]
 
 
 @given(problems | any_problems)
@@ -58,7 +60,7 @@ def test_one_problem_in_32_is_held_out_for_each() -> None:
         whole = np.zeros(n * n, np.bool_)
         array = ProblemArray(100 * a, whole, np.full(n * n, code, np.uint8), 100 * b, whole)
         counts = Counter(
-            {split: int(belongs(problem_hashes(array), split).sum()) for split in Split}
+            {split: int(is_in_split(problem_hashes(array), split).sum()) for split in Split}
         )
         assert counts.total() == n * n
         for split in (Split.VAL, Split.TEST):

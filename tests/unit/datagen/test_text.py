@@ -12,7 +12,7 @@ from datagen import text as text_module
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import DataError
 from datagen.splits import Split
-from datagen.text import KNOWN, KnownText, Limits, TextRecord, default_folder, prepare_text
+from datagen.text import SOURCES, Limits, TextRecord, TextSource, default_folder, prepare_text
 
 CONTENT = "Ærlig talt:\r\n\u2028 to be, or nøt to be\n\r🎭\ufeff fin".encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -233,7 +233,7 @@ def test_a_hash_that_is_not_one(tmp_path: Path, source: str, sha256: str) -> Non
 def test_a_known_text_is_recognised_by_its_sum(
     tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(KNOWN, "hamlet", KnownText("http://192.0.2.1/input.txt", SHA256))
+    monkeypatch.setitem(SOURCES, "hamlet", TextSource("http://192.0.2.1/input.txt", SHA256))
     record = prepare_text(tmp_path / "out", source)
     assert prepare_text(tmp_path / "out", "hamlet") == record  # nothing is fetched
 

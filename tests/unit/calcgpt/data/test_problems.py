@@ -230,7 +230,7 @@ def test_distributions_may_differ_in_scale_places_and_size(
     ]
     usual = block.take(np.flatnonzero(block.places == 2))
     assert 0.5 < len(usual) / len(block) < 0.6  # half, and a ninth of the other half
-    held_out = drawn.held_out(30)
+    held_out = drawn.validation_problems(30)
     assert {split_of(problem) for problem in held_out.to_problems()} == {Split.VAL}
 
 
@@ -247,16 +247,16 @@ def test_an_operation_that_a_distribution_lacks_is_named(
 
 def test_held_out_problems_are_different_validation_problems() -> None:
     drawn = problems(validation="blog")
-    some = drawn.held_out(700).to_problems()
+    some = drawn.validation_problems(700).to_problems()
     assert {split_of(problem) for problem in some} == {Split.VAL}
     assert len({(p.a.scaled(2), p.op, p.b.scaled(2)) for p in some}) == len(some) == 700
-    assert drawn.held_out(20).to_problems() == some[:20]
-    assert problems(seed=2).held_out(20).to_problems() != some[:20]
+    assert drawn.validation_problems(20).to_problems() == some[:20]
+    assert problems(seed=2).validation_problems(20).to_problems() != some[:20]
 
 
 def test_what_is_never_trained_is_not_held_out() -> None:
     weights = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 2.0}
-    held_out = problems(operations=weights).held_out(50).to_problems()
+    held_out = problems(operations=weights).validation_problems(50).to_problems()
     assert {problem.op.value for problem in held_out} == {"+", "/"}
 
 
@@ -265,10 +265,10 @@ def test_a_small_distribution_gives_the_held_out_problems_it_has(
 ) -> None:
     add_distribution("tiny", range(1, 20), [0, 1, 2, 3])
     add_distribution("single", range(1, 2), [0])
-    few = problems(validation="tiny").held_out(10_000).to_problems()
+    few = problems(validation="tiny").validation_problems(10_000).to_problems()
     assert 5 < len(few) < 19 * 19 * 4 / 16
     with pytest.raises(DataError, match="'single' has no validation problems"):
-        problems(validation="single").held_out(1)
+        problems(validation="single").validation_problems(1)
 
 
 def test_a_context_too_short_is_refused_before_the_first_step() -> None:

@@ -79,7 +79,11 @@ def test_the_fingerprint_of_problems_is_that_of_their_manifest_until_a_file_is_e
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     data = FreshData(config(), 1)
     lines = data.validation_problems(50)
-    pool = data.problems.render(data.problems.held_out(VALIDATION_POOL)).decode().splitlines()
+    pool = (
+        data.problems.render(data.problems.validation_problems(VALIDATION_POOL))
+        .decode()
+        .splitlines()
+    )
     assert len(pool) == VALIDATION_POOL
     assert lines == [split_line(text) for text in pool[:50]]
     assert {split_of(parse(text)) for text in pool} == {Split.VAL}
@@ -89,8 +93,8 @@ def test_validation_problems_of_worked_steps_end_in_the_answer() -> None:
     direct = FreshData(config(), 1).validation_problems(50)
     worked = FreshData(config(format="scratchpad"), 1).validation_problems(50)
     # What the model is asked, and what it is to say in the end.
-    assert [(line.prompt, line.field) for line in worked] == [
-        (line.prompt, line.field) for line in direct
+    assert [(line.prompt, line.answer) for line in worked] == [
+        (line.prompt, line.answer) for line in direct
     ]
 
 

@@ -40,7 +40,7 @@ def test_a_file_is_read_whatever_its_line_ends(tmp_path: Path) -> None:
     task = text_task(tmp_path, "\ufeff" + LINES.replace("\n", "\r\n") + "\r\nä=ö\n")
     assert [line.text for line in task.lines("all", 0)] == [*LINES.split(), "ä=ö"]
     assert task.vocabulary == "$+0123456789=äö"
-    assert task.content[0].field == "1$"
+    assert task.content[0].answer == "1$"
 
 
 questions = st.lists(st.integers(0, 60), min_size=40, max_size=120).filter(

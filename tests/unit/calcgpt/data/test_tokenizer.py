@@ -128,4 +128,4 @@ def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
 def test_a_tokenizer_says_whether_its_tokens_are_characters(name: str) -> None:
     tokenizer = TOKENIZERS[name]("to be or not to be " * 9, 300)
     longest = max(len(tokenizer.decode([i])) for i in range(len(tokenizer)))
-    assert tokenizer.one_a_character == (longest == 1)
+    assert tokenizer.is_char_level == (longest == 1)

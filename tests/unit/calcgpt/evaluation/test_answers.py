@@ -97,8 +97,8 @@ def test_a_line_is_read_only_so_often(decoded: list[int], monkeypatch: pytest.Mo
 def test_lines_that_no_pass_can_read_are_decoded(tiny: Checkpoint, decoded: list[int]) -> None:
     [line] = problem_lines("blog", "direct", 1)
     long = dataclasses.replace(line, completion="1" * 64 + "$")
-    unknown = dataclasses.replace(line, completion=f"x=é={line.field}")
-    early = dataclasses.replace(line, completion=f"1$={line.field}")
+    unknown = dataclasses.replace(line, completion=f"x=é={line.answer}")
+    early = dataclasses.replace(line, completion=f"1$={line.answer}")
     lines = [long, unknown, early]
     answers = answer(tiny.model, tiny.tokenizer, lines)
     assert len(decoded) == 3

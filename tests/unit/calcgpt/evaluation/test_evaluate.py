@@ -138,7 +138,7 @@ def test_a_line_is_cut_at_its_first_and_its_last_equals_sign(
     text: str, prompt: str, field: str, operation: str
 ) -> None:
     line = split_line(text)
-    assert (line.prompt, line.field, line.operation) == (prompt, field, operation)
+    assert (line.prompt, line.answer, line.operation) == (prompt, field, operation)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_model_that_is_always_right_scores_one(
     tiny: Checkpoint, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = read_problems(data_folder / "test.txt")
-    right = {line.prompt: line.field for line in lines}
+    right = {line.prompt: line.answer for line in lines}
 
     def oracle(model: Any, prompts_BP: torch.Tensor, *_: Any, **__: Any) -> list[Completion]:
         prompts = [tiny.tokenizer.decode(ids) for ids in prompts_BP]
@@ -286,7 +286,7 @@ def test_the_model_is_never_shown_the_answer(
 
 def evaluated(lines: list[Line], right: list[bool]) -> Evaluation:
     """An evaluation in which these answers are right."""
-    outputs = [line.field if ok else "" for line, ok in zip(lines, right, strict=True)]
+    outputs = [line.answer if ok else "" for line, ok in zip(lines, right, strict=True)]
     return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
 
 

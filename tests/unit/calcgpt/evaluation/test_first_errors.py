@@ -83,19 +83,19 @@ def test_wrong_answers_and_right_answers_with_an_error_are_counted() -> None:
         (OTHER, "1000010000$"),
     ]
     assert first_error_record(evaluation(rows)) == {
-        "first_faults": {
+        "first_errors": {
             "+": {BEYOND: 1},
             "-": {"sign": 1},
             "*": {"answer": 2, "product row": 1},
         },
-        "faults_of_right_answers": {"+": {BEYOND: 1}, "*": {"product row": 1}},
+        "errors_of_right_answers": {"+": {BEYOND: 1}, "*": {"product row": 1}},
     }
 
 
 def test_the_most_frequent_kind_comes_first() -> None:
     mul, product = parts(MUL)
     outputs = ["", product[:-2] + "9$", product[:-2] + "8$"]
-    counts = first_error_record(evaluation([(mul, output) for output in outputs]))["first_faults"]
+    counts = first_error_record(evaluation([(mul, output) for output in outputs]))["first_errors"]
     assert list(counts["*"].items()) == [("answer", 2), ("sign", 1)]
 
 
@@ -112,9 +112,9 @@ def test_every_wrong_answer_is_counted_once(rows: list[tuple[str, int, str]]) ->
         written.append((line, output[:index] + character + output[index + 1 :]))
     whole = evaluation(written)
     record = first_error_record(whole)
-    counts = [count for group in record["first_faults"].values() for count in group.values()]
+    counts = [count for group in record["first_errors"].values() for count in group.values()]
     assert sum(counts) == whole.right.count(False)
-    kinds = {kind for group in record["first_faults"].values() for kind in group}
+    kinds = {kind for group in record["first_errors"].values() for kind in group}
     assert kinds <= set(KINDS) - {BEYOND, ACCEPTED}
 
 

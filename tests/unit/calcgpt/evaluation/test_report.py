@@ -208,8 +208,8 @@ def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
 def test_the_table_of_first_errors_has_a_row_for_each_kind_of_step() -> None:
     record = {
         "by_operation": dict.fromkeys("+*/"),
-        "first_faults": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
-        "faults_of_right_answers": {"*": {"sign": 2}, "/": {"layout": 1}},
+        "first_errors": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
+        "errors_of_right_answers": {"*": {"sign": 2}, "/": {"layout": 1}},
     }
     assert [line.split() for line in first_error_table(record).splitlines()] == [
         ["first", "wrong", "step", "+", "*", "/"],
@@ -217,7 +217,7 @@ def test_the_table_of_first_errors_has_a_row_for_each_kind_of_step() -> None:
         ["product", "row", "0", "3", "0"],
         ["right", "answers", "with", "a", "wrong", "step:", "3"],
     ]
-    nothing = {"by_operation": {"+": {}}, "first_faults": {}, "faults_of_right_answers": {}}
+    nothing = {"by_operation": {"+": {}}, "first_errors": {}, "errors_of_right_answers": {}}
     assert first_error_table(nothing) == "right answers with a wrong step: 0"
 
 
@@ -233,10 +233,10 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
     record, evaluation = evaluation_record(
         with_data(tiny, format="scratchpad"), data, Sampling(), progress=False
     )
-    assert record["first_faults"] == first_error_record(evaluation)["first_faults"]
-    assert sum(sum(counts.values()) for counts in record["first_faults"].values()) == 40
-    assert record["faults_of_right_answers"] == {}
-    assert record.keys() - direct.keys() == {"first_faults", "faults_of_right_answers"}
+    assert record["first_errors"] == first_error_record(evaluation)["first_errors"]
+    assert sum(sum(counts.values()) for counts in record["first_errors"].values()) == 40
+    assert record["errors_of_right_answers"] == {}
+    assert record.keys() - direct.keys() == {"first_errors", "errors_of_right_answers"}
     assert record["by_length"] == by_operand_length(evaluation)
     assert record["confidence"] == confidence_record(evaluation.confidences, evaluation.right)
 

@@ -24,12 +24,12 @@ from calcgpt.evaluation.shards import (
     PortableScoring,
     ScoredAnswer,
     Scoring,
-    as_lines,
     evaluate_in_shards,
     read_scored,
     score_shards,
     scored_answers,
     shards_of,
+    to_jsonl,
 )
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.results import NOT_CONFIDENT, Confidence
@@ -40,7 +40,7 @@ from datagen.sampling import bit_generator
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SIZE", 16)
+    monkeypatch.setattr(module, "SHARD_SIZE", 16)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_confidence_that_is_no_number_is_stored_as_zero(
     nan = Confidence(answer=math.nan, weakest_step=math.nan, whole=math.nan)
     evaluation = dataclasses.replace(evaluation, confidences=[nan] * len(lines))
     path = tmp_path / "shard.jsonl"
-    path.write_text(as_lines(scored_answers(evaluation)))
+    path.write_text(to_jsonl(scored_answers(evaluation)))
     assert {row.confidence for row in read_scored(path, ScoredAnswer)} == {NOT_CONFIDENT}
 
 
@@ -185,5 +185,5 @@ def test_an_answer_with_a_line_separator_stays_on_one_line(tmp_path: Path) -> No
         {"prompt": "a=", "right": False, "confidence": confidence, "output": "1\u20282\x853"}
     )
     path = tmp_path / "scored.jsonl"
-    path.write_text(as_lines([row, row]), "utf-8")
+    path.write_text(to_jsonl([row, row]), "utf-8")
     assert list(read_scored(path, ScoredAnswer)) == [row, row]

@@ -49,7 +49,9 @@ def checkpoint(
     recipe = Recipe(model=ModelConfig(**load_preset(preset).model_dump() | SMALL | changes))
     torch.manual_seed(0)
     model = build_model(recipe.model, len(tokenizer)).eval()
-    return Checkpoint.of("small", recipe, tokenizer, model, {"parameters": model.n_parameters()})
+    return Checkpoint.from_model(
+        "small", recipe, tokenizer, model, {"parameters": model.n_parameters()}
+    )
 
 
 class TestWhatAClassCanBe:

@@ -27,7 +27,7 @@ SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 32, "n_head": 4, "block_size": 
 
 
 def checkpoint_of(model: LanguageModel, tokenizer: Tokenizer) -> Checkpoint:
-    return Checkpoint.of("mine", Recipe(model=model.config), tokenizer, model, {})
+    return Checkpoint.from_model("mine", Recipe(model=model.config), tokenizer, model, {})
 
 
 @pytest.fixture

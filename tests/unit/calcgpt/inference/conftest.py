@@ -24,6 +24,6 @@ def variant(tiny: Checkpoint) -> Callable[..., Checkpoint]:
             model.load_state_dict(weights)
             next(model.parameters()).data[1, 2] += weight_change
         recipe = tiny.recipe.model_copy(update={"model": config})
-        return Checkpoint.of(tiny.name, recipe, tiny.tokenizer, model, tiny.metrics)
+        return Checkpoint.from_model(tiny.name, recipe, tiny.tokenizer, model, tiny.metrics)
 
     return make

@@ -53,7 +53,7 @@ def exporter(folder: Path, tiny_graph: bytes, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite", None)  # importing it raises
-    machine_code.decode.cache_clear()
+    machine_code.load_decode.cache_clear()
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -13,10 +13,10 @@ from forks import PATIENCE
 PROGRAM = """
 import ctypes, mmap
 import llvmlite.binding as llvm
-from calcgpt.inference.native.machine_code import decode, object_code
+from calcgpt.inference.native.machine_code import load_decode, object_code
 
-decode()
-decode.cache_clear()
+load_decode()
+load_decode.cache_clear()
 sections = llvm.ObjectFileRef.from_data(object_code()).sections()
 pages = -(-sum(part.size() for part in sections if part.is_text()) // mmap.PAGESIZE)
 libc = ctypes.CDLL(None)
@@ -38,7 +38,7 @@ while size >= mmap.PAGESIZE:  # every hole above the region, the largest first
         libc.munmap(address, size)
     size //= 2
 libc.munmap(region + apart - pages * mmap.PAGESIZE, pages * mmap.PAGESIZE)
-assert decode()
+assert load_decode()
 print("loaded")
 """
 

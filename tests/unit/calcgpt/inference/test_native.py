@@ -10,7 +10,7 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.inference.continuous import ContinuousBatch, Part
+from calcgpt.inference.continuous import ContinuousBatch, RunResult
 from calcgpt.inference.generate import Sampling, generate
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.native.weights import ACTIVATIONS
@@ -161,16 +161,16 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
         row_of[batch.add(prompt)] = index
         if index % 3 == 0:  # others join between two of these
             part = batch.run(int(rng.integers(1, 12)))
-            ended |= part.ended
+            ended |= part.finished
             n_token += sum(part.sizes)
         if index == 12:
             dropped = batch.rows[1::2]
             batch.drop([*dropped, 1_000])
     while batch.rows:
         part = batch.run(9)
-        ended |= part.ended
+        ended |= part.finished
         n_token += sum(part.sizes)
-    assert batch.run(1) == Part([], {})
+    assert batch.run(1) == RunResult([], {})
     assert dropped
     assert len(ended) == len(prompts) - len(dropped)
     assert n_token >= sum(len(completion.ids) for completion in ended.values())

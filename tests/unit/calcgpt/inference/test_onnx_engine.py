@@ -281,7 +281,7 @@ def test_of_several_that_need_a_file_one_makes_it(
 
 
 def test_who_waits_too_long_makes_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "PATIENCE", 0.01)
+    monkeypatch.setattr(cache, "LOCK_TIMEOUT", 0.01)
     with locked(folder, "writing"):
         assert cache.cached("a.graph", lambda: b"made", "a graph") == b"made"
     assert read_cached(folder / "a.graph") == b"made"

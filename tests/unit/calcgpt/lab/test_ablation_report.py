@@ -21,10 +21,11 @@ from calcgpt.lab.ablation_report import (
     report_text,
     write_report,
 )
-from calcgpt.lab.ablation_summary import STUDENT_T, Estimate, summarise
+from calcgpt.lab.ablation_summary import Estimate, summarise
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite, load_suite
 from calcgpt.recipe import build
+from calcgpt.statistics import STUDENT_T
 from datagen.files import write_text
 
 VAL = {  # of each seed

@@ -16,15 +16,14 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import DataError
 from calcgpt.inference.drafts import Reading
 from calcgpt.inference.generate import Floats, Ints
-from calcgpt.lab import certify
+from calcgpt.lab import case_lines, certify
 from calcgpt.lab.certify_plots import maps
+from datagen.line_cases import line_cases, quotient_choices
 from datagen.local_steps import (
     LOCAL_STEPS,
     N_CASES,
     OFFSETS,
     SAMPLED,
-    line_cases,
-    quotient_choices,
 )
 from datagen.notation import parse_prompt
 from datagen.work import render
@@ -70,12 +69,12 @@ def case_of(name: str, values: dict[str, str]) -> int:
 
 @pytest.fixture(autouse=True)
 def few_problems(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certify, "BLOCK", 40)
+    monkeypatch.setattr(case_lines, "BLOCK", 40)
 
 
 @pytest.fixture
 def lines() -> list[bytes]:
-    chosen, drawn = certify.choose_lines(2, 40, 200, seed=3)
+    chosen, drawn = case_lines.choose_lines(2, 40, 200, seed=3)
     assert 0 < len(chosen) <= drawn == 40
     return [
         *chosen,
@@ -86,7 +85,7 @@ def lines() -> list[bytes]:
 
 def test_a_context_too_short_for_any_problem_is_refused() -> None:
     with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
-        certify.choose_lines(2, 40, 21, seed=3)
+        case_lines.choose_lines(2, 40, 21, seed=3)
 
 
 def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,25 +121,25 @@ def test_one_wrong_case_is_found(lines: list[bytes], monkeypatch: pytest.MonkeyP
 
 
 def test_lines_without_a_wanted_case_are_not_read() -> None:
-    counter = certify.CaseCounter(1)
-    lines = certify.draw_cases(0, 0)[:50]
+    counter = case_lines.CaseCounter(1)
+    lines = case_lines.draw_cases(0, 0)[:50]
     assert counter.select(lines)
     assert counter.select(lines) == []
 
 
 def test_variants_have_the_shape_of_their_original() -> None:
-    lines = certify.draw_lines(1, 0)
-    prompts = [line[: line.index(b"=")] for line in lines[: certify.VARIANTS]]
+    lines = case_lines.draw_lines(1, 0)
+    prompts = [line[: line.index(b"=")] for line in lines[: case_lines.VARIANTS]]
     assert len(set(prompts)) > 1
-    assert len({len(line.rpartition(b"=")[0]) for line in lines[: certify.VARIANTS]}) == 1
+    assert len({len(line.rpartition(b"=")[0]) for line in lines[: case_lines.VARIANTS]}) == 1
 
 
-@pytest.mark.parametrize("block", range(len(certify.SOURCES)))
+@pytest.mark.parametrize("block", range(len(case_lines.SOURCES)))
 def test_the_lines_of_every_source_are_in_the_notation(block: int) -> None:
-    lines = [line.decode() for line in certify.draw_lines(1, block)]
+    lines = [line.decode() for line in case_lines.draw_lines(1, block)]
     for line in lines:
         parse_prompt(line[: line.index("=") + 1])
-    assert len(set(lines)) > certify.BLOCK // 4
+    assert len(set(lines)) > case_lines.BLOCK // 4
 
 
 def test_the_shipped_model(tmp_path: Path) -> None:
@@ -177,28 +176,31 @@ def test_certified_cases_were_right_in_enough_contexts() -> None:
 
 
 def test_a_line_is_read_if_any_of_its_cases_needs_more_contexts() -> None:
-    counter = certify.CaseCounter(1)
+    counter = case_lines.CaseCounter(1)
     cases = {b"one": [1, 2], b"two": [2, 3], b"three": [1, 3]}
-    drawn = [certify.LineCases(line, np.array(numbers)) for line, numbers in cases.items()]
+    drawn = [case_lines.LineCases(line, np.array(numbers)) for line, numbers in cases.items()]
     assert counter.select(drawn) == [b"one", b"two"]
 
 
 def test_whole_rounds_of_sources_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certify.CaseCounter, "missing", lambda self: 0)
-    assert certify.choose_lines(1, 10_000, 200, seed=3)[1] == len(certify.SOURCES) * certify.BLOCK
+    monkeypatch.setattr(case_lines.CaseCounter, "missing", lambda self: 0)
+    assert (
+        case_lines.choose_lines(1, 10_000, 200, seed=3)[1]
+        == len(case_lines.SOURCES) * case_lines.BLOCK
+    )
 
 
 def test_every_other_round_has_second_nearest_quotient_digits() -> None:
-    index = certify.SOURCES.index("$(1111111111.11/111111111111)=")
+    index = case_lines.SOURCES.index("$(1111111111.11/111111111111)=")
     for round_ in range(2):
-        lines = certify.draw_lines(1, round_ * len(certify.SOURCES) + index)
+        lines = case_lines.draw_lines(1, round_ * len(case_lines.SOURCES) + index)
         nearest = render([line[: line.index(b"=") + 1] for line in lines])
         assert (lines == nearest) == (round_ == 0)
 
 
 def test_the_longest_line_that_fits_is_read() -> None:
-    longest = max(map(len, certify.choose_lines(1, 40, 200, seed=3)[0]))
-    assert max(map(len, certify.choose_lines(1, 40, longest, seed=3)[0])) == longest
+    longest = max(map(len, case_lines.choose_lines(1, 40, 200, seed=3)[0]))
+    assert max(map(len, case_lines.choose_lines(1, 40, longest, seed=3)[0])) == longest
 
 
 def test_all_right_digits_of_a_quotient_count() -> None:

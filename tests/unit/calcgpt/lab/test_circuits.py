@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.errors import DataError
-from calcgpt.lab import certify
+from calcgpt.lab import case_lines
+from calcgpt.lab.carry_neurons import auc
 from calcgpt.lab.circuits import (
     RULES,
     ablated_heads,
     attention_to_sources,
-    auc,
-    drawn_lines,
     find_circuits,
+    sample_lines,
     sources_of,
 )
 from calcgpt.lab.inspection import attention_weights
@@ -64,8 +64,10 @@ def test_the_sources_of_a_digit_of_a_difference(checkpoint: Checkpoint) -> None:
     assert isinstance(model, GPT)
     weights = attention_weights(model, torch.from_numpy(tokenizer.encode(text).astype(np.int64)))
     means = attention_to_sources(model, tokenizer.require_characters(), [LINE])
-    places = [(at, source) for name, at, source in sources_of(LINE) if name == "digit of a sum: A"]
-    expected = np.mean([weights[:, :, at - 1, source].numpy() for at, source in places], axis=0)
+    positions = [
+        (at, source) for name, at, source in sources_of(LINE) if name == "digit of a sum: A"
+    ]
+    expected = np.mean([weights[:, :, at - 1, source].numpy() for at, source in positions], axis=0)
     np.testing.assert_allclose(means["digit of a sum: A"], expected, atol=1e-5)
 
 
@@ -84,22 +86,22 @@ def test_auc_counts_pairs() -> None:
 def test_the_shipped_model_is_whole_only_with_its_heads(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(certify, "BLOCK", 20)
+    monkeypatch.setattr(case_lines, "BLOCK", 20)
     steps: list[int] = []
     circuits = find_circuits(checkpoint, 20, progress=steps.append)
     assert circuits.intact.sum() < 3
     assert max(wrong.sum() for wrong in circuits.ablated.values()) > 50
     n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
     assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
-    lines = drawn_lines(20, 0, 1025)[1::2]
-    assert circuits.places.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
+    lines = sample_lines(20, 0, 1025)[1::2]
+    assert circuits.n_position.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
     record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
 
 
 def test_a_context_too_short_for_any_problem_is_refused() -> None:
     with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
-        drawn_lines(10, 0, 21)
+        sample_lines(10, 0, 21)
 
 
 def test_a_model_without_worked_steps_is_refused(tiny_folder: Path) -> None:

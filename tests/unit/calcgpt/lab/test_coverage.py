@@ -22,8 +22,8 @@ from calcgpt.lab.coverage import (
     draw_coverage,
     measure,
 )
-from calcgpt.plots import wilson_interval
 from calcgpt.recipe import load_recipe
+from calcgpt.statistics import wilson_interval
 from datagen.problem_classes import TABLES, count_classes
 
 DIRECT = DataConfig(format="direct", mixture={"blog": 1.0, "everyday": 1.0})

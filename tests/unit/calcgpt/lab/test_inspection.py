@@ -26,10 +26,10 @@ from calcgpt.lab.inspection import (
     activations,
     attention_maps,
     attention_weights,
-    choose,
-    drawn_problems,
+    draw_problems,
     hooked,
     inspect,
+    select_heads,
 )
 from calcgpt.model.gpt import GPT, build_model
 from datagen.notation import parse
@@ -67,7 +67,7 @@ def checkpoint(tokenizer: Tokenizer | None = None, **changes: Any) -> Checkpoint
     recipe = Recipe(model=ModelConfig(**{**SMALL, **changes}))
     torch.manual_seed(0)
     model = build_model(recipe.model, len(tokenizer)).eval()
-    return Checkpoint.of("mine", recipe, tokenizer, model, {})
+    return Checkpoint.from_model("mine", recipe, tokenizer, model, {})
 
 
 def ids(text: str) -> torch.Tensor:
@@ -251,18 +251,18 @@ def test_problems_are_drawn_as_the_recipe_says() -> None:
     only = {"+": 0.0, "-": 0.0, "/": 0.0}
     data = DataConfig(format="scratchpad", mixture={"edge": 1.0}, operations=only)
     recipe = Recipe(tokenizer="scratchpad", model=ModelConfig(block_size=256), data=data)
-    texts = drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
+    texts = draw_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
     assert len(texts) == 20
     assert all("*" in text and text.count("=") == 2 for text in texts)
-    assert texts == drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
-    assert texts != drawn_problems(recipe, scratchpad_tokenizer(), 20, seed=2)
+    assert texts == draw_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
+    assert texts != draw_problems(recipe, scratchpad_tokenizer(), 20, seed=2)
 
 
 def test_without_data_in_the_recipe_problems_follow_the_blog() -> None:
-    texts = drawn_problems(Recipe(), arithmetic_tokenizer(), 50, seed=0)
+    texts = draw_problems(Recipe(), arithmetic_tokenizer(), 50, seed=0)
     assert {parse(text).op.value for text in texts} == set("+-*/")
     worked = Recipe(model=ModelConfig(block_size=110))
-    texts = drawn_problems(worked, scratchpad_tokenizer(), 200, seed=0)
+    texts = draw_problems(worked, scratchpad_tokenizer(), 200, seed=0)
     assert all(text.count("=") == 2 for text in texts)
     assert max(map(len, texts)) <= 111
     assert 0 < len(texts) < 200  # without those that do not fit
@@ -271,7 +271,7 @@ def test_without_data_in_the_recipe_problems_follow_the_blog() -> None:
 def test_a_problem_fits_if_all_but_its_last_character_do() -> None:
     def lengths(block_size: int) -> set[int]:
         recipe = Recipe(model=ModelConfig(block_size=block_size))
-        return set(map(len, drawn_problems(recipe, arithmetic_tokenizer(), 50, seed=0)))
+        return set(map(len, draw_problems(recipe, arithmetic_tokenizer(), 50, seed=0)))
 
     assert lengths(35) == {36}
     with pytest.raises(DataError, match="no problem fits in the model's context, 34 characters"):
@@ -280,10 +280,10 @@ def test_a_problem_fits_if_all_but_its_last_character_do() -> None:
 
 def test_a_missing_layer_or_head_is_refused() -> None:
     config = ModelConfig(**SMALL)
-    assert choose(config, None, 1) == (range(2), range(1, 2))
+    assert select_heads(config, None, 1) == (range(2), range(1, 2))
     for layer, head, message in ((2, None, "no layer 2"), (None, -1, "no head -1"), (0, 2, "head")):
         with pytest.raises(ConfigError, match=f"{message}.*0 to 1"):
-            choose(config, layer, head)
+            select_heads(config, layer, head)
 
 
 def test_models_without_layers_or_of_other_text_are_refused() -> None:

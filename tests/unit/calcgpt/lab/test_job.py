@@ -10,7 +10,7 @@ from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
-from calcgpt.lab.job import ContextLoss, lengthened, score_model
+from calcgpt.lab.job import ContextLoss, score_model, with_block_size
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import build_model
 from calcgpt.model.positions import POSITIONS
@@ -26,7 +26,7 @@ FIXED_LENGTH = {"learned", "learned+rope", "integrated", "integrated-per-head", 
 def test_a_model_reads_longer_contexts_with_the_same_weights_or_not_at_all(position: str) -> None:
     recipe = load_recipe("nano", [f"model.position={position}", "model.max_distance=20"])
     model = build_model(recipe.model, 21).eval()
-    longer = lengthened(model, 128)
+    longer = with_block_size(model, 128)
     assert (longer is None) == (position in FIXED_LENGTH)
     if longer is not None:
         tokens = torch.randint(21, (2, 128))
@@ -37,7 +37,7 @@ def test_a_model_reads_longer_contexts_with_the_same_weights_or_not_at_all(posit
 
 def test_no_model_reads_more_than_the_longest_context() -> None:
     model = build_model(load_recipe("nano", ["model.position=rope"]).model, 21)
-    assert lengthened(model, 2**20) is None
+    assert with_block_size(model, 2**20) is None
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_score_has_both_losses_contexts_and_answers(run: Checkpoint, data_fold
         assert result[f"{split}_loss"] == mean_loss(run.model, windows, 3, 16)
     at_64, at_128 = result["contexts"]
     assert at_64 == ContextLoss(block_size=64, val_loss=result["val_loss"])
-    model = lengthened(run.model, 128)
+    model = with_block_size(run.model, 128)
     assert model is not None
     windows = data.batches(Split.VAL, run.tokenizer, config, 128)
     assert at_128 == ContextLoss(block_size=128, val_loss=mean_loss(model, windows, 3, 8))
@@ -78,14 +78,14 @@ def test_the_windows_do_not_depend_on_the_seed_of_the_training(
     other = run.recipe.model_copy(
         update={"train": run.recipe.train.model_copy(update={"seed": 99})}
     )
-    same = Checkpoint.of(run.name, other, run.tokenizer, run.model, run.metrics)
+    same = Checkpoint.from_model(run.name, other, run.tokenizer, run.model, run.metrics)
     assert score_model(same, data, scoring) == score_model(run, data, scoring)
 
 
 def test_problems_have_no_longer_contexts(run: Checkpoint, data_folder: Path) -> None:
     changed = run.recipe.train.model_copy(update={"batches": "problems"})
     recipe = run.recipe.model_copy(update={"train": changed})
-    checkpoint = Checkpoint.of(run.name, recipe, run.tokenizer, run.model, run.metrics)
+    checkpoint = Checkpoint.from_model(run.name, recipe, run.tokenizer, run.model, run.metrics)
     scoring = Scoring(contexts=[1, 2], problems=0)
     result = score_model(checkpoint, DataFolder.load(data_folder), scoring)
     assert result["contexts"][1].val_loss is None

@@ -11,7 +11,7 @@ from sweeps import new_trial, validation
 pytest.importorskip("optuna", reason="Optuna is not installed: the extra `ray` installs it")
 from calcgpt.lab.space import HYPERPARAMETERS, Space
 from calcgpt.lab.sweep_report import PLOTS, draw_sweep, make_study, summary, table, write_report
-from calcgpt.lab.trials import Ranked, Status, SweepFolder, ranked
+from calcgpt.lab.trials import Status, SweepFolder, TrialResult, rank_trials
 from calcgpt.recipe import load_recipe
 
 
@@ -20,7 +20,7 @@ def test_the_report_has_all_trials_and_the_best_recipe(space: Space, tmp_path: P
     metrics = validation(10, 1.5) + validation(20, 1.75)
     new_trial(tmp_path, 1, metrics, lr=0.004).end(Status.COMPLETED)
     new_trial(tmp_path, 2).end(Status.DIVERGED, "the loss\nis nan")
-    trials = ranked(SweepFolder(tmp_path).trials(), space)
+    trials = rank_trials(SweepFolder(tmp_path).trials(), space)
     files = write_report(space, trials, tmp_path, "optuna")
     assert all(file.exists() for file in files)
     plots = {f"{name}.png" for name in PLOTS}
@@ -52,7 +52,7 @@ AXES: list[dict[str, Any]] = [
 ]
 
 
-def random_trials(space: Space, results: list[float | None]) -> tuple[Space, list[Ranked]]:
+def random_trials(space: Space, results: list[float | None]) -> tuple[Space, list[TrialResult]]:
     """Returns a space with every type of hyperparameter, and a trial for each of the results."""
     axes = {f"x.{axis['type']}": HYPERPARAMETERS[axis["type"]](**axis) for axis in AXES}
     space = space.model_copy(update={"space": axes})
@@ -60,7 +60,7 @@ def random_trials(space: Space, results: list[float | None]) -> tuple[Space, lis
         name: axis.domain().sample(size=len(results), random_state=1) for name, axis in axes.items()
     }
     trials = [
-        Ranked(
+        TrialResult(
             trial=f"{index:04d}",
             values={name: axis.value(samples[name][index]) for name, axis in axes.items()},
             status=Status.COMPLETED if best is not None else Status.FAILED,

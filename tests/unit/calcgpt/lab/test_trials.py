@@ -14,7 +14,7 @@ from ray import tune
 
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.lab.space import Space
-from calcgpt.lab.trials import RoundReporter, Status, SweepFolder, Trial, ranked, run_trial
+from calcgpt.lab.trials import RoundReporter, Status, SweepFolder, Trial, rank_trials, run_trial
 
 
 def test_lines_that_are_not_validations_are_skipped(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_trials_are_ranked_by_their_best_validation(space: Space, tmp_path: Path
     new_trial(tmp_path, 0, validation(10, 3.0) + validation(20, 2.0))
     new_trial(tmp_path, 1, validation(10, 1.5) + validation(20, 1.75))
     new_trial(tmp_path, 2)
-    trials = ranked(SweepFolder(tmp_path).trials(), space)
+    trials = rank_trials(SweepFolder(tmp_path).trials(), space)
     assert [(trial.trial, trial.best, trial.best_step, trial.steps) for trial in trials] == [
         ("0001", 1.5, 10, 20),
         ("0000", 2.0, 20, 20),
@@ -154,5 +154,5 @@ def test_scores_are_ranked_from_the_largest(space: Space, tmp_path: Path) -> Non
     space = space.model_copy(update={"search": search})
     for index, score in enumerate((0.2, 0.9, 0.0)):
         new_trial(tmp_path, index, validation(10, 1.0, val_exact_match=score))
-    trials = ranked(SweepFolder(tmp_path).trials(), space)
+    trials = rank_trials(SweepFolder(tmp_path).trials(), space)
     assert [trial.best for trial in trials] == [0.9, 0.2, 0.0]

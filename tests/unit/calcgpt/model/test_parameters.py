@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
-from calcgpt.model.parameters import SIZES, count, formulas, operation_formulas, operations, sizes
+from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formulas, sizes
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset
 
@@ -67,18 +67,18 @@ def test_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
         loss = model(tokens).sum()
     with FlopCounterMode(display=False) as backward:
         loss.backward()
-    expected = operations(config, VOCAB)
+    expected = flops(config, VOCAB)
     n_token = {part: 32 if part == "head" else numbers["N"] for part in expected}
     total = sum(n_token[part] * number for part, number in expected.items())
     assert forward.get_total_flops() == total
     assert backward.get_total_flops() == 2 * total
-    for part, formula in formulas(config, operation_formulas).items():
+    for part, formula in formulas(config, flop_formulas).items():
         assert formula.subs(numbers) == expected[part]
 
 
 def test_operations_have_the_parts_of_the_parameters_but_scores() -> None:
-    assert list(operations(LLAMA, VOCAB)) == ["attention", "scores", "feed-forward", "head"]
-    assert set(operations(LLAMA, VOCAB)) - set(count(LLAMA, VOCAB)) == {"scores"}
+    assert list(flops(LLAMA, VOCAB)) == ["attention", "scores", "feed-forward", "head"]
+    assert set(flops(LLAMA, VOCAB)) - set(count(LLAMA, VOCAB)) == {"scores"}
 
 
 @pytest.mark.parametrize("attention", ATTENTIONS)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from calcgpt.data.sources import training_data
-from calcgpt.data.workers import Readers
+from calcgpt.data.workers import CoordinateWorkers
 from calcgpt.recipe import load_recipe
 from calcgpt.training.loader import StepBatch
 from calcgpt.training.run_folder import RunFolder
@@ -58,12 +58,12 @@ def test_requests_may_be_larger_than_a_pipe() -> None:
     """A worker that writes a large answer must not keep its parent from writing a request."""
     lines = np.frombuffer(b"$(1+2)=" + b"x" * 993, np.uint8)
     codes_BT = np.repeat(lines[None], 500, axis=0)
-    readers = Readers(1)
-    with closing(readers):
+    workers = CoordinateWorkers(1)
+    with closing(workers):
         for key in range(2):
-            readers.request(key, codes_BT)
+            workers.request(key, codes_BT)
         for key in range(2):
-            assert np.array_equal(readers.receive(key, codes_BT), batch_coordinates(codes_BT))
+            assert np.array_equal(workers.receive(key, codes_BT), batch_coordinates(codes_BT))
 
 
 def test_a_model_that_reads_no_text_starts_no_process(

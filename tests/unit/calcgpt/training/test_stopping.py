@@ -70,6 +70,6 @@ def test_a_step_without_a_row_gets_one_when_a_signal_saves_it(
 
 def test_a_signal_before_the_work_leaves_it_out() -> None:
     request = StopRequest()
-    assert request.cut_short(lambda: "done") == "done"
+    assert request.run_interruptible(lambda: "done") == "done"
     request.receive(signal.SIGTERM)
-    assert request.cut_short(lambda: "done") is None
+    assert request.run_interruptible(lambda: "done") is None

@@ -16,7 +16,7 @@ from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.recipe import load_recipe
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import Row, last_step, trackers_of, wandb_tracker
+from calcgpt.training.trackers import MetricsRow, last_step, trackers_of, wandb_tracker
 from calcgpt.training.train import train
 
 RECIPE = load_recipe(
@@ -42,14 +42,14 @@ class Memory:
     """A tracker that keeps its rows, and raises at the row of step `until`."""
 
     def __init__(self, until: int | None = None, closing: Exception | None = None) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[MetricsRow] = []
         self.closed = 0
         self.until, self.closing = until, closing
 
     def __call__(self, run: RunFolder, recipe: Recipe) -> Memory:
         return self
 
-    def write(self, row: Row) -> None:
+    def write(self, row: MetricsRow) -> None:
         if row["step"] == self.until:
             raise RuntimeError("killed")
         self.rows.append(row)
@@ -60,7 +60,7 @@ class Memory:
             raise self.closing
 
 
-def rows(folder: Path) -> list[Row]:
+def rows(folder: Path) -> list[MetricsRow]:
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -79,7 +79,7 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
     }
 
 
-def columns(written: list[Row]) -> dict[str, list[Any]]:
+def columns(written: list[MetricsRow]) -> dict[str, list[Any]]:
     """Returns rows in the form that `scalars` returns."""
     points: dict[str, list[Any]] = {}
     for row in written:

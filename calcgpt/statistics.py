@@ -1,0 +1,70 @@
+"""Statistics of counts and means: intervals, bounds and probabilities. Stands alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEVEL = 0.95  # of intervals and bounds
+# The 97.5% quantiles of Student's t for 1, 2, ... 20 degrees of freedom. The last one stands for
+# more degrees, for which it is slightly too large.
+STUDENT_T = [
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+]
+
+Floats = NDArray[np.float64]
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
+    z = 1.96
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
+
+
+@lru_cache(maxsize=4)
+def _log_factorials(n: int) -> Floats:
+    """Returns the logarithms of the factorials of 0 to n, (n + 1,)."""
+    return np.concatenate(([0.0], np.log(np.arange(1, n + 1)).cumsum()))
+
+
+def binomial_tail(wrong: int, n: int, share: float) -> float:
+    """Returns the probability of at most `wrong` successes in n trials of this probability."""
+    if share <= 0:
+        return 1.0
+    if share >= 1:
+        return float(wrong >= n)
+    k, log_factorials = np.arange(wrong + 1), _log_factorials(n)
+    logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
+    logs += k * math.log(share) + (n - k) * math.log1p(-share)
+    return float(min(1.0, np.exp(logs).sum()))
+
+
+def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
+    """Returns the largest share that is compatible with `wrong` of n: Clopper & Pearson's upper
+    bound, one-sided."""
+    if wrong >= n:
+        return 1.0
+    return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
+
+
+def clopper_pearson(wrong: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+    """Returns the two-sided interval of a share."""
+    half = (1 + level) / 2
+    low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
+    return low, upper_bound(wrong, n, half)
+
+
+def _root(falling: Callable[[float], float]) -> float:
+    """Returns where a falling function of a share crosses 0, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
