@@ -1,23 +1,30 @@
 """Neurons that represent a carry: of all neurons of the feed-forward networks, the one that best
-tells a carry into a column of a sum from none, and the one for a borrow in a difference.
+tells a carry into a column of a sum from none, and the one for a borrow in a difference. That a
+carry can be read off a neuron does not show that the model needs it: ablation does.
 
 Shapes: L layers, F neurons of a layer, N positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from calcgpt.lab.inspection import blocks_of
+from calcgpt.model.gpt import GPT
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, Ints
 
 Floats = NDArray[np.float64]
 
 CARRIES = {"+": "carry", "-": "borrow"}
+CLEAR_AUC = 0.99  # from here on, or up to one minus it, a neuron tells a carry clearly
 _SUM = next(step for step in LOCAL_STEPS if step.name == "digit of a sum")
 
 
@@ -83,10 +90,15 @@ def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     return positions[has_column], carried[has_column], (op == 0)[has_column]
 
 
+def _auc_of_all(positions: CarryPositions, op: str) -> Floats:
+    """Returns how well each neuron separates a carry in an operation from no carry, (L, F)."""
+    rows = positions.rows_of(op)
+    return np.stack([auc(layer[rows], positions.carried[rows]) for layer in positions.neurons])
+
+
 def best_neuron(selection: CarryPositions, held_out: CarryPositions, op: str) -> Neuron:
     """Returns the neuron that best separates a carry in an operation from no carry."""
-    rows = selection.rows_of(op)
-    auc_LF = np.stack([auc(layer[rows], selection.carried[rows]) for layer in selection.neurons])
+    auc_LF = _auc_of_all(selection, op)
     layer, index = map(int, divmod(np.abs(auc_LF - 0.5).argmax(), auc_LF.shape[1]))
     higher = auc_LF[layer, index] > 0.5
     areas: dict[str, float] = {}
@@ -99,6 +111,38 @@ def best_neuron(selection: CarryPositions, held_out: CarryPositions, op: str) ->
         areas[other] = area if higher else 1 - area
         values[other] = neuron_N[carried], neuron_N[~carried]
     return Neuron(layer, index, "higher" if higher else "lower", areas, values)
+
+
+def clear_neurons(positions: CarryPositions) -> list[tuple[int, int]]:
+    """Returns the layer and index of all neurons that clearly tell a carry or a borrow."""
+    is_clear_LF = np.any(
+        [abs(_auc_of_all(positions, op) - 0.5) >= CLEAR_AUC - 0.5 for op in CARRIES], axis=0
+    )
+    return [(int(layer), int(index)) for layer, index in np.argwhere(is_clear_LF)]
+
+
+@contextmanager
+def ablated_neurons(
+    model: GPT, neurons: Sequence[tuple[int, int]], positions: CarryPositions
+) -> Iterator[None]:
+    """Replaces the values of some neurons, by layer and index, by their means over `positions`
+    within the block."""
+
+    def replace(layer: int, indices: list[int]) -> Any:
+        mean_F = torch.from_numpy(positions.neurons[layer][:, indices].mean(axis=0))
+
+        def hook(module: nn.Module, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+            values_BTF = args[0].clone()
+            values_BTF[..., indices] = mean_F.to(values_BTF)
+            return (values_BTF,)
+
+        return blocks_of(model)[layer].ff.down.register_forward_pre_hook(hook)
+
+    with ExitStack() as stack:
+        for layer in {layer for layer, _ in neurons}:
+            handle = replace(layer, [index for of, index in neurons if of == layer])
+            stack.callback(handle.remove)
+        yield
 
 
 def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:

@@ -8,7 +8,8 @@ represents a carry.
   each head attends to each of the earlier characters shows where it looks.
 - Carry: the feed-forward neuron that best separates columns of a sum with a carry from columns
   without one, and the neuron that does so for borrows in differences. They are chosen on one half
-  of the lines and measured on the other.
+  of the lines and measured on the other. They, and all neurons that tell a carry clearly, are
+  ablated, too: does the model then write digits of sums wrongly?
 
 Shapes: L layers, H heads, D head width, F neurons of a layer, R rules, B lines, T tokens, N
 positions.
@@ -38,8 +39,10 @@ from calcgpt.lab.carry_neurons import (
     CARRIES,
     CarryPositions,
     Neuron,
+    ablated_neurons,
     best_neuron,
     carry_positions,
+    clear_neurons,
 )
 from calcgpt.lab.case_lines import SOURCES, draw_lines
 from calcgpt.lab.certify import check_certifiable, check_reading
@@ -80,6 +83,8 @@ class Circuits:
     ablated: dict[str, Ints]  # wrong positions without a head, or a layer's heads, each (R,)
     attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
     neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
+    n_clear: int  # neurons that tell a carry or a borrow clearly
+    without_neurons: dict[str, Ints]  # wrong positions without "+", "-" or "clear", each (R,)
 
     def table(self) -> str:
         """Returns the percentage of wrong positions by rule, of the model and without each head."""
@@ -94,6 +99,13 @@ class Circuits:
             f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
             for op, neuron in self.neurons.items()
         ]
+        digits = RULES.index("digit of a sum")
+        wrong = {name: int(counts[digits]) for name, counts in self.without_neurons.items()}
+        notes.append(
+            f"of {self.n_position[digits]:,} digits of sums, {wrong['+']} are wrong without the "
+            f"first, {wrong['-']} without the second, and {wrong['clear']} without all "
+            f"{self.n_clear} that tell a carry or a borrow clearly"
+        )
         return "\n".join([text_table(header, rows), "", *notes])
 
     def record(self) -> dict[str, Any]:
@@ -123,10 +135,17 @@ class Circuits:
                     "direction": neuron.direction,
                     "auc": neuron.auc,
                     "places": {name: [len(p) for p in v] for name, v in neuron.values.items()},
+                    "without": self._sums_without(op),
                 }
                 for op, neuron in self.neurons.items()
             },
+            "clear_neurons": {"n": self.n_clear, "without": self._sums_without("clear")},
         }
+
+    def _sums_without(self, name: str) -> dict[str, Any]:
+        """Returns the wrong digits of sums and differences without some neurons."""
+        rule = RULES.index("digit of a sum")
+        return _share(int(self.without_neurons[name][rule]), int(self.n_position[rule]))
 
 
 def _percent(count: int, n: int) -> str:
@@ -174,6 +193,13 @@ def find_circuits(
         with ablated_heads(model, layer, heads, means[layer] if ablation == "mean" else None):
             ablated[name] = wrong()
         progress(1)
+    clear = clear_neurons(selection)
+    groups = {op: [(neuron.layer, neuron.index)] for op, neuron in neurons.items()}
+    without_neurons: dict[str, Ints] = {}
+    for name, group in {**groups, "clear": clear}.items():
+        with ablated_neurons(model, group, selection):
+            without_neurons[name] = wrong()
+        progress(1)
     return Circuits(
         checkpoint=checkpoint.name,
         ablation=ablation,
@@ -184,6 +210,8 @@ def find_circuits(
         ablated=ablated,
         attention=attention_to_sources(model, tokenizer, halves[1].texts[:N_ATTENTION_LINES]),
         neurons=neurons,
+        n_clear=len(clear),
+        without_neurons=without_neurons,
     )
 
 
@@ -196,7 +224,7 @@ def ablation_targets(config: ModelConfig) -> list[tuple[str, int, range]]:
 
 def n_passes(config: ModelConfig) -> int:
     """Returns how many times half of the lines are read."""
-    return 3 + len(ablation_targets(config))
+    return 6 + len(ablation_targets(config))  # recorded twice, whole, and without three groups
 
 
 def sample_lines(n: int, seed: int, max_length: int) -> list[bytes]:

@@ -14,7 +14,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.errors import DataError
 from calcgpt.lab import case_lines
-from calcgpt.lab.carry_neurons import auc
+from calcgpt.lab.carry_neurons import CarryPositions, ablated_neurons, auc, clear_neurons
 from calcgpt.lab.circuits import (
     RULES,
     ablated_heads,
@@ -71,6 +71,41 @@ def test_the_sources_of_a_digit_of_a_difference(checkpoint: Checkpoint) -> None:
     np.testing.assert_allclose(means["digit of a sum: A"], expected, atol=1e-5)
 
 
+@torch.no_grad()
+def test_a_neuron_is_replaced_by_its_mean_where_it_was_recorded(checkpoint: Checkpoint) -> None:
+    model = checkpoint.model
+    assert isinstance(model, GPT)
+    tokens = torch.from_numpy(checkpoint.tokenizer.encode(LINE.decode()).astype(np.int64))[None]
+    values = [np.full((2, 8), layer, np.float32) for layer in range(4)]
+    values[1][:, 5] = 1.0, 4.0
+    positions = CarryPositions(np.array([True, False]), np.array([True, True]), values)
+    taken: list[torch.Tensor] = []
+    whole = model(tokens)
+    with ablated_neurons(model, [(1, 5), (3, 2), (1, 0)], positions):
+        down = model.blocks[1].ff.down
+        handle = down.register_forward_pre_hook(lambda _, args: taken.append(args[0]))
+        ablated = model(tokens)
+        handle.remove()
+    assert torch.equal(model(tokens), whole)
+    assert not torch.equal(ablated, whole)
+    assert taken[0][..., 5].unique().tolist() == [2.5]
+    assert taken[0][..., 0].unique().tolist() == [1.0]
+    assert len(taken[0][..., 1].unique()) > 10
+
+
+def test_clear_neurons_tell_a_carry_or_a_borrow() -> None:
+    carried = np.array([True, False] * 200)
+    is_sum = np.arange(400) < 200
+    noise = np.random.Generator(np.random.PCG64(0)).normal(size=(400, 4)).astype(np.float32)
+    noise[is_sum, 1] = carried[is_sum]  # in sums only
+    noise[~is_sum, 2] = ~carried[~is_sum]  # in differences, the other way round
+    noise[:, 3] = 2 * carried + noise[:, 0]  # an AUC of about 0.92
+    assert clear_neurons(CarryPositions(carried, is_sum, [noise, noise[:, ::-1]])) == [
+        *((0, 1), (0, 2)),
+        *((1, 1), (1, 2)),
+    ]
+
+
 def test_auc_counts_pairs() -> None:
     rng = np.random.Generator(np.random.PCG64(0))
     values, positive = rng.normal(size=(40, 3)), rng.random(40) < 0.3
@@ -92,11 +127,13 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
     assert circuits.intact.sum() < 3
     assert max(wrong.sum() for wrong in circuits.ablated.values()) > 50
     n_head, n_layer = checkpoint.recipe.model.n_head, checkpoint.recipe.model.n_layer
-    assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 3
+    assert len(circuits.ablated) == n_layer * (n_head + 1) == sum(steps) - 6
     lines = sample_lines(20, 0, 1025)[1::2]
     assert circuits.n_position.sum() == sum(len(line) - line.index(b"=") - 1 for line in lines)
     record = json.loads(json.dumps(circuits.record()))
     assert [row["rule"] for row in record["rules"]] == RULES
+    assert record["clear_neurons"]["n"] == circuits.n_clear > 1
+    assert f"{circuits.n_clear} that tell a carry" in circuits.table()
 
 
 def test_a_context_too_short_for_any_problem_is_refused() -> None:
