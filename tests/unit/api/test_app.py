@@ -87,6 +87,13 @@ def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
     problem(client.get(path), 404)
 
 
+def test_an_address_has_at_most_a_hundred_parameters(client: TestClient) -> None:
+    for path in ("/v1/calculate", "/v1/models", "/healthz", "/"):
+        refused = problem(client.get(f"{path}?{'a=&' * 100}"), 422, "invalid-request")
+        assert refused["detail"] == "the address has more than 100 parameters"
+    assert client.get(f"/healthz?{'a=&' * 99}a=").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
