@@ -31,7 +31,7 @@ from api.browsers import Cors, Files
 from api.middleware import BodyLimit, HeadAsGet, QueryLimit, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.protocol import ON_FULL
-from api.schemas.models import ModelList, Status
+from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.slow_clients import SlowClients
@@ -72,6 +72,7 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     304: {"description": "They are those of `If-None-Match`"},
 }
+MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="scratchpad-long",verified="true"} 31.0\n',
@@ -182,11 +183,17 @@ def _model_routes(service: Service) -> APIRouter:
         default = service.models.default
         return ModelList(data=[model.describe(model is default) for model in service.models])
 
+    @routes.get("/v1/models/{model}", tags=["models"], responses=MODEL_RESPONSES)
+    async def model(model: str) -> Model:
+        """Get one model, as it stands in the list."""
+        found = service.models.find(model)
+        return found.describe(found is service.models.default)
+
     @routes.get(
         "/v1/models/{model}/weights",
         tags=["models"],
         response_class=Response,
-        responses={**responses(401, 404, 422, 429, 503), **WEIGHTS_RESPONSES},
+        responses={**MODEL_RESPONSES, **WEIGHTS_RESPONSES},
     )
     async def weights(model: str, request: Request) -> Response:
         """Get the weights of a model that calculates, for the engine in the browser."""

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import uvicorn
 from forks import PATIENCE
-from serving import Server, server, wait_for
+from serving import Server, events_of, server, wait_for
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
@@ -123,6 +123,19 @@ def test_requests_after_an_offered_upgrade_are_answered(running: Server) -> None
         connection.sendall(head("/healthz", *UPGRADE, method="GET") * 2 + HEALTH)
         responses = Pipeline(connection)
         assert [answer(responses)[0] for _ in range(3)] == [200, 200, 200]
+
+
+def test_a_stream_of_http_1_0_has_no_chunks(running: Server) -> None:
+    body = b'{"expression": "1+1"}'
+    framing = f"Content-Length: {len(body)}"
+    request = head("/v1/calculate/stream", KEYED[-1], framing).replace(b"HTTP/1.1", b"HTTP/1.0")
+    with connect(running) as connection:
+        connection.sendall(request + body)
+        status, headers, content = answer(connection)
+        assert (status, int(headers["content-length"])) == (200, len(content))
+        assert "transfer-encoding" not in headers
+        assert [name for name, _ in events_of(content.decode())][-1] == "result"
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     assert listed["data"][1]["domain"]["works_in_steps"] is False
     assert listed["data"][0]["parameters"] > 1000
     assert listed["data"][0]["calibration"] is None
+    for model in listed["data"]:
+        assert client.get(f"/v1/models/{model['id']}").json() == model
+    problem(client.get("/v1/models/nosuch"), 404, "unknown-model")
     assert ask(client, "100000+1", model="direct").json()["result"] == "100001"
     document = problem(ask(client, "1+1", model="nosuch"), 404, "unknown-model")
     assert "exact, direct, wrong" in document["detail"]
