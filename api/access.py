@@ -7,13 +7,15 @@ import hmac
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import cast
 
 from limits import RateLimitItem, parse_many
-from limits.aio.storage import Storage
+from limits.aio.storage import MemoryStorage, SlidingWindowCounterSupport, Storage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
@@ -27,6 +29,8 @@ from calcgpt.errors import ConfigError
 log = logging.getLogger(__name__)
 
 WRONG_KEYS = "60/minute"  # from one address
+EXPIRY_SECONDS = 10  # from one search for expired counters to the next
+EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
@@ -122,21 +126,30 @@ class Limiter:
         self.smallest = min(self._rates, key=lambda item: item.amount)
         if self.smallest.amount < 1:
             raise ConfigError(f"{rate!r} allows no requests")
-        self._windows = SlidingWindowCounterRateLimiter(_open(storage))
+        opened = _open(storage)
+        self._storage = cast(SlidingWindowCounterSupport, opened)  # else the next line raises
+        self._windows = SlidingWindowCounterRateLimiter(opened)
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf
 
     async def seconds_to_wait(self, client: str, cost: int = 1) -> int:
-        """Counts `cost` operations. Returns 0 if they are allowed, else the seconds until more
-        operations are.
+        """Counts `cost` operations together. Returns 0 if they are allowed, else the seconds until
+        as many are.
 
         While the storage fails, everything is allowed.
         """
+        return await self._unless_it_fails(partial(self._count, client, cost))
+
+    async def seconds_left(self, client: str, cost: int = 1) -> int:
+        """Returns what `seconds_to_wait` would, and counts nothing."""
+        return await self._unless_it_fails(partial(self._wait, self._rates, client, cost))
+
+    async def _unless_it_fails(self, ask: Callable[[], Awaitable[int]]) -> int:
         if self._is_suspended():
             return 0
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._count(client, cost)
+                return await ask()
         except Exception as error:  # depends on the client library of the storage
             if not self._is_suspended():  # warn once, not for every request that waits
                 self._failed_at = time.monotonic()
@@ -147,65 +160,99 @@ class Limiter:
                 )
             return 0
 
-    async def seconds_left(self, client: str) -> int:
-        """Returns what `seconds_to_wait` would, and counts nothing. For a storage in memory."""
-        return await self._wait(self._windows.test, self._rates, client)
-
     def _is_suspended(self) -> bool:
         return time.monotonic() < self._failed_at + self._retry_after
 
     async def _count(self, client: str, cost: int) -> int:
         # What one rate refuses must not use up another. The first rate is counted first, so that
         # it needs no test: a single rate takes one call of the storage.
-        wait = await self._wait(self._windows.test, self._rates[1:], client, cost)
-        return wait or await self._wait(self._windows.hit, self._rates, client, cost)
-
-    async def _wait(
-        self,
-        allows: Callable[..., Awaitable[bool]],
-        rates: Iterable[RateLimitItem],
-        client: str,
-        cost: int = 1,
-    ) -> int:
-        """Returns the seconds until the first of the rates that refuses allows more, or 0."""
-        for rate in rates:
-            if not await allows(rate, client, cost=cost):
-                stats = await self._windows.get_window_stats(rate, client)
-                return max(1, math.ceil(stats.reset_time - time.time()))
+        if wait := await self._wait(self._rates[1:], client, cost):
+            return wait
+        for rate in self._rates:
+            if not await self._windows.hit(rate, client, cost=cost):
+                return max(1, await self._wait(self._rates, client, cost))
         return 0
+
+    async def _wait(self, rates: Iterable[RateLimitItem], client: str, cost: int) -> int:
+        """Returns the seconds until all of the rates allow `cost` operations, or 0."""
+        return max([await self._seconds(rate, client, cost) for rate in rates], default=0)
+
+    async def _seconds(self, rate: RateLimitItem, client: str, cost: int) -> int:
+        """Returns the whole seconds until a rate allows `cost` operations, or 0.
+
+        A window is as long as the rate's time. What was counted in the previous window counts less
+        and less, in proportion to the part of it that a window that ends now would cover.
+        """
+        length = rate.get_expiry()
+        before, before_left, now, now_left = await self._storage.get_sliding_window(
+            rate.key_for(client), length
+        )
+        room = rate.amount - cost + 1  # the operations that count must be fewer, in whole numbers
+        if before * before_left / length + now < room:
+            return 0
+        if room <= 0:
+            return 1  # other requests in progress take it all
+        if now < room:  # while the previous window counts less
+            wait = before_left - (room - now) * length / before
+        else:  # when the current window is the previous one, and counts less itself
+            wait = now_left - length + max(0.0, length - room * length / now)
+        return math.floor(round(wait, 3)) + 1  # at the very moment it is still refused
 
 
 class RateLimit:
     """Answers 429 to requests under /v1/ that exceed the rate of their client.
 
-    A client is the owner of an API key or, without keys, an address. A request counts as one
-    operation. An endpoint whose request has more operations calls `charge_for`.
+    A client is the owner of an API key or, without keys, an address. An endpoint that asks a model
+    calls `charge_for`: all its operations are counted together, or none if they are too many. So a
+    client that waits as long as `Retry-After` says is served, after a second wait if there was not
+    even room for one operation. Any other request counts as one operation, when it ends. Until then
+    it is kept in mind, so that no more requests are in progress than the rate allows.
     """
 
     def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:
         self._app = app
         self._limiter = limiter
         self._sheds = metrics.sheds.labels("rate")
+        self._uncounted: Counter[str] = Counter()  # requests in progress, by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
         client = _client(scope)
-        try:
-            await self._charge(client, 1)
-        except ProblemError as refusal:
+        seconds = await self._limiter.seconds_left(client, self._uncounted[client] + 1)
+        if seconds:
+            self._sheds.inc()
+            refusal = _too_many("requests or operations", seconds)
             return await refusal.response()(scope, receive, send)
-        scope.setdefault("state", {})[CHARGE] = partial(self._charge_rest, client)
-        await self._app(scope, receive, send)
+        self._uncounted[client] += 1
+        is_uncounted = True
 
-    async def _charge_rest(self, client: str, n_operations: int) -> None:
-        """Counts all operations of a request but the first. Raises ProblemError: 422 if they are
-        more than a rate ever allows at once, else 429 if there are too many."""
+        async def charge(n_operations: int) -> None:
+            nonlocal is_uncounted
+            self._require_possible(n_operations)
+            is_uncounted = False
+            self._forget(client)
+            await self._charge(client, n_operations)
+
+        scope.setdefault("state", {})[CHARGE] = charge
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if is_uncounted:
+                self._forget(client)
+                await self._limiter.seconds_to_wait(client)
+
+    def _forget(self, client: str) -> None:
+        self._uncounted[client] -= 1
+        if not self._uncounted[client]:
+            del self._uncounted[client]
+
+    def _require_possible(self, n_operations: int) -> None:
+        """Raises ProblemError (422) if there are more operations than a rate ever allows at
+        once."""
         if n_operations > self._limiter.smallest.amount:
             detail = f"{n_operations:,} operations; the rate limit is {self._limiter.smallest}"
             raise ProblemError(422, detail, kind="too-many-items")
-        if n_operations > 1:
-            await self._charge(client, n_operations - 1)
 
     async def _charge(self, client: str, cost: int) -> None:
         """Counts operations. Raises ProblemError (429) if there are too many."""
@@ -224,11 +271,35 @@ def _too_many(what: str, seconds: int) -> ProblemError:
 
 
 async def charge_for(scope: Scope, n_operations: int) -> None:
-    """Counts the operations of a request for the rate of its client. The first one is counted
-    already. Raises ProblemError: 422 if there are more than its rate ever allows at once, else 429
-    if there are too many."""
+    """Counts the operations of a request for the rate of its client, all or none. Raises
+    ProblemError: 422 if there are more than its rate ever allows at once, else 429 if there are too
+    many."""
     if charge := scope.get("state", {}).get(CHARGE):
         await charge(n_operations)
+
+
+class SparingStorage(MemoryStorage):
+    """The counters in memory, for `limits` to use in place of its own storage.
+
+    That one looks for expired counters with every request, and holds the event loop for as long as
+    there are clients. This one does so every EXPIRY_SECONDS at most, and some counters at a time.
+    """
+
+    STORAGE_SCHEME = ["async+memory"]  # noqa: RUF012
+
+    _due = -math.inf
+
+    # The name of a private method there, `__schedule_expiry`.
+    async def _MemoryStorage__schedule_expiry(self) -> None:
+        if time.monotonic() >= self._due and (self.timer is None or self.timer.done()):
+            self._due = time.monotonic() + EXPIRY_SECONDS
+            self.timer = asyncio.create_task(self._expire())
+
+    async def _expire(self) -> None:
+        for number, key in enumerate(list(self.expirations)):
+            await self.get(key)  # drops it if it is expired
+            if number % EXPIRED_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
 
 def _open(uri: str) -> Storage:

@@ -28,11 +28,13 @@ from starlette.staticfiles import NotModifiedResponse
 from api import calculate, chat, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import Cors, Files
-from api.middleware import BodyLimit, HeadAsGet, RequestLog, SecurityHeaders, SlowClients
+from api.middleware import BodyLimit, HeadAsGet, QueryLimit, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, ProblemError, responses
-from api.schemas.models import ModelList, Status
+from api.protocol import ON_FULL
+from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
+from api.slow_clients import SlowClients
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
@@ -70,6 +72,7 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     },
     304: {"description": "They are those of `If-None-Match`"},
 }
+MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="scratchpad-long",verified="true"} 31.0\n',
@@ -131,10 +134,10 @@ def create_app(
                 on_failure(error)
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         service.start()
         tasks = [asyncio.create_task(c) for c in (load_in_background(), watch_loop(metrics))]
-        yield
+        yield {ON_FULL: metrics.sheds.labels("full").inc}
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
@@ -162,7 +165,7 @@ def create_app(
     app.include_router(chat.router(service))
     app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
-    app.include_router(health_routes(lambda: service.models.find().name, metrics))
+    app.include_router(health_routes(service.ready, metrics))
     _add_pages(app, settings.page_address)
     _add_middleware(app, settings, metrics)
     return app
@@ -180,11 +183,17 @@ def _model_routes(service: Service) -> APIRouter:
         default = service.models.default
         return ModelList(data=[model.describe(model is default) for model in service.models])
 
+    @routes.get("/v1/models/{model}", tags=["models"], responses=MODEL_RESPONSES)
+    async def model(model: str) -> Model:
+        """Get one model, as it stands in the list."""
+        found = service.models.find(model)
+        return found.describe(found is service.models.default)
+
     @routes.get(
         "/v1/models/{model}/weights",
         tags=["models"],
         response_class=Response,
-        responses={**responses(401, 404, 422, 429, 503), **WEIGHTS_RESPONSES},
+        responses={**MODEL_RESPONSES, **WEIGHTS_RESPONSES},
     )
     async def weights(model: str, request: Request) -> Response:
         """Get the weights of a model that calculates, for the engine in the browser."""
@@ -278,13 +287,14 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
     app.add_middleware(HeadAsGet)
+    app.add_middleware(QueryLimit)
     if settings.rate_limit:
         limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
         app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)
     if settings.api_keys:
         keys = [key.get_secret_value() for key in settings.api_keys]
         app.add_middleware(ApiKeys, keys=keys)
-    slow = SlowClients()
+    slow = SlowClients(on_given_up=metrics.sheds.labels("full").inc)
     app.add_middleware(BodyLimit, limit=settings.max_body, slow=slow, seconds=settings.deadline)
     if settings.cors_origins:
         app.add_middleware(

@@ -40,16 +40,17 @@ class Batcher:
         self._waiting: deque[Job] = deque()
         self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._groups: list[Drafts | Lockstep | Pool] = []
+        self._unfinished: set[asyncio.Future[Any]] = set()  # of jobs and calls
         self._closed = False
         self._expects_others = True
-        self._changed = threading.Condition()  # guards _waiting, _calls, _groups, _closed
+        self._changed = threading.Condition()  # guards all the above
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
 
     async def complete(self, job: Job) -> Completion:
         """Runs a job to its end. If the call is cancelled, drops the job at the next token."""
-        job.done = self._loop.create_future()
         with self._changed:
+            job.done = self._new_future()
             self._waiting.append(job)
             self._metrics.queue_depth.set(len(self._waiting))
             self._changed.notify()
@@ -62,11 +63,22 @@ class Batcher:
 
     async def call(self, function: Callable[[], T]) -> T:
         """Calls a function in the model's thread and returns its result."""
-        future: asyncio.Future[T] = self._loop.create_future()
         with self._changed:
+            future: asyncio.Future[T] = self._new_future()
             self._calls.append((function, future))
             self._changed.notify()
         return await future
+
+    def _new_future(self) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        return future
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs, so that jobs will be done."""
+        return self._thread.is_alive()
 
     def close(self) -> None:
         """Ends the thread. Unfinished jobs are abandoned."""
@@ -78,24 +90,42 @@ class Batcher:
     # The methods below run in the model's thread.
 
     def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: self._waiting or self._groups or self._calls or self._closed
-                )
-                if self._closed:
-                    return
-                if self._expects_others and not self._groups and not self._calls:
-                    self._changed.wait_for(self._is_enough, self._wait)
-                calls, self._calls = self._calls, deque()
-                batches = self._admit()
-            for function, future in calls:
-                self._call(function, future)
-            for jobs in batches:
-                self._begin(jobs)
-            for group in self._groups:
-                self._step(group)
-            self._groups = [group for group in self._groups if group.jobs]
+        while not self._closed:
+            try:
+                self._take_turns()
+            except Exception as error:  # the thread must survive any error
+                log.exception("the jobs in progress are given up")
+                self._give_up(error)
+
+    def _take_turns(self) -> None:
+        """Waits for work, then lets each group take a turn."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._waiting or self._groups or self._calls or self._closed
+            )
+            if self._closed:
+                return
+            if self._expects_others and not self._groups and not self._calls:
+                self._changed.wait_for(self._is_enough, self._wait)
+            calls, self._calls = self._calls, deque()
+            batches = self._admit()
+        for function, future in calls:
+            self._call(function, future)
+        for jobs in batches:
+            self._begin(jobs)
+        for group in self._groups:
+            self._step(group)
+        self._groups = [group for group in self._groups if group.jobs]
+
+    def _give_up(self, error: Exception) -> None:
+        """Ends all jobs and calls with an error: one of them may have caused it."""
+        with self._changed:
+            self._waiting.clear()
+            self._calls.clear()
+            self._groups = []
+            unfinished = list(self._unfinished)
+        for future in unfinished:
+            self._in_loop(partial(_settle, future, error=error))
 
     def _is_enough(self) -> bool:
         return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed

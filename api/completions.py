@@ -63,9 +63,7 @@ def router(service: Service) -> APIRouter:
         response_model=CompletionResponse,
         responses=stream_responses(STREAM, STREAM_EXAMPLE),
     )
-    async def complete(
-        body: CompletionRequest, request: Request, stack: RequestStack
-    ) -> Response | CompletionResponse:
+    async def complete(body: CompletionRequest, request: Request, stack: RequestStack) -> Response:
         """Let a model continue a text, as OpenAI's completions endpoint does. Errors are problem
         documents here too. A model of arithmetic reads and writes the notation of its problems.
         Its texts end with `$`, which is in the tokens but not in the text."""
@@ -75,11 +73,8 @@ def router(service: Service) -> APIRouter:
         if body.stream:
             return EventStream(_stream(service, run, body.stream_options.include_usage))
         await service.while_connected(request, run.run())
-        choices = []
-        for choice in run.choices:
-            await asyncio.sleep(0)  # other requests go on between two choices
-            choices.append(choice.take(done=True))
-        return run.response(choices, run.usage)
+        # In a thread: the log-probabilities of long prompts are megabytes.
+        return Response(await asyncio.to_thread(run.body), media_type="application/json")
 
     return routes
 
@@ -122,20 +117,18 @@ class CompletionRun:
     @property
     def n_operations(self) -> int:
         """The number of the calculator's operations that take about as much work: at least one for
-        each continuation."""
-        space = self._model.decoder.config.block_size
-        return sum(
-            math.ceil(
-                max(1, min(self._request.max_tokens, space - len(choice.job.prompt)))
-                / TOKENS_PER_OPERATION
-            )
-            for choice in self.choices
-        )
+        each continuation, with its prompt."""
+        space, n_new = self._model.decoder.config.block_size, self._request.max_tokens
+        lengths = (min(len(choice.job.prompt) + n_new, space) for choice in self.choices)
+        return sum(math.ceil(length / TOKENS_PER_OPERATION) for length in lengths)
 
     async def run(self, listener: Listener | None = None) -> None:
         """Writes all continuations."""
         if self._request.echo and self._request.logprobs is not None:
             await self._score_prompts(self._request.logprobs)
+            if listener:
+                for choice in self.choices:  # apart from the new tokens: it may be long
+                    listener(await asyncio.to_thread(choice.take))
         await asyncio.gather(*(self._write(choice, listener) for choice in self.choices))
 
     async def _score_prompts(self, n_top: int) -> None:
@@ -172,6 +165,11 @@ class CompletionRun:
             choices=choices,
             usage=usage,
         )
+
+    def body(self) -> str:
+        """Returns the whole response as JSON, once all continuations are written."""
+        choices = [choice.take(done=True) for choice in self.choices]
+        return self.response(choices, self.usage).model_dump_json()
 
     @property
     def usage(self) -> Usage:

@@ -67,6 +67,11 @@ class Job:
     top: list[dict[int, float]] = field(default_factory=list)
     cancelled: bool = False
     done: asyncio.Future[None] | None = None
+    #: The number of jobs of usual length that take as much memory and time.
+    weight: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weight = _weight(len(self.prompt), self.max_new_tokens, self.decoder.config.block_size)
 
     @property
     def kind(self) -> Hashable:
@@ -104,18 +109,6 @@ class Job:
         if self.n_top:
             self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
 
-    @property
-    def weight(self) -> float:
-        """The number of jobs of usual length that take as much memory and time.
-
-        Keys and values take memory for each token, and each token attends to all earlier ones, so
-        the weight grows faster than the text. The work of a product has a digit and a carry for
-        each pair of digits.
-        """
-        n = len(self.prompt)
-        max_length = n + (n * n // 2 if self.max_new_tokens is None else self.max_new_tokens)
-        return max(1.0, math.pow(max_length / USUAL_LENGTH, 1.5))
-
     def fits(self, jobs: Sequence[Job], max_batch: int) -> bool:
         """Returns whether a batch of these jobs has room for this one, by weight. Each row takes
         as much room as the longest text. An empty batch has room for any job."""
@@ -128,6 +121,19 @@ class Job:
         written = self.completion.ids
         limit = self.max_new_tokens
         return (limit is not None and len(written) >= limit) or self.ends(written)
+
+
+def _weight(n: int, max_new_tokens: int | None, block_size: int) -> float:
+    """Returns the weight of a job with `n` prompt tokens.
+
+    Keys and values take memory for each token, and each token attends to all earlier ones, so the
+    weight grows faster than the text. The work of a product has a digit and a carry for each pair
+    of digits. No text is longer than the context: the number of new tokens is the client's, and may
+    be too large for a float.
+    """
+    n_new = n * n // 2 if max_new_tokens is None else max_new_tokens
+    max_length = min(n + n_new, block_size + 1)
+    return max(1.0, math.pow(max_length / USUAL_LENGTH, 1.5))
 
 
 def most_probable(logprobs_V: Floats, n: int) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Middleware for all requests: their log, the size of their bodies, headers for browsers.
+"""Middleware for all requests: their log, their size, headers for browsers.
 
 It is plain ASGI, so responses are passed on while they are written, and disconnects are noticed.
 """
@@ -9,9 +9,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -24,6 +23,7 @@ from api import telemetry
 from api.access import is_api
 from api.problems import RETRY, ProblemError, ending_problem, internal_problem
 from api.protocol import UNSENT_BYTES
+from api.slow_clients import GivenUpError, SlowClients
 from api.telemetry import Metrics
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
 QUIET = {"/healthz", "/readyz", "/metrics"}  # requested by machines every few seconds
 CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the response
+MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 PIECE = 16_384  # bytes of a response that are sent at a time
 MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
@@ -49,59 +50,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-class GivenUpError(TimeoutError):
-    """Too many requests wait for their clients, and this one has waited longest."""
-
-
-class SlowClients:
-    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
-    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
-    together, the request that has waited longest is given up. So slow clients can neither use up
-    the memory nor keep out other clients.
-    """
-
-    def __init__(self, limit: int = 768, max_bytes: int = 1 << 24) -> None:
-        self._limit, self._max_bytes = limit, max_bytes
-        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
-        self._n_bytes = 0
-
-    @asynccontextmanager
-    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
-        """Yields a function that adds to the body of the request and returns the body so far.
-
-        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
-        """
-        try:
-            async with asyncio.timeout(seconds) as timeout:
-                self._waiting[timeout] = bytearray()
-                self._make_room()
-                yield partial(self._add, timeout)
-        except TimeoutError:
-            if timeout in self._waiting:
-                raise
-            raise GivenUpError from None
-        finally:
-            self._n_bytes -= len(self._waiting.pop(timeout, b""))
-
-    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
-        if timeout not in self._waiting:
-            raise GivenUpError
-        body = self._waiting[timeout]
-        body += piece
-        self._n_bytes += len(piece)
-        self._make_room()
-        return body
-
-    def _make_room(self) -> None:
-        n = len(self._waiting)
-        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
-            oldest = next(iter(self._waiting))
-            body = self._waiting.pop(oldest)
-            self._n_bytes -= len(body)
-            body.clear()  # frees the memory now: the request may end later
-            oldest.reschedule(asyncio.get_running_loop().time())
 
 
 class RequestLog:
@@ -340,6 +288,21 @@ async def _discard(receive: Receive) -> None:
         n += len(message.get("body", b""))
         if not message.get("more_body", False):  # the end, or a disconnect
             return
+
+
+class QueryLimit:
+    """Answers 422 to an address with more than MAX_PARAMETERS parameters: reading and refusing
+    thousands of them would hold the event loop."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("query_string", b"").count(b"&") < MAX_PARAMETERS:
+            return await self._app(scope, receive, send)
+        detail = f"the address has more than {MAX_PARAMETERS} parameters"
+        refusal = ProblemError(422, detail, kind="invalid-request")
+        await refusal.response()(scope, receive, send)
 
 
 class HeadAsGet:

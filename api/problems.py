@@ -52,6 +52,7 @@ class ProblemError(Exception):
             "title": PHRASES.get(self.status) or HTTPStatus(self.status).phrase,
             "status": self.status,
             "detail": self.detail,
+            "message": self.detail,  # which OpenAI's clients show
             **self.extra,
             "request_id": telemetry.request_id.get(),
         }

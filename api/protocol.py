@@ -12,7 +12,7 @@ import json
 import threading
 from asyncio import TimerHandle
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -34,6 +34,9 @@ LINGER_BYTES = 1 << 20  # most bytes of a refused request that are still read
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
 UNSENT_BYTES = 4_096
+
+
+ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
 
 
 class RefusedError(Exception):
@@ -190,10 +193,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(piece)
-        except httptools.HttpParserUpgrade:
-            pass  # the client gets the ordinary response, as HTTP allows
+        except httptools.HttpParserUpgrade as upgrade:
+            self._unparsed[:0] = piece[upgrade.args[0] :]
+            self._feed(self._without_upgrade())
         except httptools.HttpParserError:
             self._refuse(self._stop_problem or _not_http(400, "the request is not valid HTTP"))
+
+    def _without_upgrade(self) -> bytes:
+        """Returns the head of a request without `Upgrade`, for a new parser: the client gets the
+        ordinary response, as HTTP allows. The parser of before has skipped the body, and would read
+        it as the next request."""
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(fields))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._n_headers = 0
+        return head
 
     def _check_sizes(self) -> None:
         if self._refusal is not None or self.transport.is_closing():
@@ -232,6 +248,10 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.parser.get_method() == b"CONNECT":
+            self._stop(_not_http(400, "the service is no proxy"))
+        if self.parser.should_upgrade():  # the request begins again without that
+            return
         version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
         if version not in ("1.0", "1.1"):
@@ -242,9 +262,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if codings and (codings != [b"chunked"] or version == "1.0"):
             self._stop(_not_http(501, "the only transfer coding is `chunked`, in HTTP/1.1"))
         if len(self.tasks) >= self._max_requests:
-            self._stop(full_problem("requests"))
+            self._stop_full("requests")
         if self._max_connections and len(self.connections) > self._max_connections:
-            self._stop(full_problem("connections"))
+            self._stop_full("connections")
         super().on_headers_complete()
         self._in_head = False
         self._n_framing = 0
@@ -255,13 +275,20 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         super().on_message_complete()
         self._in_head, self._ended = True, True
         self._n_framing = self._n_body = self._n_headers = 0
 
-    def _stop(self, problem: ProblemError) -> None:
+    def _stop(self, problem: ProblemError) -> NoReturn:
         self._stop_problem = problem
         raise RefusedError
+
+    def _stop_full(self, what: str) -> NoReturn:
+        if on_full := self.app_state.get(ON_FULL):
+            on_full()
+        self._stop(full_problem(what))
 
     def _refuse(self, problem: ProblemError) -> None:
         """Answers with a problem, after the responses to earlier requests, and closes."""

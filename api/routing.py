@@ -15,6 +15,7 @@ from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.sse import format_sse_event
+from starlette.types import Receive, Scope, Send
 
 from api.problems import ProblemError
 
@@ -81,13 +82,29 @@ RequestStack = Annotated[ExitStack, Depends(_request_stack)]
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events."""
+    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once."""
 
     media_type = "text/event-stream"
 
     # FastAPI reads the default of `status_code` for the OpenAPI document.
     def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
         super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies
+        self._events = events
+        self._is_whole = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._is_whole = scope.get("http_version") == "1.0"
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        if self._is_whole:
+            self.body = b"".join([event async for event in self._events])
+            self.headers["Content-Length"] = str(len(self.body))
+            start = {"type": "http.response.start", "status": self.status_code}
+            await send({**start, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": self.body})
+        else:
+            await super().stream_response(send)
 
 
 def stream_responses(description: str, example: str) -> dict[int | str, dict[str, Any]]:
@@ -97,6 +114,5 @@ def stream_responses(description: str, example: str) -> dict[int | str, dict[str
 
 
 def error_event(error: ProblemError, name: str | None = None) -> bytes:
-    """Returns the event in which OpenAI's clients look for `error` and show its `message`."""
-    document = {"message": error.detail, **error.document()}
-    return format_sse_event(event=name, data_str=json.dumps({"error": document}))
+    """Returns the event in which OpenAI's clients look for `error`, and show its `message`."""
+    return format_sse_event(event=name, data_str=json.dumps({"error": error.document()}))

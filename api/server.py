@@ -22,7 +22,7 @@ from uvicorn.supervisors.multiprocess import Process
 
 from api import problems
 from api.app import create_app, health_routes, prepare
-from api.middleware import BodyLimit
+from api.middleware import BodyLimit, HeadAsGet
 from api.problems import RETRY, ProblemError, ending_problem
 from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, loader
@@ -181,7 +181,15 @@ class Supervisor(Multiprocess):
             health = FastAPI(openapi_url=None, redirect_slashes=False)
             problems.install(health)
             health.include_router(health_routes(self.ready, Metrics()))
+            health.add_middleware(HeadAsGet)
             self._health = ThreadServer(health, self._health_listener)
+
+    def handle_hup(self) -> None:
+        """Does nothing, also at SIGTTIN and SIGTTOU: uvicorn would start and end workers of which
+        this class does not know whether they serve."""
+        log.warning("SIGHUP, SIGTTIN and SIGTTOU have no effect: restart the service instead")
+
+    handle_ttin = handle_ttou = handle_hup
 
     def _start_worker(self) -> Worker:
         worker = Worker(self.config, self.sockets)

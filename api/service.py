@@ -227,6 +227,14 @@ class Service:
         """Ends the model's thread. Unfinished requests stay unanswered."""
         self.batcher.close()
 
+    def ready(self) -> str:
+        """Returns the name of the default model. Raises ProblemError (503) if the service cannot
+        answer."""
+        name = self.models.find().name
+        if not self.batcher.is_alive:
+            raise ProblemError(503, "the model's thread has ended: restart the service")
+        return name
+
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
@@ -164,8 +164,13 @@ class Settings(BaseSettings):
         from calcgpt.inference.browser import is_origin  # takes a while to import
 
         for origin in origins:
-            if origin != "*" and not is_origin(origin):
+            if origin == "*":
+                continue
+            sent = _as_browsers_send(origin) if is_origin(origin) else None
+            if sent is None:
                 raise ValueError(f"{origin!r} is not an origin, such as https://example.org")
+            if origin != sent:
+                raise ValueError(f"{origin!r} matches no page: browsers send {sent!r}")
         return origins
 
     @field_validator("page_address")
@@ -181,12 +186,19 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _check_proxies(cls, proxies: str) -> str:
+        if proxies.strip() == "*":
+            return "*"
         for proxy in filter(None, map(str.strip, proxies.split(","))):
+            if proxy == "*":
+                raise ValueError("* trusts everyone, and stands alone")
             try:
-                if proxy != "*":
-                    ip_network(proxy, strict=False)
+                network = ip_network(proxy, strict=False)
             except ValueError:
                 raise ValueError(f"{proxy!r} is not an address, a network or *") from None
+            if "/" in proxy and str(network.network_address) != str(
+                ip_address(proxy.partition("/")[0])
+            ):
+                raise ValueError(f"{proxy!r} is not the address of a network: write {network}")
         return proxies
 
     @model_validator(mode="after")
@@ -217,6 +229,18 @@ class Settings(BaseSettings):
             for name, value in values.items()
             if value is not None
         }
+
+
+def _as_browsers_send(origin: str) -> str | None:
+    """Returns the text that browsers send as the header Origin, or None if the host is no name."""
+    parts = urlsplit(origin)
+    try:
+        host = (parts.hostname or "").encode("idna").decode()
+    except UnicodeError:
+        return None
+    host = f"[{host}]" if ":" in host else host
+    is_default = parts.port in (None, {"http": 80, "https": 443}[parts.scheme])
+    return f"{parts.scheme}://{host}" if is_default else f"{parts.scheme}://{host}:{parts.port}"
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:

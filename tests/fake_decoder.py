@@ -219,8 +219,14 @@ def worked_model(
 
 
 def _loaded(checkpoint: Checkpoint, completion: Callable[[str], str]) -> LoadedModel:
-    decoder = completing_decoder(checkpoint.tokenizer, completion)
+    block_size = checkpoint.recipe.model.block_size
+    decoder = completing_decoder(checkpoint.tokenizer, completion, block_size)
     return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
+
+
+def long_model(name: str = "long") -> LoadedModel:
+    """Returns a loaded model like `worked_model`, with a context of 4,096 tokens."""
+    return _loaded(worked_checkpoint(name, block_size=4_096), right_with_work)
 
 
 def text_model(name: str, tokenizer: Tokenizer) -> LoadedModel:

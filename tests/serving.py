@@ -78,6 +78,7 @@ def problem(response: Response, status: int, kind: str | None = None) -> dict[st
     assert document["status"] == status
     assert document["title"]
     assert document["detail"]
+    assert document["message"] == document["detail"]  # OpenAI's clients show it
     assert document["type"] == (f"urn:calcgpt:problem:{kind}" if kind else document["type"])
     assert "Traceback" not in response.text
     return document

@@ -110,6 +110,7 @@ PROBLEM: dict[str, Any] = {
     "title": "Unprocessable Content",
     "status": 422,
     "detail": "a number is expected, not 'x' (position 3)",
+    "message": "a number is expected, not 'x' (position 3)",
     "position": 3,
     "end": 4,
 }
@@ -124,6 +125,7 @@ class Problem(BaseModel):
     title: str
     status: int
     detail: str = Field(description="what is wrong, in one line")
+    message: str = Field(description="the same as `detail`, for clients of OpenAI's API")
     position: int | None = Field(
         None, description="index of the first wrong character of the expression, from 0"
     )

@@ -157,6 +157,8 @@ class Ask(Demands):
     parallel_tool_calls: Any = IGNORED
     metadata: Any = IGNORED
     prompt_cache_key: Any = IGNORED
+    prompt_cache_options: Any = IGNORED
+    prompt_cache_retention: Any = IGNORED
     safety_identifier: Any = IGNORED
     service_tier: Any = IGNORED
     store: Any = Field(None, description="has no effect: nothing is stored")
@@ -185,6 +187,7 @@ class ChatRequest(Ask):
     max_tokens: Any = Field(None, description="has no effect: an answer is never cut")
     max_completion_tokens: Any = Field(None, description="has no effect: an answer is never cut")
     frequency_penalty: Any = IGNORED
+    prediction: Any = IGNORED
     presence_penalty: Any = IGNORED
     reasoning_effort: Any = IGNORED
     seed: Any = IGNORED
@@ -220,6 +223,7 @@ class ResponsesRequest(Ask):
 
     include: Any = IGNORED
     instructions: Any = IGNORED
+    max_tool_calls: Any = IGNORED
     max_output_tokens: Any = Field(None, description="has no effect: an answer is never cut")
     reasoning: Any = IGNORED
     truncation: Any = IGNORED

@@ -55,6 +55,8 @@ class Calibration(BaseModel):
 class Model(BaseModel):
     """A loaded checkpoint."""
 
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(examples=[EXAMPLE]))
+
     id: str
     object: Literal["model"] = "model"
     created: int = Field(0, description="always 0: the time is not known")
@@ -75,7 +77,7 @@ class Model(BaseModel):
     )
 
 
-EXAMPLE = Model(
+EXAMPLE: dict[str, Any] = Model(
     id="scratchpad-long",
     default=True,
     description="The scratchpad with windows over rows and columns, for numbers much longer than "

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import uvicorn
-from fake_decoder import calculator_model
+from fake_decoder import calculator_model, long_model
 from fastapi import FastAPI
 from forks import PATIENCE
 from serving import wait_for
@@ -32,6 +32,9 @@ TRIES = 3  # code that blocks does so in each try; a busy machine delays some of
 SUM = "(" + "+".join("1" * 19) + ")"
 LONGEST = "+".join([SUM] * 9)  # 170 operations, no more than 40 each on the result of another
 MANY = {"n": 10, "max_tokens": 60, "logprobs": 5, "stop": ["q" * 128] * 4}
+LONG_PROMPT = "0" * 4_000
+PARAMETERS = "&".join(f"{i:x}=" for i in range(10_000))
+SCORED = {"model": "long", "max_tokens": 0, "echo": True, "logprobs": 5}  # no token is written
 REQUESTS: list[tuple[str, Any]] = [
     ("/v1/calculate", {"expression": LONGEST}),
     ("/v1/calculate", {"expression": "x" * 65_000}),
@@ -49,6 +52,10 @@ REQUESTS: list[tuple[str, Any]] = [
     ("/v1/completions", {"prompt": "1", "logit_bias": {f"{i:x}": 1 for i in range(5_000)}}),
     ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "echo": True, **MANY}),
     ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "stream": True, **MANY}),
+    ("/v1/completions", {"prompt": LONG_PROMPT, **SCORED, "n": 12}),
+    ("/v1/completions", {"prompt": LONG_PROMPT, **SCORED, "n": 12, "stream": True}),
+    (f"/v1/calculate?expression=1%2B1&{PARAMETERS}", None),
+    (f"/v1/models?{PARAMETERS}", None),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONGEST}], "stream": True}),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}] * 1_800}),
     ("/v1/chat/completions", {"messages": [{"role": "x"}] * 4_000}),
@@ -85,15 +92,16 @@ def serving(app: FastAPI, dog: Watchdog) -> Iterator[str]:
 def send(address: str, path: str, body: Any) -> int:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
-    return httpx.post(
-        f"{address}{path}", content=content, headers=headers, timeout=PATIENCE
+    method = "GET" if body is None else "POST"
+    return httpx.request(
+        method, f"{address}{path}", content=content, headers=headers, timeout=PATIENCE
     ).status_code
 
 
 def test_no_request_blocks_the_event_loop() -> None:
-    model = calculator_model()
+    models = [calculator_model(), long_model()]
     settings = Settings(max_pending=10_000, deadline=PATIENCE)
-    app = create_app(settings, lambda: iter([model]))
+    app = create_app(settings, lambda: iter(models))
     with (
         watchdog() as dog,
         serving(app, dog) as address,

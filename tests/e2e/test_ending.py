@@ -154,6 +154,17 @@ def test_a_signal_before_it_is_ready_ends_it(
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
+def test_signals_that_would_change_the_workers_have_no_effect(tiny_folder: Path) -> None:
+    with server(tiny_folder, "--workers", 2) as running:
+        wait_for(lambda: len(ready(running)) == 2)
+        for number in (signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU):
+            n_before = running.log.count("have no effect")
+            running.process.send_signal(number)
+            wait_for(lambda n=n_before: running.log.count("have no effect") > n)
+        assert len(ready(running)) == 2
+        assert status(running) == 200
+
+
 def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> None:
     with server(tiny_copy, "--workers", 2) as running:
         wait_for(lambda: len(ready(running)) == 2)

@@ -70,6 +70,7 @@ def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -
 def test_the_models_are_listed(client: openai.OpenAI) -> None:
     (model,) = client.models.list()
     assert model.id == "scratchpad-long"
+    assert client.models.retrieve("scratchpad-long") == model
 
 
 def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:

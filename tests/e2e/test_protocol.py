@@ -4,6 +4,7 @@ process of the service, over raw sockets on loopback."""
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
 from collections.abc import Iterator
@@ -17,14 +18,15 @@ from typing import Any
 import pytest
 import uvicorn
 from forks import PATIENCE
-from serving import Server, server, wait_for
+from serving import Server, events_of, server, wait_for
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from wire import Pipeline, answer, connect, head, memory, refusal
+from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
 from api.protocol import BoundedProtocol, ChunkedReceiver
 from api.settings import Settings
+from api.slow_clients import SlowClients
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -80,6 +82,60 @@ def test_http_1_0_needs_no_host_and_an_upgrade_is_not_mentioned(running: Server)
         connection.sendall(head("/healthz", *upgrade, method="GET"))
         assert answer(connection)[0] == 200
     assert "upgrade" not in running.log.lower()
+
+
+UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+KEYED = (*UPGRADE, "X-API-Key: open-sesame")
+
+
+@pytest.mark.parametrize("in_chunks", [False, True])
+def test_a_request_that_offers_an_upgrade_keeps_its_body(running: Server, in_chunks: bool) -> None:
+    """As the HttpClient of Java sends it."""
+    body = b'{"expression": "1+1"}'
+    framing = "Transfer-Encoding: chunked" if in_chunks else f"Content-Length: {len(body)}"
+    if in_chunks:
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    with connect(running) as connection:
+        connection.sendall(head("/v1/calculate", *KEYED, framing) + body + HEALTH)
+        responses = Pipeline(connection)
+        status, _, content = answer(responses)
+        assert (status, json.loads(content)["exact"]) == (200, "2")
+        assert answer(responses)[0] == 200  # the request that follows
+        connection.shutdown(socket.SHUT_WR)
+        assert responses.read() == b""
+
+
+def test_the_body_of_an_offered_upgrade_is_no_request(running: Server) -> None:
+    with connect(running) as connection:
+        framing = (f"Content-Length: {len(HEALTH)}", "Expect: 100-continue")
+        connection.sendall(head("/v1/calculate", *KEYED, *framing))
+        interim = b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert connection.recv(len(interim), socket.MSG_WAITALL) == interim
+        connection.sendall(HEALTH)
+        responses = Pipeline(connection)
+        refusal(responses, 400, "invalid-json")
+        connection.shutdown(socket.SHUT_WR)
+        assert responses.read() == b""
+
+
+def test_requests_after_an_offered_upgrade_are_answered(running: Server) -> None:
+    with connect(running) as connection:
+        connection.sendall(head("/healthz", *UPGRADE, method="GET") * 2 + HEALTH)
+        responses = Pipeline(connection)
+        assert [answer(responses)[0] for _ in range(3)] == [200, 200, 200]
+
+
+def test_a_stream_of_http_1_0_has_no_chunks(running: Server) -> None:
+    body = b'{"expression": "1+1"}'
+    framing = f"Content-Length: {len(body)}"
+    request = head("/v1/calculate/stream", KEYED[-1], framing).replace(b"HTTP/1.1", b"HTTP/1.0")
+    with connect(running) as connection:
+        connection.sendall(request + body)
+        status, headers, content = answer(connection)
+        assert (status, int(headers["content-length"])) == (200, len(content))
+        assert "transfer-encoding" not in headers
+        assert [name for name, _ in events_of(content.decode())][-1] == "result"
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize(
@@ -284,6 +340,29 @@ def test_connections_beyond_the_limit_are_refused() -> None:
         wait_for(lambda: len(service.server_state.connections) == 2)
         connections[0].sendall(HEALTH)
         assert answer(connections[0])[0] == 200
+
+
+def test_what_is_refused_before_it_begins_is_counted(tiny_folder: Path) -> None:
+    with server(tiny_folder, "--max-connections", 1) as running:
+        with connect(running), connect(running) as second:
+            second.sendall(HEALTH)
+            refusal(second, 503, "full")
+        wait_for(lambda: metric(running, 'calcgpt_sheds_total{reason="full"}') >= 1)
+
+
+def test_a_body_that_is_given_up_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.app.SlowClients", partial(SlowClients, limit=1))
+    incomplete = head("/v1/calculate", "Content-Length: 9") + b"1"
+    with hasty(create_app(Settings(), lambda: iter(())), BoundedProtocol) as service:
+        to = service.servers[0].sockets[0].getsockname()
+        with socket.create_connection(to, PATIENCE) as first:
+            first.sendall(incomplete)
+            with socket.create_connection(to, PATIENCE) as second:
+                second.sendall(incomplete)
+                refusal(first, 503, "full")
+        with socket.create_connection(to, PATIENCE) as third:
+            third.sendall(head("/metrics", method="GET"))
+            assert 'calcgpt_sheds_total{reason="full"} 0.0' not in answer(third)[2].decode()
 
 
 def test_an_answered_request_leaves_nothing_behind() -> None:

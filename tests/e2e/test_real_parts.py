@@ -179,6 +179,8 @@ def test_nginx_limits_the_connections_and_requests_of_an_address(
         connections.close()
 
         wait_for(lambda: client.get("/readyz").status_code == 200)
+        files = [client.get("/static/page.css").status_code for _ in range(200)]
+        assert files == [200] * 200  # a page needs many, and several visitors may share an address
         answers = [client.get("/healthz") for _ in range(110)]
         refused = [answer for answer in answers if answer.status_code != 200]
         assert 0 < len(refused) < 110
@@ -221,11 +223,17 @@ def test_nginx_passes_events_on_as_they_come(tmp_path: Path, certificate: Path) 
             upstream.shutdown()
 
 
-def test_prometheus_takes_the_rules_and_the_configuration(tmp_path: Path) -> None:
+def test_prometheus_takes_the_configuration_and_the_rules_tell_each_case(tmp_path: Path) -> None:
     promtool = program("promtool", "prometheus")
     for name in ("prometheus.yml", "alerts.yml"):
         shutil.copy(ROOT / "deploy" / name, tmp_path)
-    for words in (["check", "rules", "alerts.yml"], ["check", "config", "prometheus.yml"]):
+    shutil.copy(ROOT / "tests" / "alerts_cases.yml", tmp_path)
+    commands = (
+        "check rules alerts.yml",
+        "check config prometheus.yml",
+        "test rules alerts_cases.yml",
+    )
+    for words in map(str.split, commands):
         checked = subprocess.run(
             [promtool, *words], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
         )

@@ -51,6 +51,8 @@ def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
         for path in ("/healthz", "/readyz"):
             response = httpx.get(f"{match[1]}{path}", timeout=PATIENCE)
             assert response.json() == {"status": "ok", "model": "tiny"}
+            without = httpx.head(f"{match[1]}{path}", timeout=PATIENCE)
+            assert (without.status_code, without.content) == (200, b"")
         metrics = httpx.get(f"{match[1]}/metrics", timeout=PATIENCE).text
         assert "calcgpt_answers_total{" in metrics
         problem(httpx.get(f"{match[1]}/v1/models", timeout=PATIENCE), 404)

@@ -11,12 +11,14 @@ import httpx2 as httpx
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from limits.aio.storage import MemoryStorage
-from starlette.types import ASGIApp, Message, Scope
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.access import ApiKeys, Limiter, RateLimit
+from api.access import ApiKeys, Limiter, RateLimit, SparingStorage
 from api.middleware import BodyLimit, RequestLog
 from api.telemetry import Metrics
 from calcgpt.errors import ConfigError
@@ -44,9 +46,6 @@ def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]])
     """Returns the status of a GET with exactly these headers."""
     sent: list[Message] = []
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
     async def keep(message: Message) -> None:
         sent.append(message)
 
@@ -62,6 +61,10 @@ def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]])
     }
     asyncio.run(app(scope, receive, keep))
     return int(sent[0]["status"])
+
+
+async def receive() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 def problem(response: httpx.Response, status: int, kind: str) -> None:
@@ -181,14 +184,102 @@ def test_requests_are_allowed_after_retry_after(monkeypatch: pytest.MonkeyPatch)
     async def scenario() -> None:
         nonlocal now
         limiter = Limiter("2/minute")
-        assert [await limiter.seconds_to_wait("a") for _ in range(3)] == [0, 0, 45]
-        now += 46.5
-        # Of the last minute's two requests 1.95 still count.
-        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 29]
-        now += 29
+        assert [await limiter.seconds_to_wait("a") for _ in range(3)] == [0, 0, 46]
+        now += 46
+        # Of the last minute's two requests 1.97 still count.
+        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 30]
+        now += 30
         assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 30]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("rate", ["10/minute", "10/minute; 50/hour"])
+def test_a_client_that_waits_as_it_is_told_is_served(
+    monkeypatch: pytest.MonkeyPatch, rate: str
+) -> None:
+    now = 3_600_015.0
+    monkeypatch.setattr(time, "time", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        limiter = Limiter(rate)
+        for cost in (8, 8, 3, 10, 1, 7, 9, 8, 8):
+            if wait := await limiter.seconds_to_wait("a", cost):
+                now += wait - 1
+                assert await limiter.seconds_to_wait("a", cost) == 1
+                now += 1
+                assert await limiter.seconds_to_wait("a", cost) == 0
+
+    asyncio.run(scenario())
+
+
+def test_requests_at_a_time_are_no_more_than_the_rate() -> None:
+    async def scenario() -> list[int]:
+        end, statuses = asyncio.Event(), list[int]()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await end.wait()
+            await Response()(scope, receive, send)
+
+        async def keep(message: Message) -> None:
+            statuses.append(message.get("status", 0))
+
+        app = RateLimit(slow, Limiter("3/hour"), Metrics())
+        scope: Scope = {"type": "http", "path": "/v1/items/5", "client": ("192.0.2.1", 5)}
+        requests = [asyncio.create_task(app({**scope}, receive, keep)) for _ in range(5)]
+        await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+        end.set()
+        await asyncio.gather(*requests)
+        await app({**scope}, receive, keep)
+        return [status for status in statuses if status]
+
+    assert sorted(asyncio.run(scenario())) == [200] * 3 + [429] * 3
+
+
+def test_a_request_does_not_look_at_the_counters_of_all_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert hasattr(MemoryStorage, "_MemoryStorage__schedule_expiry")  # which ours replaces
+    n_look = 0  # at the time, for each counter that may be expired
+
+    def clock() -> float:
+        nonlocal n_look
+        n_look += 1
+        return 3_600_015.0
+
+    monkeypatch.setattr(time, "time", clock)
+
+    async def scenario() -> None:
+        nonlocal n_look
+        limiter = Limiter("600/minute")
+        for n in range(1_000):
+            await limiter.seconds_to_wait(f"2001:db8:{n:x}::/64")
+        n_look = 0
+        for _ in range(100):
+            await limiter.seconds_to_wait("192.0.2.1")
+            await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    assert n_look < 5_000
+
+
+def test_expired_counters_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 3_600_015.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    async def scenario() -> None:
+        nonlocal now
+        storage = SparingStorage()
+        for n in range(3_000):
+            await storage.incr(f"{n}", 60)
+        now += 61
+        await storage.incr("last", 60)
+        while len(storage.expirations) > 1:
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
 
 
 @pytest.mark.parametrize("rate", ["5/minute; 2/second", "2/second; 5/minute"])
@@ -199,11 +290,11 @@ def test_what_one_rate_refuses_uses_up_no_other(monkeypatch: pytest.MonkeyPatch,
     async def scenario() -> None:
         nonlocal now
         limiter = Limiter(rate)
-        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 1, 1]
+        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 2, 2]
         now += 2
-        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 1, 1]
+        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 2, 2]
         now += 2
-        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 56]
+        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 57]
 
     asyncio.run(scenario())
 

@@ -75,6 +75,9 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     assert listed["data"][1]["domain"]["works_in_steps"] is False
     assert listed["data"][0]["parameters"] > 1000
     assert listed["data"][0]["calibration"] is None
+    for model in listed["data"]:
+        assert client.get(f"/v1/models/{model['id']}").json() == model
+    problem(client.get("/v1/models/nosuch"), 404, "unknown-model")
     assert ask(client, "100000+1", model="direct").json()["result"] == "100001"
     document = problem(ask(client, "1+1", model="nosuch"), 404, "unknown-model")
     assert "exact, direct, wrong" in document["detail"]
@@ -85,6 +88,13 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
 )
 def test_an_unknown_path_is_404(client: TestClient, path: str) -> None:
     problem(client.get(path), 404)
+
+
+def test_an_address_has_at_most_a_hundred_parameters(client: TestClient) -> None:
+    for path in ("/v1/calculate", "/v1/models", "/healthz", "/"):
+        refused = problem(client.get(f"{path}?{'a=&' * 100}"), 422, "invalid-request")
+        assert refused["detail"] == "the address has more than 100 parameters"
+    assert client.get(f"/healthz?{'a=&' * 99}a=").status_code == 200
 
 
 @pytest.mark.parametrize(

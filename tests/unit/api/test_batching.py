@@ -101,7 +101,7 @@ def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
 
 @pytest.mark.parametrize(("digits", "rows"), [(10, 8), (20, 5), (40, 1)])
 def test_long_texts_count_as_several(digits: int, rows: int) -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right, block_size=4_096)
 
     async def work(batcher: Batcher) -> None:
         prompt = f"$({'1' * digits}+{'2' * digits})="

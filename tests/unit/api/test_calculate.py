@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from expressions import expressions, value_of
 from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
+from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import JSON, ask, client_of, events_of, problem
@@ -201,9 +204,27 @@ def test_operations_count_not_expressions() -> None:
             assert client.post(batch, json={"expressions": expressions}).status_code == 200
         too_many = client.post(batch, json={"expressions": ["1+2+3+4", "5+6+7"]})
         assert "5 operations; the limit is 4" in problem(too_many, 422, "too-many-items")["detail"]
-        problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # seven are counted with this request
+        problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # six are counted so far
         assert ask(client, "1+2").status_code == 200
         assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
+
+
+def test_a_batch_is_counted_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 3_600_015.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    with client_of(calculator_model(), rate_limit="10/minute") as client:
+
+        def batch(n: int) -> Response:
+            return client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * n})
+
+        assert batch(8).status_code == 200
+        for _ in range(3):
+            refused = batch(8)
+            problem(refused, 429, "rate-limited")
+        assert batch(2).status_code == 200  # what was refused counts nothing
+        now += int(batch(1).headers["retry-after"])  # there is room for one, not for eight
+        now += int(batch(8).headers["retry-after"])
+        assert batch(8).status_code == 200
 
 
 def test_more_operations_than_the_rate_are_never_allowed() -> None:

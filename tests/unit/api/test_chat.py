@@ -171,7 +171,9 @@ def test_options_without_effect_are_accepted(client: TestClient) -> None:
             for name, field in request.model_fields.items()
             if "has no effect" in (field.description or "") and name != "tool_choice"
         ]
-        assert len(names) > 12
+        assert len(names) > 14
+        assert {"prompt_cache_options", "prompt_cache_retention"} < {*names}
+        assert {"prediction" if ask is chat else "max_tool_calls"} < {*names}
         for options in ({}, {"n": None, "tools": [], "stream": None}):
             options |= dict.fromkeys(names, 0.5)
             if ask is respond:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from completions import ask, requests, streamed, texts
-from fake_decoder import text_model
+from fake_decoder import long_model, text_model
 from fastapi.testclient import TestClient
 from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import JSON, client_of, problem, wait_for
 
+from api.groups import Job
 from api.schemas.completions import CompletionRequest
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
@@ -113,6 +114,16 @@ def test_every_choice_counts_as_an_operation() -> None:
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)
 
 
+def test_a_hundred_tokens_of_a_prompt_or_of_its_continuation_count_as_an_operation() -> None:
+    with client_of(long_model()) as client:
+        scored = {"prompt": "0" * 4_000, "echo": True, "logprobs": 5, "max_tokens": 0}
+        refused = problem(ask(client, **scored, n=100), 422, "too-many-items")
+        assert refused["detail"] == "4,000 operations; the limit is 512"
+        refused = problem(ask(client, **scored | {"max_tokens": 10}, n=100), 422, "too-many-items")
+        assert refused["detail"] == "4,100 operations; the limit is 512"
+        assert ask(client, **scored).status_code == 200
+
+
 def error_in(response: Response) -> dict[str, Any]:
     """Returns the error that ended a stream after its start."""
     assert response.status_code == 200
@@ -146,6 +157,40 @@ def test_an_internal_error_reveals_no_details() -> None:
         assert error_in(response)["status"] == 500
         assert "secret" not in response.text
         assert texts(client, prompt="a", max_tokens=1) == ["a"]  # the model's thread lives on
+
+
+def test_a_number_that_no_float_holds_ends_nothing(client: TestClient) -> None:
+    greedy = {"prompt": PROMPT, "temperature": 0}
+    assert texts(client, **greedy, max_tokens=10**400) == texts(client, **greedy, max_tokens=64)
+
+
+def broken(error: BaseException) -> property:
+    """A property that raises this error."""
+
+    def fail(job: Job) -> None:
+        raise error
+
+    return property(fail)
+
+
+def test_the_models_thread_survives_any_error() -> None:
+    with client_of(text_model("letters", text_tokenizer("abc"))) as client:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Job, "kind", broken(OverflowError("a secret of the machine room")))
+            assert "secret" not in problem(ask(client, prompt="a"), 500)["detail"]
+        assert texts(client, prompt="a", max_tokens=1) == ["a"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_without_the_models_thread_the_service_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with client_of(text_model("letters", text_tokenizer("abc")), deadline=0.05) as client:
+        assert client.get("/readyz").status_code == 200
+        monkeypatch.setattr(Job, "kind", broken(SystemExit()))
+        problem(ask(client, prompt="a"), 504, "deadline")
+        wait_for(lambda: client.get("/readyz").status_code == 503)
+        problem(client.get("/readyz"), 503)
 
 
 anything = st.recursive(

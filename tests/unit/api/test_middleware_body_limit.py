@@ -25,7 +25,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from api.middleware import MAX_DISCARDED, BodyLimit, SlowClients
+from api.middleware import MAX_DISCARDED, BodyLimit
+from api.slow_clients import SlowClients
 
 LIMIT = 1000
 HUGE = 100_000_000
