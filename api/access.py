@@ -218,34 +218,33 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client = _client(scope)
-        seconds = await self._limiter.seconds_left(client, self._uncounted[client] + 1)
-        if seconds:
-            self._sheds.inc()
-            refusal = _too_many("requests or operations", seconds)
-            return await refusal.response()(scope, receive, send)
-        self._uncounted[client] += 1
-        is_uncounted = True
+        client, is_uncounted = _client(scope), True
+
+        def forget() -> None:
+            nonlocal is_uncounted
+            is_uncounted = False
+            self._uncounted[client] -= 1
+            if not self._uncounted[client]:
+                del self._uncounted[client]
 
         async def charge(n_operations: int) -> None:
-            nonlocal is_uncounted
             self._require_possible(n_operations)
-            is_uncounted = False
-            self._forget(client)
+            forget()
             await self._charge(client, n_operations)
 
-        scope.setdefault("state", {})[CHARGE] = charge
+        self._uncounted[client] += 1
         try:
+            if seconds := await self._limiter.seconds_left(client, self._uncounted[client]):
+                forget()
+                self._sheds.inc()
+                refusal = _too_many("requests or operations", seconds)
+                return await refusal.response()(scope, receive, send)
+            scope.setdefault("state", {})[CHARGE] = charge
             await self._app(scope, receive, send)
         finally:
             if is_uncounted:
-                self._forget(client)
+                forget()
                 await self._limiter.seconds_to_wait(client)
-
-    def _forget(self, client: str) -> None:
-        self._uncounted[client] -= 1
-        if not self._uncounted[client]:
-            del self._uncounted[client]
 
     def _require_possible(self, n_operations: int) -> None:
         """Raises ProblemError (422) if there are more operations than a rate ever allows at
