@@ -101,18 +101,21 @@ class CompletionRun:
                 detail = f"prompt {index}: {error}"
                 raise ProblemError(422, detail, kind="invalid-request") from None
         stop_token = model.calculator.stop if model.calculator else NO_TOKEN
+        # Decoded once for all choices: the choices of a long prompt would hold the event loop.
+        echoed = [tokenizer.decode(prompt) if request.echo else "" for prompt in self._prompts]
         self.choices = []
         for index, sampling in enumerate(_samplings(request, n)):
+            row = index // request.n
             job = Job(
                 model.name,
                 model.decoder,
-                self._prompts[index // request.n],
+                self._prompts[row],
                 stop_token,
                 request.max_tokens,
                 sampling,
                 n_top=request.logprobs or 0,
             )
-            self.choices.append(Choice(index, job, tokenizer, request))
+            self.choices.append(Choice(index, job, tokenizer, request, echoed[row]))
 
     @property
     def n_operations(self) -> int:
@@ -196,15 +199,21 @@ class Choice:
     """One continuation of a prompt. The parts that `take` returns add up to the whole."""
 
     def __init__(
-        self, index: int, job: Job, tokenizer: Tokenizer, request: CompletionRequest
+        self,
+        index: int,
+        job: Job,
+        tokenizer: Tokenizer,
+        request: CompletionRequest,
+        echoed: str = "",
     ) -> None:
+        """`echoed` is the text of the prompt if the request asks for it, else nothing."""
         self.job = job
         self.prompt_tokens: list[TokenScore] = []  # to be returned with the next part
         self.n_written = 0  # tokens that may be taken before the job is done
         self._index, self._tokenizer, self._request = index, tokenizer, request
         self._n_tokens = self._offset = 0  # tokens taken so far, and the length of their text
         self._name = cache(lambda token: tokenizer.decode([token]))
-        self._prefix = tokenizer.decode(job.prompt) if request.echo else ""
+        self._prefix = echoed
         self._written = StoppedText(tokenizer, request.stops)
         if request.stops:
             read = StoppedText(tokenizer, request.stops)  # by the model's thread, token by token

@@ -1,7 +1,8 @@
 """Finds the functions that block an event loop.
 
 A callback blocks the loop if it takes more CPU time of the loop's thread than a limit. So other
-processes of a busy machine do not matter. While a callback is over the limit, a second thread notes
+processes of a busy machine do not matter. On a machine that is several times as slow as usual, the
+limit is as many times as high. While a callback is over the limit, a second thread notes
 which function runs.
 """
 
@@ -20,6 +21,7 @@ from types import FrameType
 from typing import Any
 
 LOOK_SECONDS = 0.002
+USUAL_SECONDS = 0.02  # of CPU time for `_work`, or less, on the machines of the tests
 ROOT = Path(__file__).parents[1]
 
 
@@ -35,11 +37,17 @@ class Watchdog:
     """Measures the callbacks of one thread's event loop."""
 
     def __init__(self, limit: float) -> None:
-        self.limit = limit
+        self._usual_limit = limit
         self.stalls: list[Stall] = []
         self._thread: int | None = None
         self._began: float | None = None
         self.seen: str | None = None  # where the callback that runs now went over the limit
+        self.begin()
+
+    def begin(self) -> None:
+        """Forgets the stalls so far, and measures how slow the machine is now."""
+        self.limit = self._usual_limit * _slowness()
+        self.stalls.clear()
 
     def watch_this_thread(self) -> None:
         self._thread = threading.get_ident()
@@ -86,6 +94,17 @@ def _name(handle: asyncio.Handle) -> str:
     callback: Any = handle._callback  # type: ignore[attr-defined]
     task = getattr(callback, "__self__", None)
     return repr(task.get_coro() if isinstance(task, asyncio.Task) else callback)
+
+
+def _work() -> int:
+    return sum(index * index for index in range(300_000))
+
+
+def _slowness() -> float:
+    """Returns how many times the usual CPU time this machine takes now, at least 1."""
+    began = time.thread_time()
+    _work()
+    return max(1.0, (time.thread_time() - began) / USUAL_SECONDS)
 
 
 @contextmanager
