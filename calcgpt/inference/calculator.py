@@ -39,6 +39,7 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from calcgpt.registry import resolve
+from calcgpt.statistics import binomial_tail
 from datagen.arithmetic import (
     MAX_PLACES,
     USUAL_PLACES,
@@ -348,9 +349,10 @@ def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator |
     computations = _computations(calculator)
     n_right = sum(_is_right(calculator, computations))
     expected = _exact_match(checkpoint)
-    if expected is not None and _at_most(n_right, len(computations), expected) < MAX_FALSE_ALARM:
+    n = len(computations)
+    if expected is not None and binomial_tail(n_right, n, expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
-            f"{checkpoint.name}: {n_right} of {len(computations)} answers of the self-test are "
+            f"{checkpoint.name}: {n_right} of {n} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
         )
 
@@ -399,8 +401,3 @@ def _exact_match(checkpoint: Checkpoint) -> float | None:
         return None
     n, exact_match = scores.get("n", 0), scores.get("exact_match", 0.0)
     return float((n * exact_match + 1) / (n + 2))
-
-
-def _at_most(n_right: int, n: int, p: float) -> float:
-    """Returns the probability of at most `n_right` right answers of `n`, each right with `p`."""
-    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n_right + 1))
