@@ -30,7 +30,7 @@ from benchmarks.measure import environment, name_of, parser, positive, run, writ
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.lab.circuits import sources_of
+from calcgpt.lab.circuits import attention_to_sources, sources_of
 from calcgpt.lab.inspection import attention_weights
 from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve
@@ -46,7 +46,7 @@ CODES = {operation.value: code for code, operation in enumerate(OPERATIONS)}
 
 
 @dataclass
-class Looks:
+class HeadAttention:
     """What the head of a source does at some characters."""
 
     weights: list[float] = field(default_factory=list)  # on the source
@@ -86,20 +86,14 @@ def heads_of_sources(
     model: GPT, tokenizer: CharTokenizer, lines: list[bytes]
 ) -> dict[str, tuple[int, int]]:
     """Returns the layer and head that attend most to each source."""
-    totals: dict[str, Floats] = {}
-    for line in lines:
-        weights_LHTT = weights_of(model, tokenizer, line)
-        for name, position, source in sources_of(line):
-            weight_LH = weights_LHTT[:, :, position - 1, source]
-            totals[name] = totals.get(name, np.zeros_like(weight_LH)) + weight_LH
     heads = {}
-    for name, total_LH in totals.items():
-        layer, head = np.unravel_index(total_LH.argmax(), total_LH.shape)
+    for name, mean_LH in attention_to_sources(model, tokenizer, lines).items():
+        layer, head = np.unravel_index(mean_LH.argmax(), mean_LH.shape)
         heads[name] = (int(layer), int(head))
     return heads
 
 
-def looks_at(
+def attention_of_heads(
     line: bytes, weights_LHTT: Floats, heads: dict[str, tuple[int, int]], end: int
 ) -> Iterator[tuple[str, int, float, str]]:
     """Yields for each source of the characters up to `end`: its name, the position of the
@@ -126,7 +120,7 @@ def measure(
     short, long = lines_of(code, trained, n), lines_of(code, digits, n)
     heads = heads_of_sources(model, tokenizer, short)
     kinds = ("trained length", "right", "wrong")
-    looks = {name: {kind: Looks() for kind in kinds} for name in heads}
+    attention = {name: {kind: HeadAttention() for kind in kinds} for name in heads}
     n_wrong = 0
     with progress_bar(2 * n, desc=OPERATIONS[code].name) as bar:
         for index, line in enumerate([*short, *long]):
@@ -135,16 +129,19 @@ def measure(
             n_wrong += wrong is not None
             end = len(line) if wrong is None else wrong
             weights_LHTT = weights_of(model, tokenizer, line)
-            for name, position, weight, offset in looks_at(line, weights_LHTT, heads, end):
+            for name, position, weight, offset in attention_of_heads(
+                line, weights_LHTT, heads, end
+            ):
                 kind = "trained length" if is_short else "wrong" if position == wrong else "right"
-                looks[name][kind].weights.append(weight)
-                looks[name][kind].offsets[offset] += 1
+                attention[name][kind].weights.append(weight)
+                attention[name][kind].offsets[offset] += 1
             bar.update(1)
     return {
         "n": n,
         "wrong": n_wrong,
         "sources": {
-            name: {"head": f"{layer}.{head}"} | {kind: looks[name][kind].record() for kind in kinds}
+            name: {"head": f"{layer}.{head}"}
+            | {kind: attention[name][kind].record() for kind in kinds}
             for name, (layer, head) in heads.items()
         },
     }

@@ -39,11 +39,12 @@ from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.evaluate import answer
 from calcgpt.evaluation.shards import check_manifest, load_for_scoring
 from calcgpt.inference.calculator import Computation
-from calcgpt.inference.expression import Expression, Literal, Power, parse
+from calcgpt.inference.exact import evaluate
+from calcgpt.inference.expression import parse
 from calcgpt.inference.limits import limits_of
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
-from datagen.arithmetic import MAX_PLACES, Operation, ProblemArray
+from datagen.arithmetic import MAX_PLACES, ProblemArray
 from datagen.files import read_json, read_text, sha256, write_json
 from datagen.formats import renderer
 from datagen.progress import progress_bar
@@ -96,24 +97,6 @@ class Outcome:
     reachable: bool  # whether exact arithmetic with the same rounding is right
 
 
-def exact_value(expression: Expression) -> Fraction:
-    """Returns the value of a tree. Raises ZeroDivisionError for a division by zero."""
-    if isinstance(expression, Literal):
-        return Fraction(expression.number.units, 10**expression.number.places)
-    if isinstance(expression, Power):
-        return exact_value(expression.base) ** expression.exponent
-    left, right = exact_value(expression.left), exact_value(expression.right)
-    match expression.op:
-        case Operation.ADD:
-            return left + right
-        case Operation.SUB:
-            return left - right
-        case Operation.MUL:
-            return left * right
-        case Operation.DIV:
-            return left / right
-
-
 def _rounded(match: re.Match[str]) -> str:
     return f"{round(Decimal(match[0]), MAX_PLACES):f}"
 
@@ -130,7 +113,7 @@ def mathglm_tasks(path: Path) -> list[Task]:
         n = tree.n_operations
         count = next(f"{a} to {b} operations" for a, b in ((0, 2), (3, 5), (6, 99)) if n <= b)
         kinds = (" and ".join(numbers) or "whole numbers", count)
-        tasks.append(Task(text, kinds, exact_value(tree), rounded=True))
+        tasks.append(Task(text, kinds, evaluate(tree), rounded=True))
     return tasks
 
 

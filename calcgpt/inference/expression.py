@@ -25,6 +25,7 @@ from enum import Enum, IntEnum
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference import spelling
 from datagen.arithmetic import MAX_PLACES, Number, Operation
 from datagen.notation import number_text
 
@@ -32,75 +33,6 @@ MAX_LENGTH = 400  # characters of an expression
 MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
-
-_TEN_DIGITS = "0123456789"
-# Usual characters for typed ones, one for one, so that positions stay.
-_NORMAL: dict[int, int | str] = {
-    # East Asian keyboards type full-width characters.
-    **str.maketrans("０１２３４５６７８９＋－＊／＾％（）．，＝？", f"{_TEN_DIGITS}+-*/^%().,=?"),
-    # Digits of Arabic, Persian and Hindi, and the Arabic signs of numbers.
-    **str.maketrans("٠١٢٣٤٥٦٧٨٩", _TEN_DIGITS),
-    **str.maketrans("۰۱۲۳۴۵۶۷۸۹", _TEN_DIGITS),
-    **str.maketrans("०१२३४५६७८९", _TEN_DIGITS),
-    **str.maketrans("٫٬٪", ".,%"),
-    **str.maketrans("−–‐‑‒﹣➖➕", "-------+"),
-    **str.maketrans("[]{}［］｛｝", "()()()()"),  # as school books write them
-    # Marks that nobody sees, for example around a number that was copied.
-    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"), " "),
-    **dict.fromkeys(map(ord, "\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"), " "),
-}
-_PRODUCT_SIGNS = ("*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", *"xｘＸхХ")  # the last two: ha
-_OPERATIONS = {  # by their spellings
-    **dict.fromkeys(("+", "plus"), "+"),
-    **dict.fromkeys(("-", "minus"), "-"),
-    **dict.fromkeys((*_PRODUCT_SIGNS, "times", "multiplied by", "of"), "*"),
-    **dict.fromkeys(("/", "÷", "∕", "➗", "over", "divided by"), "/"),
-    **dict.fromkeys(("^", "**"), "^"),
-}
-_SEPARATORS = ",_'’\u00a0\u202f\u2009"  # between thousands; the last three are spaces
-_NO_SEPARATORS = str.maketrans("", "", _SEPARATORS)
-
-# Only groups of three digits are thousands: `12,5` is read as 12, then a comma. In India, further
-# groups have two digits: `12,34,567`.
-_THOUSANDS = (
-    rf"[1-9][0-9]{{0,2}}(?P<mark>[{_SEPARATORS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*(?![0-9])"
-    r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?![0-9])"
-)
-_NUMBER = re.compile(rf"(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+")
-_SPACE = re.compile(r"\s*")
-_DIGITS = re.compile("[0-9]*")
-_WORD = re.compile("[A-Za-z]{2,}")
-_ANY_CASE = re.IGNORECASE | re.ASCII  # without ASCII, ı is an i
-_OPERATION = re.compile(
-    "|".join(  # the longest first: ** before *
-        r"\s+".join(map(re.escape, typed.split())) + ("(?![A-Za-z])" if typed[0].isalpha() else "")
-        for typed in sorted(_OPERATIONS, key=len, reverse=True)
-    ),
-    _ANY_CASE,
-)
-_PREFIX = re.compile("[-+]|(?:minus|plus)(?![A-Za-z])", _ANY_CASE)
-_PERCENT = re.compile("%|per ?cent(?![A-Za-z])", _ANY_CASE)
-_AFTER_PERCENT = re.compile(r"(?:%|per ?cent)\Z", _ANY_CASE)
-_NO_PRODUCT = re.compile("(?<![0-9.])0[x·]", _ANY_CASE)  # 0x10 is hexadecimal, 0·5 a British 0.5
-_FRACTION = re.compile(r"[0-9]+\s*/")
-_QUESTION = re.compile(r"\?(?=\s*\Z)")
-_SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-_NO_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-_HINTS = {  # by a character that is not understood
-    **dict.fromkeys("$€£¥₹₽°", "; write numbers without units"),
-    **dict.fromkeys("½¼¾⅓⅔", "; write 0.5 or (1/2), for example"),
-    "—": "; to subtract, write -",
-}
-_HINTS_AFTER_NUMBER = {  # the same, where an operation is expected
-    **_HINTS,
-    **dict.fromkeys("kKmM", "; write numbers without units"),
-    **dict.fromkeys("xX", "; to multiply, write * or ×"),
-    **dict.fromkeys("eE", "; write a number with all its digits"),
-    ":": "; to divide, write / or ÷",
-    "·": "; a decimal point is written .",
-    ".": "; a number has one decimal point, and a comma separates thousands",
-    **dict.fromkeys("_'’", "; it may only separate thousands"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +48,8 @@ class Literal:
     def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
         """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
         where they end. There must be such a digit."""
-        text = text.translate(_NORMAL)
-        typed = _DIGITS.match(text, text.index(".", self.start) + 1 + places)
+        text = text.translate(spelling.NORMAL)
+        typed = spelling.DIGITS.match(text, text.index(".", self.start) + 1 + places)
         assert typed
         return typed.end() - len(typed[0].lstrip("0")), typed.end()
 
@@ -257,7 +189,7 @@ class _Reader:
     their right side (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
 
     def __init__(self, text: str) -> None:
-        self._text, self._normal = text, _QUESTION.sub(" ", text.translate(_NORMAL))
+        self._text, self._normal = text, spelling.QUESTION.sub(" ", text.translate(spelling.NORMAL))
         self._parts: list[_Part] = []
         self._signs: list[_Sign] = []
 
@@ -273,12 +205,12 @@ class _Reader:
         """Reads a number and all signs and parentheses before it. Returns where it ends."""
         while True:
             start, character = self._next(position)
-            if number := _NUMBER.match(self._normal, start):
+            if number := spelling.NUMBER.match(self._normal, start):
                 literal = Literal(_number(number[0], number.end()), start, number.end())
                 self._parts.append(_Part(literal, start, number.end()))
                 return number.end()
-            if prefix := _PREFIX.match(self._normal, start):
-                sign = _OPERATIONS[prefix[0].lower()]
+            if prefix := spelling.PREFIX.match(self._normal, start):
+                sign = spelling.OPERATIONS[prefix[0].lower()]
                 self._signs.append(_Sign(sign, _Rank.PREFIX, start))
                 position = prefix.end()
             elif character == "(":
@@ -294,16 +226,16 @@ class _Reader:
             start, character = self._next(position)
             position = start + 1
             if typed := self._typed_operation(start):
-                operation = _OPERATIONS[" ".join(typed.lower().split())]
+                operation = spelling.OPERATIONS[" ".join(typed.lower().split())]
                 return self._wait(operation, start, start + len(typed))
-            if percent := _PERCENT.match(self._normal, start):
+            if percent := spelling.PERCENT.match(self._normal, start):
                 position = percent.end()
                 hundred = _Part(Literal(Number(100), start, position), start, position)
                 part = _operation(self._parts.pop(), Operation.DIV, hundred)
                 self._parts.append(part._replace(is_percentage=True))
-            elif superscript := _SUPERSCRIPT.match(self._normal, start):
+            elif superscript := spelling.SUPERSCRIPT.match(self._normal, start):
                 position = superscript.end()
-                number = Number(int(superscript[0].translate(_NO_SUPERSCRIPT)))
+                number = Number(int(superscript[0].translate(spelling.NO_SUPERSCRIPT)))
                 exponent = _Part(Literal(number, start, position), start, position)
                 self._parts.append(_power(self._parts.pop(), exponent))
             elif character == "(" and self._begins_factor(start):
@@ -328,15 +260,15 @@ class _Reader:
     def _typed_operation(self, start: int) -> str:
         """Returns the text of the operation at `start`, or "" if there is none. `of` is one only
         after a percentage that divides nothing, and the x of 0x10 is none."""
-        typed = _OPERATION.match(self._normal, start)
-        if not typed or _NO_PRODUCT.match(self._normal, start - 1):
+        typed = spelling.OPERATION.match(self._normal, start)
+        if not typed or spelling.NO_PRODUCT.match(self._normal, start - 1):
             return ""
         is_of = typed[0].lower() == "of"
         allowed = not is_of or (self._follows_percent(start) and self._last_sign() != "/")
         return typed[0] if allowed else ""
 
     def _follows_percent(self, start: int) -> bool:
-        return _AFTER_PERCENT.search(self._normal[:start].rstrip()) is not None
+        return spelling.AFTER_PERCENT.search(self._normal[:start].rstrip()) is not None
 
     def _last_sign(self) -> str:
         """Returns the sign before the last operand, other than its own: "" if there is none."""
@@ -359,7 +291,7 @@ class _Reader:
 
     def _next(self, position: int) -> tuple[int, str]:
         """Returns the position of the next character that is not a space, and it; "" at the end."""
-        space = _SPACE.match(self._normal, position)
+        space = spelling.SPACE.match(self._normal, position)
         start = space.end() if space else len(self._normal)
         return start, self._normal[start : start + 1]
 
@@ -382,20 +314,20 @@ class _Reader:
 
     def _error(self, expected: _Expected, start: int) -> ExpressionError:
         """Returns the error for what is at `start`, with a reason in plain words."""
-        text, number = self._text, _NUMBER.match(self._normal, start)
+        text, number = self._text, spelling.NUMBER.match(self._normal, start)
         end = number.end() if number else min(start + 1, len(text))
         character, typed = self._normal[start:end], text[start:end]
         if character == ",":
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
-        if word := _WORD.match(text, start):
+        if word := spelling.WORD.match(text, start):
             allowed = "an expression has numbers, + - * / ^ % and parentheses"
             reason = f"{word[0]!r} is not known: {allowed}"
             if word[0].lower() == "of":
                 reason = "'of' may only follow a percentage, which divides nothing: 20% of 50"
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
         if expected is _Expected.OPERAND:
-            hint = _HINTS.get(character, "")
+            hint = spelling.HINTS.get(character, "")
             reason = f"a number is expected, not {repr(typed) if typed else 'the end'}{hint}"
         elif expected is _Expected.END:
             reason = "nothing may follow the ="
@@ -405,7 +337,7 @@ class _Reader:
                 reason += "; % divides by 100, and there is no remainder"
             elif re.fullmatch("[0-9]{3}", self._normal[start:end]):
                 reason += "; a comma may separate thousands, a space may not"
-            elif _FRACTION.match(self._normal, start):
+            elif spelling.FRACTION.match(self._normal, start):
                 reason += "; write 3 1/2 as (3+1/2)"
             return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
         elif character == ")":
@@ -414,7 +346,7 @@ class _Reader:
             opening = self._signs[-1].start
             reason = f"a ) is missing: the ( at position {opening} is not closed"
         else:
-            hint = _HINTS_AFTER_NUMBER.get(character, "")
+            hint = spelling.HINTS_AFTER_NUMBER.get(character, "")
             reason = f"{typed!r} is not an operation; valid are + - * / ^{hint}"
         return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
 
@@ -469,7 +401,7 @@ def _checked(node: Binary | Power) -> _Part:
 
 def _number(typed: str, end: int) -> Number:
     """Returns the number typed without a sign. It ends at `end` in the text."""
-    whole, point, places = typed.translate(_NO_SEPARATORS).partition(".")
+    whole, point, places = typed.translate(spelling.NO_SEPARATORS).partition(".")
     superfluous = places[MAX_PLACES:].lstrip("0")
     if superfluous:
         reason = f"more than {MAX_PLACES} decimal places"

@@ -25,7 +25,7 @@ const NORMAL = new Map([
   ...pairs("\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e", " ".repeat(10)),
   ...pairs("\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff", " ".repeat(8)),
 ]);
-const PRODUCT_SIGNS = ["*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", ..."xｘＸхХ"]; // the last two: ha
+const PRODUCT_SIGNS = ["*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", ..."xｘＸхХ"]; // the last two are Cyrillic
 /** The operations by their spellings. */
 const OPERATIONS = new Map(
   Object.entries({
