@@ -60,7 +60,7 @@ def measure(
                 right += [row.right for row in rows]
         results[name] = all_shares(problems.op, np.array(right, bool))
     return {
-        "parameters": checkpoint.model.n_parameters(),
+        "parameters": checkpoint.metrics["parameters"],  # as trained, perhaps with shared layers
         "layers": model.n_layer,
         "width": model.n_embd,
         "heads": model.n_head,
