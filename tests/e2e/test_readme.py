@@ -258,6 +258,30 @@ def test_the_tables_of_the_ablations_are_those_of_their_reports(file: Path) -> N
     assert all(part.rstrip() in RESULTS for part in tables)
 
 
+def test_the_trials_of_the_search_are_those_of_its_report() -> None:
+    report = json.loads((ROOT / "docs/results/sweep/report.json").read_text("utf-8"))
+    trials = {trial["trial"]: trial for trial in report["trials"]}
+    section = RESULTS.partition("### Everything at once\n")[2].partition("\n## ")[0]
+    header, *rows = [line for line in section.splitlines() if line.startswith("| ")]
+    names = header.strip("| ").split(" | ")[3:]
+    assert rows[0].startswith(f"| {report['trials'][0]['trial']} |")  # the best
+    for row in rows:
+        number, loss, steps, *values = row.strip("| ").split(" | ")
+        trial = trials[number]
+        assert (loss, steps) == (f"{trial['best']:.4f}", str(trial["steps"]))
+        assert values == [_cell(trial["values"][name]) for name in names]
+    best_of_kinds = {
+        (name, trial["values"][name]): trial["trial"]
+        for trial in reversed(report["trials"])
+        for name in ("model.position", "model.feedforward")
+    }
+    assert {row[2:6] for row in rows} >= set(best_of_kinds.values())
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def test_the_names_that_can_be_chosen_are_all_there() -> None:
     variants = [*MODELS, *POSITIONS, *ATTENTIONS, *FEEDFORWARDS, *NORMS, *BLOCKS]
     for name in [*variants, *TOKENIZERS, *preset_names()]:
