@@ -230,10 +230,9 @@ class Service:
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError (503) if the service cannot
         answer."""
-        name = self.models.find().name
-        if not self.batcher.is_alive:
+        if not self.batcher.is_alive:  # first, because even a model that is loading cannot run
             raise ProblemError(503, "the model's thread has ended: restart the service")
-        return name
+        return self.models.find().name
 
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.
