@@ -38,6 +38,12 @@ MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
 GRACE_SECONDS = 1  # for the open requests of such a server when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
+COMMON: dict[str, Any] = {  # options of all servers
+    "log_config": None,  # `prepare` configures the logs
+    "access_log": False,  # RequestLog writes one
+    "server_header": False,
+    "ws": "none",
+}
 HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
 
 
@@ -113,7 +119,10 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
     model = next(loader(settings)()).name
-    health_listener = _health_listener(settings)
+    health_listener = None
+    if settings.health_port is not None:
+        health_listener = listen(settings.host, settings.health_port)
+        log.info("health and metrics are on %s", url_of(health_listener))
     with shared_folder() as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
@@ -128,14 +137,6 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         supervisor.end_threads()
     if supervisor.error:
         raise supervisor.error
-
-
-def _health_listener(settings: Settings) -> socket.socket | None:
-    if settings.health_port is None:
-        return None
-    listener = listen(settings.host, settings.health_port)
-    log.info("health and metrics are on %s", url_of(listener))
-    return listener
 
 
 class Worker(Process):
@@ -282,12 +283,9 @@ class ThreadServer:
     def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
         config = uvicorn.Config(
             app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
+            **COMMON,
             lifespan="off",
             http=BoundedProtocol,
-            ws="none",
             limit_concurrency=MAX_OWN_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
@@ -303,12 +301,9 @@ class ThreadServer:
 
 def _options(settings: Settings) -> dict[str, Any]:
     return {
-        "log_config": None,  # `prepare` configures the logs
-        "access_log": False,  # RequestLog writes one
-        "server_header": False,
+        **COMMON,
         "http": partial(BoundedProtocol, max_requests=MAX_REQUESTS + settings.max_pending),
         "limit_concurrency": settings.max_connections,
-        "ws": "none",
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
         "forwarded_allow_ips": settings.trusted_proxies,
