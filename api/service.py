@@ -21,10 +21,11 @@ from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
-from calcgpt.inference.calculator import Calculator, self_test
+from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
+from calcgpt.inference.self_test import self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 
 log = logging.getLogger(__name__)
