@@ -166,9 +166,7 @@ def router(service: Service) -> APIRouter:
         return await service.while_connected(request, work, has_deadline=False)
 
     @routes.post(
-        "/stream",
-        response_class=EventStream,
-        responses=stream_responses(STREAM, STREAM_EXAMPLE),
+        "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
     )
     async def calculate_stream(
         body: CalculateRequest, request: Request, stack: RequestStack

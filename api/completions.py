@@ -162,11 +162,7 @@ class CompletionRun:
     ) -> CompletionResponse:
         """Returns a response body with these choices."""
         return CompletionResponse(
-            id=self._id,
-            created=self._created,
-            model=self._model.name,
-            choices=choices,
-            usage=usage,
+            id=self._id, created=self._created, model=self._model.name, choices=choices, usage=usage
         )
 
     def body(self) -> str:

@@ -130,12 +130,7 @@ class Exchange:
     """One request and its response. Records what passes through `receive` and `send`."""
 
     def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        slow: SlowClients,
-        stall_timeout: float,
+        self, scope: Scope, receive: Receive, send: Send, slow: SlowClients, stall_timeout: float
     ) -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex

@@ -184,12 +184,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     for operation in arguments.operations:
         results[operation] = measure(
-            model,
-            tokenizer,
-            CODES[operation],
-            arguments.trained,
-            arguments.digits,
-            arguments.n,
+            model, tokenizer, CODES[operation], arguments.trained, arguments.digits, arguments.n
         )
         print(f"{operation}: {results[operation]['wrong']} of {arguments.n} wrong")
         print(table(results[operation]), flush=True)

@@ -45,13 +45,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
 from calcgpt.evaluation.evaluate import first_error
-from calcgpt.evaluation.shards import (
-    ScoredAnswer,
-    Scoring,
-    score_shards,
-    shards_of,
-    to_jsonl,
-)
+from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of, to_jsonl
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table

@@ -13,12 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple, NoReturn
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import (
-    ConfigError,
-    DataError,
-    ExpressionError,
-    ExpressionErrorKind,
-)
+from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
 from calcgpt.inference.generate import Decoder, complete
@@ -33,14 +28,7 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from calcgpt.registry import resolve
-from datagen.arithmetic import (
-    MAX_PLACES,
-    Number,
-    Operation,
-    Problem,
-    answer,
-    is_rounded,
-)
+from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
 USUAL_LENGTH = 20  # characters of both operands of an operation, together

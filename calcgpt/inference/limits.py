@@ -15,14 +15,7 @@ from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.layout import shape_of, work_length
-from datagen.notation import (
-    MAX_WIDTH,
-    WIDTH,
-    answer_text,
-    is_operand,
-    number_text,
-    render_prompt,
-)
+from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
 NOT_MEASURED = Domain(digits=7, places=2)  # what is assumed of a model without a measured domain
