@@ -91,13 +91,12 @@ class Inquiry:
             drafter=self.service.drafter(calculator),
         )
         if listener:
-            send = listener
 
             def on_token(token: int, probability: float) -> None:
-                send(Token(node=node, text=tokenizer.decode([token]), probability=probability))
+                listener(Token(node=node, text=tokenizer.decode([token]), probability=probability))
 
             job.on_token = on_token
-            send(NodeStart(node=node, problem=question.text, prompt=question.prompt))
+            listener(NodeStart(node=node, problem=question.text, prompt=question.prompt))
         completion = await self.service.batcher.complete(job)
         output = tokenizer.decode(completion.ids)
         result = self.computation.answer(node, output, completion.probabilities)

@@ -66,7 +66,7 @@ class Job:
     completion: Completion = field(default_factory=Completion)
     top: list[dict[int, float]] = field(default_factory=list)
     cancelled: bool = False
-    done: asyncio.Future[None] | None = None
+    done: asyncio.Future[None] = field(init=False)  # set when the job is queued
     #: The number of jobs of usual length that take as much memory and time.
     weight: float = field(init=False)
 
