@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
@@ -102,7 +102,11 @@ class Computation:
         if isinstance(expression, Literal):
             refusal = self._limits.refuse_operand(expression.number) if is_operand else None
             if refusal := self._refused(refusal):
-                self._refuse_literal(refusal, expression)
+                start, end = expression.start, expression.end
+                if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
+                    places = self._limits.default_places
+                    start, end = expression.superfluous_places(self._text, places)
+                raise ExpressionError(refusal.kind, refusal.reason, start, end)
             return _Operand(expression.number, None)
         if isinstance(expression, Binary):
             parts = (expression.left, expression.right)
@@ -141,12 +145,6 @@ class Computation:
         self.outline.append(span)
         self._operations.append(_Operation(a, op, b, places))
         return _Operand(value, len(self.outline) - 1)
-
-    def _refuse_literal(self, refusal: Refusal, literal: Literal) -> NoReturn:
-        start, end = literal.start, literal.end
-        if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
-            start, end = literal.superfluous_places(self._text, self._limits.default_places)
-        raise ExpressionError(refusal.kind, refusal.reason, start, end)
 
     @property
     def n_operations(self) -> int:
