@@ -163,7 +163,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--operations", default="+-*", help="some of + - *")
     options.add_argument("--trained", type=positive, default=7, help="digits of the short problems")

@@ -266,7 +266,7 @@ def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, An
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
     options.add_argument("--seed", type=int, default=0)
