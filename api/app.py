@@ -224,7 +224,8 @@ def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     """Returns the routes of /healthz, /readyz and /metrics.
 
     `ready` returns the name of the default model, or raises ProblemError while the service cannot
-    answer. Only if that passes without a restart, the kind of the problem is in TEMPORARY.
+    answer. The kind of the problem is in TEMPORARY if the service can answer later without a
+    restart.
     """
     routes = APIRouter(tags=["operations"])
 

@@ -173,9 +173,9 @@ class Exchange:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yields the parts of a long message. Before each part, the server waits until the client has
-    read nearly all earlier parts, so that a client that reads nothing does not keep the whole
-    message in memory. The last part is empty, so that the response ends only after that."""
+    """Yields the parts of a long message. The server sends a part only when the client has read
+    nearly all earlier parts, so a client that reads nothing does not keep the message in memory.
+    The last part is empty, so the response ends only when nearly all of it has been read."""
     body = message.get("body", b"")
     if len(body) <= UNSENT_BYTES:
         yield message

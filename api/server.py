@@ -38,13 +38,13 @@ MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
 GRACE_SECONDS = 1  # for the open requests of such a server when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
+HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
 COMMON: dict[str, Any] = {  # options of all servers
     "log_config": None,  # `prepare` configures the logs
     "access_log": False,  # RequestLog writes one
     "server_header": False,
     "ws": "none",
 }
-HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
 
 
 def run(settings: Settings) -> None:
@@ -162,9 +162,9 @@ class Supervisor(Multiprocess):
     """Replaces workers that die, with growing delays if they cannot start, and reports whether one
     serves.
 
-    Refuses requests while workers fail to start and none serves: otherwise clients would wait for
-    one. Closes its listening socket before it ends the workers: while the socket is open, the
-    system accepts connections that no worker will serve.
+    While workers fail to start and none serves, it refuses requests, so that clients need not wait.
+    It closes its listening socket before it ends the workers. As long as the socket is open, the
+    system accepts connections, and no worker would serve them.
     """
 
     def __init__(
