@@ -164,8 +164,9 @@ class Limiter:
         return time.monotonic() < self._failed_at + self._retry_after
 
     async def _count(self, client: str, cost: int) -> int:
-        # What one rate refuses must not use up another. The first rate is counted first, so that
-        # it needs no test: a single rate takes one call of the storage.
+        # Operations that one rate refuses must not count for another. So all rates but the first
+        # are asked before any counts. The first need not be asked: it counts first, and refuses by
+        # itself. A single rate then takes one call of the storage.
         if wait := await self._wait(self._rates[1:], client, cost):
             return wait
         for rate in self._rates:
@@ -203,10 +204,10 @@ class RateLimit:
     """Answers 429 to requests under /v1/ that exceed the rate of their client.
 
     A client is the owner of an API key or, without keys, an address. An endpoint that asks a model
-    calls `charge_for`: all its operations are counted together, or none if they are too many. So a
-    client that waits as long as `Retry-After` says is served, after a second wait if there was not
-    even room for one operation. Any other request counts as one operation, when it ends. Until then
-    it is kept in mind, so that no more requests are in progress than the rate allows.
+    calls `charge_for`, which counts all its operations together, or none if they are too many. Then
+    `Retry-After` says when they fit. If there is no room even for one operation, the request is
+    refused earlier, and `Retry-After` says when one fits. Any other request counts as one operation
+    when it ends. Requests in progress that are not counted yet take room as one operation each.
     """
 
     def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:
@@ -227,11 +228,6 @@ class RateLimit:
             if not self._uncounted[client]:
                 del self._uncounted[client]
 
-        async def charge(n_operations: int) -> None:
-            self._require_possible(n_operations)
-            forget()
-            await self._charge(client, n_operations)
-
         self._uncounted[client] += 1
         try:
             if seconds := await self._limiter.seconds_left(client, self._uncounted[client]):
@@ -239,23 +235,21 @@ class RateLimit:
                 self._sheds.inc()
                 refusal = _too_many("requests or operations", seconds)
                 return await refusal.response()(scope, receive, send)
-            scope.setdefault("state", {})[CHARGE] = charge
+            scope.setdefault("state", {})[CHARGE] = partial(self._charge, client, forget)
             await self._app(scope, receive, send)
         finally:
             if is_uncounted:
                 forget()
                 await self._limiter.seconds_to_wait(client)
 
-    def _require_possible(self, n_operations: int) -> None:
-        """Raises ProblemError (422) if there are more operations than a rate ever allows at
-        once."""
+    async def _charge(self, client: str, forget: Callable[[], None], n_operations: int) -> None:
+        """Counts the operations of a request in place of the request. Raises what `charge_for`
+        raises."""
         if n_operations > self._limiter.smallest.amount:
             detail = f"{n_operations:,} operations; the rate limit is {self._limiter.smallest}"
             raise ProblemError(422, detail, kind="too-many-items")
-
-    async def _charge(self, client: str, cost: int) -> None:
-        """Counts operations. Raises ProblemError (429) if there are too many."""
-        if seconds := await self._limiter.seconds_to_wait(client, cost):
+        forget()
+        if seconds := await self._limiter.seconds_to_wait(client, n_operations):
             self._sheds.inc()
             raise _too_many("requests or operations", seconds)
 
@@ -280,8 +274,9 @@ async def charge_for(scope: Scope, n_operations: int) -> None:
 class SparingStorage(MemoryStorage):
     """The counters in memory, for `limits` to use in place of its own storage.
 
-    That one looks for expired counters with every request, and holds the event loop for as long as
-    there are clients. This one does so every EXPIRY_SECONDS at most, and some counters at a time.
+    The storage of `limits` looks at all counters with every request, which holds the event loop if
+    there are many clients. This one looks every EXPIRY_SECONDS at most, and at some counters at a
+    time.
     """
 
     STORAGE_SCHEME = ["async+memory"]  # noqa: RUF012

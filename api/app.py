@@ -81,6 +81,7 @@ SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
+TEMPORARY = ("loading", "ending")  # kinds of problems that do not call for a restart
 STATIC = Files(directory=Path(__file__).parent / "static")
 SWAGGER = Files(directory=Path(fastapi_offline.__file__).parent / "static")  # of Swagger UI
 _DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at once
@@ -223,16 +224,20 @@ def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     """Returns the routes of /healthz, /readyz and /metrics.
 
     `ready` returns the name of the default model, or raises ProblemError while the service cannot
-    answer.
+    answer. The kind of the problem is in TEMPORARY if the service can answer later without a
+    restart.
     """
     routes = APIRouter(tags=["operations"])
 
     @routes.get("/healthz")
     async def healthz() -> Status:
         """Check that the process is alive."""
-        with suppress(ProblemError):
+        try:
             return Status(status="ok", model=ready())
-        return Status(status="ok", model=None)
+        except ProblemError as error:
+            if error.kind not in TEMPORARY:
+                raise
+            return Status(status="ok", model=None)
 
     @routes.get("/readyz", responses=responses(503))
     async def readyz() -> Status:

@@ -247,10 +247,10 @@ class Batcher:
 
 
 def _settle(
-    future: asyncio.Future[Any] | None, result: Any = None, error: Exception | None = None
+    future: asyncio.Future[Any], result: Any = None, error: Exception | None = None
 ) -> None:
     """Sets the result of a future, or its error. Does nothing if it is cancelled."""
-    if future is None or future.done():
+    if future.done():
         return
     if error:
         future.set_exception(error)

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
-from functools import partial
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -58,6 +58,71 @@ READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 
 
+@dataclass(frozen=True)
+class Inquiry:
+    """An expression that a client asks about, and what the answer must meet."""
+
+    service: Service
+    calculator: Calculator
+    computation: Computation
+    demands: Demands
+
+    async def answer(self, listener: Listener | None = None) -> Calculation:
+        """Returns the answer. Asks the model together about all nodes whose operands are ready.
+
+        Raises ProblemError if the answer does not meet the demands.
+        """
+        while questions := self.computation.questions():
+            await asyncio.gather(*(self._ask(question, listener) for question in questions))
+        calculation = self.computation.calculation()
+        model, verified = calculation.model, str(calculation.verified).lower()
+        self.service.metrics.answers.labels(model, verified).inc()
+        self._check(calculation)
+        return calculation
+
+    async def _ask(self, question: Question, listener: Listener | None) -> None:
+        calculator, node = self.calculator, question.node
+        tokenizer = calculator.checkpoint.tokenizer
+        job = Job(
+            calculator.checkpoint.name,
+            calculator.decoder,
+            tokenizer.encode(question.prompt).tolist(),
+            calculator.stop,
+            drafter=self.service.drafter(calculator),
+        )
+        if listener:
+
+            def on_token(token: int, probability: float) -> None:
+                listener(Token(node=node, text=tokenizer.decode([token]), probability=probability))
+
+            job.on_token = on_token
+            listener(NodeStart(node=node, problem=question.text, prompt=question.prompt))
+        completion = await self.service.batcher.complete(job)
+        output = tokenizer.decode(completion.ids)
+        result = self.computation.answer(node, output, completion.probabilities)
+        if listener:
+            listener(NodeEnd(node=node, **dict(result)))
+
+    def _check(self, calculation: Calculation) -> None:
+        """Raises ProblemError, with the evidence, if the answer does not meet the demands."""
+        model, confidence = calculation.model, calculation.confidence.whole
+        demands, result = self.demands, calculation.result or "something that is not a number"
+        if not calculation.verified and (demands.require_verified or demands.on_wrong == "error"):
+            kind = "not-verified" if demands.require_verified else "wrong-answer"
+            detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
+        elif not confidence >= demands.min_confidence:  # NaN is not enough either
+            kind = "not-confident"
+            detail = (
+                f"the confidence of {model} in {result} is {confidence:.10g}, not at least "
+                f"{demands.min_confidence:g}"
+            )
+        else:
+            return
+        if kind != "wrong-answer":
+            self.service.metrics.abstentions.labels(model, kind).inc()
+        raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
+
+
 def router(service: Service) -> APIRouter:
     """Returns the routes under /v1/calculate."""
     routes = APIRouter(
@@ -72,18 +137,16 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression."""
-        calculator, computation = await begin(service, body.expression, body, request, stack)
-        work = answer(service, calculator, computation, body)
-        return await service.while_connected(request, work)
+        inquiry = await begin(service, body.expression, body, request, stack)
+        return await service.while_connected(request, inquiry.answer())
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
     ) -> Calculation:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
-        calculator, computation = await _begin_query(service, query, request, stack)
-        work = answer(service, calculator, computation, query)
-        return await service.while_connected(request, work)
+        inquiry = await _begin_query(service, query, request, stack)
+        return await service.while_connected(request, inquiry.answer())
 
     @routes.post("/batch")
     async def calculate_batch(
@@ -96,40 +159,38 @@ def router(service: Service) -> APIRouter:
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         service.admission.require_room()
-        computations, n_operations = await _begin_all(service, calculator, body)
+        inquiries, n_operations = await _begin_all(service, calculator, body)
         await service.admit(request, stack, max(1, n_operations))
-        work = _batch(service, calculator, computations, body)
+        work = _batch(service, inquiries)
         return await service.while_connected(request, work, has_deadline=False)
 
     @routes.post(
-        "/stream",
-        response_class=EventStream,
-        responses=stream_responses(STREAM, STREAM_EXAMPLE),
+        "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
     )
     async def calculate_stream(
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        calculator, computation = await begin(service, body.expression, body, request, stack)
-        return EventStream(_stream(service, calculator, computation, body))
+        inquiry = await begin(service, body.expression, body, request, stack)
+        return EventStream(_stream(inquiry))
 
     return routes
 
 
 async def begin(
     service: Service, expression: str, demands: Demands, request: Request, stack: ExitStack
-) -> tuple[Calculator, Computation]:
-    """Returns the calculator and the admitted computation of a request."""
+) -> Inquiry:
+    """Returns the inquiry of a request, whose operations are admitted."""
     calculator = service.calculator(demands.model)
     service.admission.require_room()
     computation = await _parsed(calculator, expression, demands)
     await service.admit(request, stack, max(1, computation.n_operations))
-    return calculator, computation
+    return Inquiry(service, calculator, computation, demands)
 
 
 async def _begin_query(
     service: Service, query: CalculateQuery, request: Request, stack: ExitStack
-) -> tuple[Calculator, Computation]:
+) -> Inquiry:
     """Does what `begin` does for an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
@@ -151,110 +212,33 @@ async def _parsed(calculator: Calculator, text: str, demands: Demands) -> Comput
     return await asyncio.to_thread(calculator.begin, text, demands.places, demands.unproven)
 
 
-async def answer(
-    service: Service,
-    calculator: Calculator,
-    computation: Computation,
-    demands: Demands,
-    listener: Listener | None = None,
-) -> Calculation:
-    """Returns the answer. Asks the model together about all nodes whose operands are ready.
-
-    Raises ProblemError if the answer does not meet the demands.
-    """
-    while questions := computation.questions():
-        await asyncio.gather(
-            *(_ask(service, calculator, computation, q, listener) for q in questions)
-        )
-    calculation = computation.calculation()
-    model, verified = calculation.model, str(calculation.verified).lower()
-    service.metrics.answers.labels(model, verified).inc()
-    _check(service, calculation, demands)
-    return calculation
-
-
-def _check(service: Service, calculation: Calculation, demands: Demands) -> None:
-    """Raises ProblemError, with the evidence, if the answer does not meet the demands."""
-    model, confidence = calculation.model, calculation.confidence.whole
-    result = calculation.result or "something that is not a number"
-    if not calculation.verified and (demands.require_verified or demands.on_wrong == "error"):
-        kind = "not-verified" if demands.require_verified else "wrong-answer"
-        detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
-    elif not confidence >= demands.min_confidence:  # NaN is not enough either
-        kind = "not-confident"
-        detail = (
-            f"the confidence of {model} in {result} is {confidence:.10g}, not at least "
-            f"{demands.min_confidence:g}"
-        )
-    else:
-        return
-    if kind != "wrong-answer":
-        service.metrics.abstentions.labels(model, kind).inc()
-    raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
-
-
-async def _ask(
-    service: Service,
-    calculator: Calculator,
-    computation: Computation,
-    question: Question,
-    listener: Listener | None,
-) -> None:
-    tokenizer, node = calculator.checkpoint.tokenizer, question.node
-    job = Job(
-        calculator.checkpoint.name,
-        calculator.decoder,
-        tokenizer.encode(question.prompt).tolist(),
-        calculator.stop,
-        drafter=service.drafter(calculator),
-    )
-    if listener:
-        send = listener
-
-        def on_token(token: int, probability: float) -> None:
-            send(Token(node=node, text=tokenizer.decode([token]), probability=probability))
-
-        job.on_token = on_token
-        send(NodeStart(node=node, problem=question.text, prompt=question.prompt))
-    completion = await service.batcher.complete(job)
-    output = tokenizer.decode(completion.ids)
-    result = computation.answer(node, output, completion.probabilities)
-    if listener:
-        listener(NodeEnd(node=node, **dict(result)))
-
-
 async def _begin_all(
     service: Service, calculator: Calculator, body: BatchRequest
-) -> tuple[list[Computation | ProblemError], int]:
-    """Returns the computation of each expression of a batch, or its problem, and the number of
+) -> tuple[list[Inquiry | ProblemError], int]:
+    """Returns the inquiry of each expression of a batch, or its problem, and the number of
     operations. Reading an invalid expression up to its error counts as operations, too.
 
     Raises ProblemError as soon as there is no room for the operations so far.
     """
-    computations: list[Computation | ProblemError] = []
+    inquiries: list[Inquiry | ProblemError] = []
     n_operations = 0
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
             computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
-            computations.append(expression_problem(error))
+            inquiries.append(expression_problem(error))
             n_operations += error.position // READ_PER_OPERATION
         else:
-            computations.append(computation)
+            inquiries.append(Inquiry(service, calculator, computation, body))
             n_operations += computation.n_operations
         service.admission.require_room(n_operations)
-    return computations, n_operations
+    return inquiries, n_operations
 
 
-async def _batch(
-    service: Service,
-    calculator: Calculator,
-    computations: list[Computation | ProblemError],
-    demands: Demands,
-) -> BatchResponse:
+async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:
     """Returns the answers that are complete at the deadline. The other items are problems."""
-    tasks = [asyncio.create_task(_item(service, calculator, c, demands)) for c in computations]
+    tasks = [asyncio.create_task(_item(inquiry)) for inquiry in inquiries]
     try:
         _, late = await asyncio.wait(tasks, timeout=service.settings.deadline)
         if late:
@@ -265,16 +249,11 @@ async def _batch(
             task.cancel()
 
 
-async def _item(
-    service: Service,
-    calculator: Calculator,
-    computation: Computation | ProblemError,
-    demands: Demands,
-) -> BatchItem:
-    if isinstance(computation, ProblemError):
-        return _problem_item(computation)
+async def _item(inquiry: Inquiry | ProblemError) -> BatchItem:
+    if isinstance(inquiry, ProblemError):
+        return _problem_item(inquiry)
     try:
-        calculation = await answer(service, calculator, computation, demands)
+        calculation = await inquiry.answer()
     except ProblemError as error:
         return _problem_item(error)
     return BatchItem.model_validate({"status": 200, "calculation": calculation})
@@ -284,15 +263,12 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _stream(
-    service: Service, calculator: Calculator, computation: Computation, demands: Demands
-) -> AsyncIterator[bytes]:
+async def _stream(inquiry: Inquiry) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
-    nodes, model = computation.outline, calculator.checkpoint.name
-    expression, places = computation.expression, computation.places
+    computation, model = inquiry.computation, inquiry.calculator.checkpoint.name
+    expression, places, nodes = computation.expression, computation.places, computation.outline
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    work = partial(answer, service, calculator, computation, demands)
-    async with aclosing(service.follow(work)) as events:
+    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield format_sse_event(event="error", data_str=json.dumps(event.document()))

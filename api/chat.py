@@ -12,7 +12,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -21,12 +20,11 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.calculate import answer, begin
+from api.calculate import Inquiry, begin
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.routing import DONE, EventStream, JsonRoute, RequestStack, error_event, stream_responses
 from api.schemas.calculator import CalculateResponse, NodeEnd, NodeStart, Token
 from api.schemas.chat import (
-    Ask,
     ChatChoice,
     ChatMessage,
     ChatRequest,
@@ -42,7 +40,7 @@ from api.schemas.chat import (
     WrittenTokens,
 )
 from api.service import Service
-from calcgpt.inference.calculator import Calculator, Computation
+from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation, readable
 
 CHAT_STREAM = (
@@ -83,12 +81,11 @@ def router(service: Service) -> APIRouter:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
-        calculator, computation = await begin(service, body.expression, body, request, stack)
-        run = ChatRun(calculator, body)
+        inquiry = await begin(service, body.expression, body, request, stack)
+        run = ChatRun(inquiry.calculator, body)
         if body.stream:
-            return EventStream(run.stream(_follow(service, calculator, computation, body)))
-        work = answer(service, calculator, computation, body)
-        return run.response(await service.while_connected(request, work))
+            return EventStream(run.stream(_follow(inquiry)))
+        return run.response(await service.while_connected(request, inquiry.answer()))
 
     @routes.post(
         "/v1/responses",
@@ -101,12 +98,11 @@ def router(service: Service) -> APIRouter:
         """Calculate an expression, as OpenAI's endpoint of responses answers it. Nothing is stored.
         Errors are problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
-        calculator, computation = await begin(service, body.expression, body, request, stack)
-        run = ResponsesRun(calculator)
+        inquiry = await begin(service, body.expression, body, request, stack)
+        run = ResponsesRun(inquiry.calculator)
         if body.stream:
-            return EventStream(run.stream(_follow(service, calculator, computation, body)))
-        work = answer(service, calculator, computation, body)
-        return run.response(await service.while_connected(request, work))
+            return EventStream(run.stream(_follow(inquiry)))
+        return run.response(await service.while_connected(request, inquiry.answer()))
 
     return routes
 
@@ -143,13 +139,10 @@ class Transcript:
 Parts = AsyncGenerator[str | Calculation | ProblemError]
 
 
-async def _follow(
-    service: Service, calculator: Calculator, computation: Computation, demands: Ask
-) -> Parts:
+async def _follow(inquiry: Inquiry) -> Parts:
     """Yields the parts of the transcript, then the calculation or what went wrong."""
     transcript = Transcript()
-    work = partial(answer, service, calculator, computation, demands)
-    async with aclosing(service.follow(work)) as events:
+    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield event

@@ -143,13 +143,12 @@ class CompletionRun:
 
     async def _write(self, choice: Choice, listener: Listener | None) -> None:
         if listener:
-            send = listener
 
             def on_token(token: int, probability: float) -> None:
                 choice.n_written += 1
                 part = choice.take()
                 if part.text or part.logprobs:
-                    send(part)
+                    listener(part)
 
             choice.job.on_token = on_token
         if self._request.max_tokens:  # a job writes at least one token
@@ -162,11 +161,7 @@ class CompletionRun:
     ) -> CompletionResponse:
         """Returns a response body with these choices."""
         return CompletionResponse(
-            id=self._id,
-            created=self._created,
-            model=self._model.name,
-            choices=choices,
-            usage=usage,
+            id=self._id, created=self._created, model=self._model.name, choices=choices, usage=usage
         )
 
     def body(self) -> str:

@@ -66,7 +66,7 @@ class Job:
     completion: Completion = field(default_factory=Completion)
     top: list[dict[int, float]] = field(default_factory=list)
     cancelled: bool = False
-    done: asyncio.Future[None] | None = None
+    done: asyncio.Future[None] = field(init=False)  # set when the job is queued
     #: The number of jobs of usual length that take as much memory and time.
     weight: float = field(init=False)
 
@@ -88,19 +88,22 @@ class Job:
         return id(self.decoder), len(self.prompt), self.stop_token
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a whole text is written greedily, and nobody asks for its log-probabilities."""
+        is_whole = self.ends is never and self.max_new_tokens is None
+        return is_whole and self.sampling.temperature == 0 and self.n_top == 0
+
+    @property
     def has_draft(self) -> bool:
-        """Whether to read a draft. Only a whole text that is written greedily has one."""
-        is_cut = self.ends is not never or self.max_new_tokens is not None or self.n_top > 0
-        return self.drafter is not None and self.sampling.temperature == 0 and not is_cut
+        """Whether to read a draft. Only a plain job has one."""
+        return self.drafter is not None and self.is_plain
 
     @property
     def writer(self) -> GreedyWriter | None:
-        """The decoder, if it writes by itself and only the whole text matters. Such a job may join
-        others in a pool."""
-        is_watched = self.on_token is not None or self.n_top > 0
-        is_cut = self.ends is not never or self.max_new_tokens is not None
-        is_plain = self.sampling.temperature == 0 and not is_watched and not is_cut
-        return self.decoder if is_plain and isinstance(self.decoder, GreedyWriter) else None
+        """The decoder, if it writes by itself and nobody waits for single tokens. Such a job may
+        join others in a pool."""
+        may_pool = self.is_plain and self.on_token is None
+        return self.decoder if may_pool and isinstance(self.decoder, GreedyWriter) else None
 
     def add(self, step: Step, index: int) -> None:
         """Adds the token that a step wrote in row `index` of its batch."""

@@ -130,12 +130,7 @@ class Exchange:
     """One request and its response. Records what passes through `receive` and `send`."""
 
     def __init__(
-        self,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        slow: SlowClients,
-        stall_timeout: float,
+        self, scope: Scope, receive: Receive, send: Send, slow: SlowClients, stall_timeout: float
     ) -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
@@ -178,9 +173,9 @@ class Exchange:
 
 
 def _pieces(message: Message) -> Iterator[Message]:
-    """Yields the parts of a long message. Before each part, the server waits until the client has
-    read nearly all earlier parts, so that a client that reads nothing does not keep the whole
-    message in memory. The last part is empty, so that the response ends only after that."""
+    """Yields the parts of a long message. The server sends a part only when the client has read
+    nearly all earlier parts, so a client that reads nothing does not keep the message in memory.
+    The last part is empty, so the response ends only when nearly all of it has been read."""
     body = message.get("body", b"")
     if len(body) <= UNSENT_BYTES:
         yield message

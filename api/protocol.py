@@ -200,9 +200,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(self._stop_problem or _not_http(400, "the request is not valid HTTP"))
 
     def _without_upgrade(self) -> bytes:
-        """Returns the head of a request without `Upgrade`, for a new parser: the client gets the
-        ordinary response, as HTTP allows. The parser of before has skipped the body, and would read
-        it as the next request."""
+        """Returns the head of a request without `Upgrade`, and makes a new parser for it. The
+        client gets the ordinary response, as HTTP allows. The old parser would take the body for
+        the next request."""
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         fields = [b"%b: %b\r\n" % field for field in self.headers if field[0] != b"upgrade"]
         head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self.url, version, b"".join(fields))

@@ -25,7 +25,7 @@ from api.app import create_app, health_routes, prepare
 from api.middleware import BodyLimit, HeadAsGet
 from api.problems import RETRY, ProblemError, ending_problem
 from api.protocol import MAX_REQUESTS, BoundedProtocol
-from api.service import LoadedModel, loader
+from api.service import LoadedModel, Service, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics, shared_folder
 from calcgpt.errors import UserError
@@ -39,6 +39,12 @@ MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the worke
 GRACE_SECONDS = 1  # for the open requests of such a server when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
 HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
+COMMON: dict[str, Any] = {  # options of all servers
+    "log_config": None,  # `prepare` configures the logs
+    "access_log": False,  # RequestLog writes one
+    "server_header": False,
+    "ws": "none",
+}
 
 
 def run(settings: Settings) -> None:
@@ -70,7 +76,9 @@ def worker() -> FastAPI:
         sys.exit(2)
     gc.freeze()  # as in a single process
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
-    return create_app(settings, lambda: chain([first], models))
+    app = create_app(settings, lambda: chain([first], models))
+    Worker.service = app.state.service
+    return app
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -111,7 +119,10 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
     model = next(loader(settings)()).name
-    health_listener = _health_listener(settings)
+    health_listener = None
+    if settings.health_port is not None:
+        health_listener = listen(settings.host, settings.health_port)
+        log.info("health and metrics are on %s", url_of(health_listener))
     with shared_folder() as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
@@ -128,16 +139,19 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         raise supervisor.error
 
 
-def _health_listener(settings: Settings) -> socket.socket | None:
-    if settings.health_port is None:
-        return None
-    listener = listen(settings.host, settings.health_port)
-    log.info("health and metrics are on %s", url_of(listener))
-    return listener
-
-
 class Worker(Process):
     """A worker whose end is noticed at once, even in the middle of a health check."""
+
+    service: Service | None = None  # of the worker's own process
+
+    def pong(self) -> None:
+        """Answers a health check. Ends the process if the model's thread has ended, so that the
+        supervisor starts another one."""
+        is_serving = self.server.started and not self.server.should_exit
+        if is_serving and self.service and not self.service.batcher.is_alive:
+            log.critical("worker %d ends: its model's thread has ended", os.getpid())
+            os._exit(1)  # this is not the main thread: an exception would end only the thread
+        super().pong()
 
     def start(self) -> None:
         super().start()
@@ -148,9 +162,9 @@ class Supervisor(Multiprocess):
     """Replaces workers that die, with growing delays if they cannot start, and reports whether one
     serves.
 
-    Refuses requests while workers fail to start and none serves: otherwise clients would wait for
-    one. Closes its listening socket before it ends the workers: while the socket is open, the
-    system accepts connections that no worker will serve.
+    While workers fail to start and none serves, it refuses requests, so that clients need not wait.
+    It closes its listening socket before it ends the workers. As long as the socket is open, the
+    system accepts connections, and no worker would serve them.
     """
 
     def __init__(
@@ -269,12 +283,9 @@ class ThreadServer:
     def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
         config = uvicorn.Config(
             app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
+            **COMMON,
             lifespan="off",
             http=BoundedProtocol,
-            ws="none",
             limit_concurrency=MAX_OWN_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
@@ -290,12 +301,9 @@ class ThreadServer:
 
 def _options(settings: Settings) -> dict[str, Any]:
     return {
-        "log_config": None,  # `prepare` configures the logs
-        "access_log": False,  # RequestLog writes one
-        "server_header": False,
+        **COMMON,
         "http": partial(BoundedProtocol, max_requests=MAX_REQUESTS + settings.max_pending),
         "limit_concurrency": settings.max_connections,
-        "ws": "none",
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
         "forwarded_allow_ips": settings.trusted_proxies,

@@ -21,10 +21,11 @@ from api.telemetry import Metrics
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
-from calcgpt.inference.calculator import Calculator, self_test
+from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
+from calcgpt.inference.self_test import self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 
 log = logging.getLogger(__name__)
@@ -230,10 +231,9 @@ class Service:
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError (503) if the service cannot
         answer."""
-        name = self.models.find().name
-        if not self.batcher.is_alive:
+        if not self.batcher.is_alive:  # first, because even a model that is loading cannot run
             raise ProblemError(503, "the model's thread has ended: restart the service")
-        return name
+        return self.models.find().name
 
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.

@@ -62,10 +62,7 @@ class Settings(BaseSettings):
         2, ge=1, description="Maximum number of batches that are decoded in turns."
     )
     batch_wait: float = Field(
-        0.002,
-        ge=0,
-        le=1,
-        description="Seconds that an idle model waits for more problems.",
+        0.002, ge=0, le=1, description="Seconds that an idle model waits for more problems."
     )
     max_connections: int = Field(
         10_000,

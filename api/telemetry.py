@@ -165,10 +165,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
-        counter, histogram = (
-            partial(Counter, registry=registry),
-            partial(Histogram, registry=registry),
-        )
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         gauge = partial(Gauge, registry=registry, multiprocess_mode="livesum")
         self.requests = counter(
             "calcgpt_requests", "Requests answered", ("route", "method", "status")

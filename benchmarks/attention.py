@@ -163,7 +163,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--operations", default="+-*", help="some of + - *")
     options.add_argument("--trained", type=positive, default=7, help="digits of the short problems")
@@ -184,12 +184,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     for operation in arguments.operations:
         results[operation] = measure(
-            model,
-            tokenizer,
-            CODES[operation],
-            arguments.trained,
-            arguments.digits,
-            arguments.n,
+            model, tokenizer, CODES[operation], arguments.trained, arguments.digits, arguments.n
         )
         print(f"{operation}: {results[operation]['wrong']} of {arguments.n} wrong")
         print(table(results[operation]), flush=True)

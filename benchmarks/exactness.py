@@ -45,13 +45,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
 from calcgpt.evaluation.evaluate import first_error
-from calcgpt.evaluation.shards import (
-    ScoredAnswer,
-    Scoring,
-    score_shards,
-    shards_of,
-    to_jsonl,
-)
+from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of, to_jsonl
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
@@ -272,7 +266,7 @@ def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, An
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
     options.add_argument("--seed", type=int, default=0)

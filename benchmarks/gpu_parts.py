@@ -17,15 +17,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.measure import alternate, summary
-from benchmarks.train import (
-    PEER_LOOP,
-    Loop,
-    beside_peer,
-    peer_config,
-    random_text,
-    rate,
-    trainer,
-)
+from benchmarks.train import PEER_LOOP, Loop, beside_peer, peer_config, random_text, rate, trainer
 from benchmarks.train_peer import PeerLoop, Shape
 from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint

@@ -120,7 +120,7 @@ def with_config(
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
     options.add_argument("--context", type=int, help="longest line that is read")

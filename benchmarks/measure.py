@@ -20,10 +20,12 @@ from datagen.errors import UserError
 from datagen.files import write_json
 
 
-def parser(description: str, runs: int) -> argparse.ArgumentParser:
-    """Returns a parser with the options that all benchmarks share. `runs` is a default."""
+def parser(description: str, runs: int | None = None) -> argparse.ArgumentParser:
+    """Returns a parser with the options that all benchmarks share. `runs` is the default of
+    `--runs`, which only benchmarks that repeat their measurements have."""
     options = argparse.ArgumentParser(description=description)
-    options.add_argument("--runs", type=positive, default=runs)
+    if runs is not None:
+        options.add_argument("--runs", type=positive, default=runs)
     options.add_argument("--threads", type=positive, default=torch.get_num_threads())
     options.add_argument("--json", type=Path, help="also write the results to this file")
     return options

@@ -38,10 +38,9 @@ from calcgpt.data.problems import split_line
 from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.evaluate import answer
 from calcgpt.evaluation.shards import check_manifest, load_for_scoring
-from calcgpt.inference.calculator import Computation
+from calcgpt.inference.calculator import Calculator, Computation
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
-from calcgpt.inference.limits import limits_of
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.arithmetic import MAX_PLACES, ProblemArray
@@ -141,14 +140,12 @@ class Answering:
         checkpoint, decoder = load_for_scoring(self.checkpoint, "cpu", self.engine, self.threads)
         data = checkpoint.recipe.data
         render_lines = renderer(data.format.removeprefix("loose-") if data else "direct")
-        limits = limits_of(checkpoint, decoder.config.block_size)
+        calculator = Calculator(checkpoint, decoder)
         computations: dict[int, Computation] = {}
         refused: dict[int, str] = {}
         for index, task in enumerate(tasks):
             try:
-                computations[index] = Computation(
-                    task.text, checkpoint.name, limits, self.places, unproven=True
-                )
+                computations[index] = calculator.begin(task.text, self.places, unproven=True)
             except ExpressionError as error:
                 refused[index] = error.reason
         while questions := [(c, q) for c in computations.values() for q in c.questions()]:
@@ -249,7 +246,7 @@ def _counts(reasons: Any) -> dict[str, int]:
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="native")
     options.add_argument("--workers", type=int, help="processes with one thread each")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from torch import device
+from torch import device, set_num_threads
 
 from benchmarks.exactness import by_operation, fresh_problems, share
 from benchmarks.measure import environment, parser, run, write
@@ -103,7 +103,7 @@ def draw(rows: list[dict[str, Any]], sets: tuple[str, ...]) -> Figure:
 
 
 def main() -> None:
-    options = parser(__doc__ or "", runs=1)
+    options = parser(__doc__ or "")
     options.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT")
     options.add_argument("--n", type=int, default=5_000, help="problems of each set")
     options.add_argument("--seed", type=int, default=0)
@@ -112,6 +112,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--plots", type=Path, help="also draw into this folder")
     arguments = options.parse_args()
+    set_num_threads(arguments.threads)
     sets = {name: fresh_problems(name, arguments.n, arguments.seed) for name in arguments.sets}
     rows = []
     for name in arguments.checkpoints:

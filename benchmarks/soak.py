@@ -46,7 +46,14 @@ START_SECONDS = 300.0  # for machine code that has to be compiled
 DISTURBANCE_SECONDS = 45.0  # between two
 GRACE = 10.0  # seconds around the death of a worker in which its connections may break
 GROWTH = 1.25  # more than that, from the second quarter to the last, is growth
-EXPECTED = {"calculate": 200, "batch": 200, "stream": 200, "complete": 200, "nonsense": 422}
+# The kinds of requests: how many of 100, the path, and the status of the response.
+KINDS = {
+    "calculate": (70, "/v1/calculate", 200),
+    "batch": (8, "/v1/calculate/batch", 200),
+    "stream": (8, "/v1/calculate/stream", 200),
+    "complete": (8, "/v1/completions", 200),
+    "nonsense": (6, "/v1/calculate", 422),
+}
 
 
 @dataclass
@@ -90,71 +97,36 @@ class Client:
         self._connection: HTTPConnection | None = None
 
     def run(self) -> None:
-        kinds: list[Callable[[], tuple[str, str, dict[str, Any], Callable[[bytes], bool]]]] = [
-            self._calculate,
-            self._batch,
-            self._stream,
-            self._complete,
-            self._nonsense,
-        ]
+        weights = [weight for weight, _, _ in KINDS.values()]
         while not self._ended.is_set():
             if self._rng.random() < 0.03:
                 self._hang_up()
             else:
-                self._send(*self._rng.choices(kinds, weights=[70, 8, 8, 8, 6])[0]())
+                self._send(self._rng.choices([*KINDS], weights)[0])
 
     def _problem(self) -> tuple[str, int]:
         a, b = self._rng.randrange(1, 1000), self._rng.randrange(1, 1000)
         sign, value = self._rng.choice([("+", a + b), ("-", a - b), ("*", a * b)])
         return f"{a}{sign}{b}", value
 
-    def _calculate(self) -> Any:
-        text, value = self._problem()
-        return (
-            "calculate",
-            "/v1/calculate",
-            {"expression": text},
-            lambda body: _is_right(json.loads(body), value),
-        )
-
-    def _batch(self) -> Any:
-        problems = [self._problem() for _ in range(8)]
-        values = [value for _, value in problems]
-        return (
-            "batch",
-            "/v1/calculate/batch",
-            {"expressions": [text for text, _ in problems]},
-            lambda body: all(
+    def _request(self, kind: str) -> tuple[dict[str, Any], Callable[[bytes], bool]]:
+        """Returns the body of a request, and whether a response to it is right."""
+        if kind == "complete":
+            body = {"prompt": f"$({self._rng.randrange(1000):010d}+", "max_tokens": 12, "n": 2}
+            return body, lambda content: len(json.loads(content)["choices"]) == 2
+        if kind == "nonsense":
+            text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5+2"])
+            return {"expression": text}, lambda content: b"urn:calcgpt" in content
+        if kind == "batch":
+            texts, values = zip(*(self._problem() for _ in range(8)), strict=True)
+            return {"expressions": texts}, lambda content: all(
                 _is_right(item["calculation"], value)
-                for item, value in zip(json.loads(body)["items"], values, strict=True)
-            ),
-        )
-
-    def _stream(self) -> Any:
+                for item, value in zip(json.loads(content)["items"], values, strict=True)
+            )
         text, value = self._problem()
-        return (
-            "stream",
-            "/v1/calculate/stream",
-            {"expression": text},
-            lambda body: _is_right(json.loads(body.rpartition(b"event: result\ndata: ")[2]), value),
-        )
-
-    def _complete(self) -> Any:
-        body = {"prompt": f"$({self._rng.randrange(1000):010d}+", "max_tokens": 12, "n": 2}
-        return (
-            "complete",
-            "/v1/completions",
-            body,
-            lambda body: len(json.loads(body)["choices"]) == 2,
-        )
-
-    def _nonsense(self) -> Any:
-        text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5+2"])
-        return (
-            "nonsense",
-            "/v1/calculate",
-            {"expression": text},
-            lambda body: b"urn:calcgpt" in body,
+        # A stream ends with the data of the event `result`. Elsewhere, they are the whole response.
+        return {"expression": text}, lambda content: _is_right(
+            json.loads(content.rpartition(b"event: result\ndata: ")[2]), value
         )
 
     def _hang_up(self) -> None:
@@ -173,9 +145,9 @@ class Client:
         with self._tally.lock:
             self._tally.cut += 1
 
-    def _send(
-        self, kind: str, path: str, body: dict[str, Any], is_right: Callable[[bytes], bool]
-    ) -> None:
+    def _send(self, kind: str) -> None:
+        _, path, expected = KINDS[kind]
+        body, is_right = self._request(kind)
         tally, start = self._tally, time.monotonic()
         try:
             if self._connection is None:
@@ -197,7 +169,7 @@ class Client:
         with tally.lock:
             if status in (429, 503):
                 tally.refused[str(status)] += 1
-            elif status != EXPECTED[kind] or not is_right(content):
+            elif status != expected or not is_right(content):
                 tally.wrong.append(f"{kind} {json.dumps(body)}: {status} {content[:300]!r}")
             else:
                 tally.answers[kind] += 1

@@ -238,7 +238,7 @@ def model_card(
     warning = ", and `calcgpt calc` says when they\nare." if calculates else "."
     lines += [
         f"It is a research artefact: its answers can be wrong{warning} Made from `config.json` and "
-        f"`metrics.json` {source}.",
+        f"`metrics.json` {source}."
     ]
     return "\n".join(lines) + "\n"
 

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-)
+from pydantic import BaseModel, ConfigDict, Field
 
-from calcgpt.inference.results import (
-    EXAMPLE,
-    Calculation,
-    Node,
-    Span,
-)
+from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
 from datagen.arithmetic import MAX_PLACES
 
 OnWrong = Literal["report", "error"]

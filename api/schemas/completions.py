@@ -119,9 +119,7 @@ class CompletionRequest(Input):
     )
     model: str | None = MODEL
     max_tokens: int = Field(
-        16,
-        ge=0,
-        description="maximum number of tokens to write; fewer if the context is full",
+        16, ge=0, description="maximum number of tokens to write; fewer if the context is full"
     )
     temperature: float = Field(
         1, ge=0, le=2, description="below 0.0001, the most probable token is always taken"

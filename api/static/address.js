@@ -25,26 +25,6 @@ const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
  *   seed: number, all: number, trained: number}} State
  */
 
-/** The state of a page that shows nothing.
- * @type {State} */
-export const DEFAULT_STATE = {
-  question: "",
-  model: "",
-  places: 0,
-  view: "",
-  step: 0,
-  at: 0,
-  panel: "",
-  layer: 0,
-  head: 0,
-  instead: "",
-  temperature: "",
-  k: 0,
-  seed: 0,
-  all: 0,
-  trained: 0,
-};
-
 /** The part of the state that belongs to panels, when none is open. */
 export const CLOSED_PANEL = {
   panel: "",
@@ -57,6 +37,10 @@ export const CLOSED_PANEL = {
   all: 0,
   trained: 0,
 };
+
+/** The state of a page that shows nothing.
+ * @type {State} */
+export const DEFAULT_STATE = { question: "", model: "", places: 0, view: "", step: 0, at: 0, ...CLOSED_PANEL };
 
 /**
  * Returns the state that the hash of an address describes, or null if it has no question.

@@ -3,7 +3,9 @@
 import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
-import { createElement, describeConfidence, formatCount, formatNumbers, formatPlaces } from "./format.js";
+import {
+  createButton, createElement, createVerdict, describeConfidence, formatCount, formatPlaces,
+} from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 import { parseQuestion } from "./paper/sheet.js";
 
@@ -81,9 +83,7 @@ class Samples {
     const hint =
       "The work above was written greedily: always the most probable character. Here each character is drawn by its " +
       "probability. The higher the temperature, the more often an improbable one is drawn.";
-    const redraw = createElement("button", "plain", "Draw new samples");
-    redraw.type = "button";
-    redraw.addEventListener("click", () => {
+    const redraw = createButton("plain", "Draw new samples", () => {
       this.#firstSeed += N_SAMPLES;
       this.#onChange();
     });
@@ -186,9 +186,7 @@ class Checkpoints {
     this.#models = models;
     this.element = createElement("section", "part");
     const hint = "Every model answers the same operation. Some give only two decimal places.";
-    const button = createElement("button", "plain", "Run all models");
-    button.type = "button";
-    button.addEventListener("click", () => {
+    const button = createButton("plain", "Run all models", () => {
       this.ask();
       reportState(this.element, { panel: "beside", ...this.state });
     });
@@ -275,9 +273,7 @@ function card(title, result, isRight, content) {
   const item = createElement("li", "sample");
   item.append(createElement("p", "title", title));
   if (result !== undefined) {
-    const verdict = createElement("p", isRight ? "right" : "wrong");
-    const value = result === null ? "no number" : formatNumbers(result);
-    verdict.append(`${isRight ? "✓" : "✗"} `, createElement("strong", "", value));
+    const verdict = createVerdict(result, isRight);
     verdict.append(createElement("span", "unseen", isRight ? " right" : " wrong"));
     item.append(verdict);
   }

@@ -27,6 +27,14 @@ export function formatNumbers(expression) {
 }
 
 /**
+ * Returns the result of a calculation, which is null if it is not a number.
+ * @param {string | null} result
+ */
+export function formatResult(result) {
+  return result === null ? "no number" : formatNumbers(result);
+}
+
+/**
  * Returns a number with separators: 1234567 -> `1,234,567`.
  * @param {number} number
  */
@@ -95,6 +103,30 @@ export function createElement(tag, className = "", text = "") {
   if (className) created.className = className;
   created.textContent = text;
   return created;
+}
+
+/**
+ * Returns a new button that submits no form.
+ * @param {string} className
+ * @param {string} text
+ * @param {() => void} onClick
+ */
+export function createButton(className, text, onClick) {
+  const button = createElement("button", className, text);
+  button.type = "button";
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+/**
+ * Returns the line that says whether a result is right.
+ * @param {string | null} result
+ * @param {boolean} isRight
+ */
+export function createVerdict(result, isRight) {
+  const verdict = createElement("p", isRight ? "right" : "wrong");
+  verdict.append(`${isRight ? "✓" : "✗"} `, createElement("strong", "", formatResult(result)));
+  return verdict;
 }
 
 /**

@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { createElement, formatNumbers, formatSigns } from "./format.js";
+import { createButton, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -89,12 +89,10 @@ export class History {
 
   /** @param {Entry} entry */
   #item({ expression, result, exact, verified, model }) {
-    const button = createElement("button", verified ? "" : "wrong");
-    button.type = "button";
+    const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(formatSigns(expression)));
     const mark = createElement("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
-    const value = result === null ? "no number" : formatNumbers(result);
-    const outcome = createElement("span", "value", `=\u00a0${value} `);
+    const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `);
     outcome.append(mark);
     button.append(
       createElement("span", "expression", formatSigns(expression)),
@@ -102,7 +100,6 @@ export class History {
       createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
       createElement("span", "model", model),
     );
-    button.addEventListener("click", () => this.#onChoose(formatSigns(expression)));
     const item = createElement("li");
     item.append(button);
     return item;

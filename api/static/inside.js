@@ -6,7 +6,7 @@ import { isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT, createBar, meanWeights } from "./inside/bars.js";
-import { createElement, doubt, formatNumbers, formatProbability } from "./format.js";
+import { createButton, createElement, doubt, formatNumbers, formatProbability } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 import { parseQuestion } from "./paper/sheet.js";
 
@@ -87,7 +87,7 @@ class Panel {
     for (const { control } of [this.#layer, this.#head]) {
       control.addEventListener("change", () => {
         this.#showAttention();
-        reportState(this.element, { panel: "inside", ...this.state });
+        this.#reportState();
       });
     }
     const controls = createElement("div", "controls");
@@ -106,6 +106,11 @@ class Panel {
   get state() {
     const at = this.#position - this.#operation.prompt.length + 1;
     return { at, layer: this.#valueOf(this.#layer), head: this.#valueOf(this.#head), instead: this.#instead };
+  }
+
+  /** Reports what is selected for the address. */
+  #reportState() {
+    reportState(this.element, { panel: "inside", ...this.state });
   }
 
   /** Shows the character and the selections that an address describes.
@@ -132,7 +137,7 @@ class Panel {
    * @param {number} position */
   #goTo(position) {
     this.show(position);
-    reportState(this.element, { panel: "inside", ...this.state });
+    this.#reportState();
   }
 
   /**
@@ -215,15 +220,13 @@ class Panel {
     const items = candidates.map((candidate) => {
       const isWritten = candidate.text === this.#text[this.#position];
       const item = createElement("li");
-      const button = createElement("button", "candidate");
-      button.type = "button";
+      const button = createButton("candidate", "", () => {
+        this.#writeInstead(candidate.text);
+        this.#reportState();
+      });
       button.disabled = isWritten;
       button.append(...createBar(candidate));
       if (!isWritten) button.append(createElement("span", "unseen", " write this instead"));
-      button.addEventListener("click", () => {
-        this.#writeInstead(candidate.text);
-        reportState(this.element, { panel: "inside", ...this.state });
-      });
       item.append(button);
       return item;
     });

@@ -4,7 +4,7 @@
 import { calculateWithSnapshot } from "./backend.js";
 import { isAborted, messageOf } from "./client.js";
 import { Curve } from "./curve.js";
-import { createElement, formatCount, formatNumbers } from "./format.js";
+import { createButton, createElement, createVerdict, formatCount, formatNumbers } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 
 const FOLDER = "static/learning";
@@ -58,7 +58,7 @@ class Panel {
   /** @type {Curve | null} */
   #curve = null;
   #hint = createElement("p", "hint");
-  #play = createElement("button", "plain", "Play");
+  #play = createButton("plain", "Play", () => (this.#isPlaying ? this.#pause() : this.#startPlaying()));
   #isPlaying = false;
   #playing = 0; // the number of the last step that was played; a pause counts as one
   #timer = 0;
@@ -77,8 +77,6 @@ class Panel {
       this.#pause();
       this.#show();
     });
-    this.#play.type = "button";
-    this.#play.addEventListener("click", () => (this.#isPlaying ? this.#pause() : this.#startPlaying()));
     slider.addEventListener("change", () => this.#reportState());
     this.#slider.label.append(this.#stepsText);
     const controls = createElement("div", "controls");
@@ -189,9 +187,7 @@ class Panel {
  */
 function answerLines({ output, result, exact, agrees }, step, loss) {
   const title = createElement("p", "title", `After ${formatCount(step)} steps, loss ${loss.toPrecision(2)}`);
-  const verdict = createElement("p", agrees ? "right" : "wrong");
-  const value = result === null ? "no number" : formatNumbers(result);
-  verdict.append(`${agrees ? "✓" : "✗"} `, createElement("strong", "", value));
+  const verdict = createVerdict(result, agrees);
   verdict.append(agrees ? " Right." : ` Wrong: exact is ${formatNumbers(exact)}.`);
   return [title, verdict, createElement("p", "written", output)];
 }

@@ -2,7 +2,8 @@
 
 import { checkResult } from "./exact.js";
 import {
-  SURE, createElement, describeConfidence, formatNumbers, formatPercent, formatPlaces, formatSigns,
+  SURE, createButton, createElement, describeConfidence, formatNumbers, formatPercent, formatPlaces, formatResult,
+  formatSigns,
 } from "./format.js";
 import { parseQuestion } from "./paper/sheet.js";
 
@@ -24,7 +25,7 @@ export function renderAnswer(calculation) {
   const comparison = verified && result !== null ? checkResult(expression, result, places, rounded) : null;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
-  const text = result === null ? "no number" : formatNumbers(result);
+  const text = formatResult(result);
   value.append(createElement("span", "question", `${formatSigns(expression)} `), "=\u00a0", createElement("span", "value", text));
   value.style.setProperty("--length", String(text.length + 2));
   value.classList.toggle("wrong", result !== calculation.exact);
@@ -82,7 +83,7 @@ function disagreementBox({ result, exact, nodes }) {
   const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
     const pair = createElement("div");
-    pair.append(createElement("dt", "", name), createElement("dd", "", value === null ? "no number" : formatNumbers(value)));
+    pair.append(createElement("dt", "", name), createElement("dd", "", formatResult(value)));
     values.append(pair);
   }
   box.append(title, values);
@@ -131,10 +132,7 @@ export function renderError(error, typed, askUnproven) {
   const { position, end } = error;
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));
   if (error.type === UNPROVEN && askUnproven) {
-    const button = createElement("button", "plain", "Calculate anyway");
-    button.type = "button";
-    button.addEventListener("click", askUnproven);
-    fragment.append(button);
+    fragment.append(createButton("plain", "Calculate anyway", askUnproven));
   }
   return fragment;
 }

@@ -1,6 +1,6 @@
 // Panels below an operation. A button opens and closes each of them.
 
-import { createElement } from "./format.js";
+import { createButton, createElement } from "./format.js";
 
 /** @typedef {Partial<import("./address.js").State>} State */
 
@@ -26,8 +26,16 @@ export function reportState(source, state) {
  * @returns {{panel: T | null, open: (state?: State) => T}} `panel` is null while it is closed
  */
 export function addPanelButton(step, name, text, create) {
-  const button = createElement("button", "plain look-inside", text);
-  button.type = "button";
+  const button = createButton("plain look-inside", text, () => {
+    if (toggle.panel) {
+      toggle.panel.element.remove();
+      button.ariaExpanded = "false";
+      reportState(step, { panel: "" });
+    } else {
+      const { state } = toggle.open(); // a panel that is opened again shows what it showed before
+      reportState(step, { panel: name, ...state });
+    }
+  });
   button.ariaExpanded = "false";
   /** @type {T | null} */
   let panel = null;
@@ -44,16 +52,6 @@ export function addPanelButton(step, name, text, create) {
       return panel;
     },
   };
-  button.addEventListener("click", () => {
-    if (toggle.panel) {
-      toggle.panel.element.remove();
-      button.ariaExpanded = "false";
-      reportState(step, { panel: "" });
-    } else {
-      const { state } = toggle.open(); // a panel that is opened again shows what it showed before
-      reportState(step, { panel: name, ...state });
-    }
-  });
   step.addEventListener("restore", (event) => {
     const { detail } = /** @type {CustomEvent<State>} */ (event);
     if (detail.panel === name) toggle.open(detail);

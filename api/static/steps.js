@@ -2,7 +2,8 @@
 // and as rows of text (docs/SCRATCHPAD.md) that are shaded by probability.
 
 import {
-  IMPROBABLE, SURE, SURE_CHARACTER, createElement, describeConfidence, doubt, formatNumbers, formatPercent, formatSigns, targetOf,
+  IMPROBABLE, SURE, SURE_CHARACTER, createElement, describeConfidence, doubt,
+  formatNumbers, formatPercent, formatResult, formatSigns, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT } from "./inside/bars.js";
@@ -119,7 +120,7 @@ export class Step {
       return;
     }
     this.#draw();
-    this.#heading.append(" ", createElement("strong", "", result === null ? "no number" : formatNumbers(result)));
+    this.#heading.append(" ", createElement("strong", "", formatResult(result)));
     const isSure = confidence.whole >= SURE;
     const confidenceWords = describeConfidence(confidence.whole);
     const confidenceText = isSure ? "" : ` The model was ${confidenceWords}: ${formatPercent(confidence.whole)}.`;

@@ -92,9 +92,7 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
             _write(checkpoint, hf_class, staging)
         except SafetensorError as error:  # for example a full disk, which is not an OSError here
             raise CheckpointError(f"cannot write {out}: {error}") from None
-        has_end = stop_id(checkpoint.tokenizer) is not None
-        card = hf_card(checkpoint, out.name, name, has_end, bool(hf_class.code))
-        write_text(staging / CARD, card)
+        write_text(staging / CARD, hf_card(checkpoint, out.name, name, bool(hf_class.code)))
         if difference := _difference(checkpoint, hf_class, staging):
             raise CheckpointError(f"{out} is not written: as a {name}, {difference}")
     return f"a {name} of transformers"
@@ -239,12 +237,10 @@ def _no_progress_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def hf_card(
-    checkpoint: Checkpoint, folder: str, name: str, has_end: bool, custom_code: bool
-) -> str:
-    """Returns the README in Markdown. `name` is that of the class in `transformers`; `has_end` says
-    whether a `$` ends a text."""
+def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -> str:
+    """Returns the README in Markdown. `name` is that of the class in `transformers`."""
     tokenizer = checkpoint.tokenizer
+    has_end = stop_id(tokenizer) is not None
     is_arithmetic = has_end and _knows_the_notation(checkpoint)
     use = USE.format(
         checkpoint=checkpoint.name,

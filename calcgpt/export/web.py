@@ -69,7 +69,8 @@ def export_page(
     if not (PAGE / "index.html").is_file():
         raise ConfigError(f"the files of the page are missing: {PAGE}")
     check_replaceable(out, MARKER, force)
-    if len({checkpoint.name for checkpoint in checkpoints}) < len(checkpoints):
+    names = {checkpoint.name for checkpoint in checkpoints}
+    if len(names) < len(checkpoints):
         raise ConfigError("two of the checkpoints have the same name")
     manifests = [manifest_of(checkpoint) for checkpoint in checkpoints]  # before any work
     models: list[dict[str, Any]] = []
@@ -78,7 +79,6 @@ def export_page(
         shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*SERVICE_ONLY))
         for name in ("index.html", MARKER):
             (staging / "static" / name).replace(staging / name)
-        names = {checkpoint.name for checkpoint in checkpoints}
         if read_json(staging / EXAMPLE, ConfigError)["model"] not in names:
             (staging / EXAMPLE).unlink()  # it shows a model that this page does not have
         (staging / "models").mkdir()

@@ -4,30 +4,19 @@ An expression is parsed into a tree, each operation becomes a question to the mo
 becomes a node of the result. A power is repeated multiplication: `2^3` asks for 2*2 and then 4*2. A
 `Computation` has no I/O: it states its next questions and takes the answers. The `Calculator` asks
 its model at once. The service batches the questions of many requests.
-
-Before a model answers users, `self_test` asks it a few problems. It detects weights that are intact
-but wrong, and an engine that computes wrongly on this processor.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple, NoReturn
-
-import numpy as np
+from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import (
-    CheckpointError,
-    ConfigError,
-    DataError,
-    ExpressionError,
-    ExpressionErrorKind,
-)
+from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
-from calcgpt.inference.generate import Decoder, complete, generate
+from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
@@ -39,21 +28,10 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from calcgpt.registry import resolve
-from calcgpt.statistics import binomial_tail
-from datagen.arithmetic import (
-    MAX_PLACES,
-    USUAL_PLACES,
-    Number,
-    Operation,
-    Problem,
-    answer,
-    is_rounded,
-)
+from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
 from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
 
-SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
 USUAL_LENGTH = 20  # characters of both operands of an operation, together
-MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
 
 class _Operand(NamedTuple):
@@ -124,7 +102,11 @@ class Computation:
         if isinstance(expression, Literal):
             refusal = self._limits.refuse_operand(expression.number) if is_operand else None
             if refusal := self._refused(refusal):
-                self._refuse_literal(refusal, expression)
+                start, end = expression.start, expression.end
+                if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
+                    places = self._limits.default_places
+                    start, end = expression.superfluous_places(self._text, places)
+                raise ExpressionError(refusal.kind, refusal.reason, start, end)
             return _Operand(expression.number, None)
         if isinstance(expression, Binary):
             parts = (expression.left, expression.right)
@@ -163,12 +145,6 @@ class Computation:
         self.outline.append(span)
         self._operations.append(_Operation(a, op, b, places))
         return _Operand(value, len(self.outline) - 1)
-
-    def _refuse_literal(self, refusal: Refusal, literal: Literal) -> NoReturn:
-        start, end = literal.start, literal.end
-        if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
-            start, end = literal.superfluous_places(self._text, self._limits.default_places)
-        raise ExpressionError(refusal.kind, refusal.reason, start, end)
 
     @property
     def n_operations(self) -> int:
@@ -330,74 +306,3 @@ def _shortened(number: Number) -> str:
     """Returns a number as people write it, a long one shortened."""
     text = number_text(number)
     return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator | None) -> None:
-    """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
-    SELF_TEST worse than its scores can explain.
-
-    `calculator` is None for a model of plain text, which only writes a token. Right answers are
-    required only of a model that learned from the distributions of its recipe: a model that learned
-    from files may never have seen such problems.
-    """
-    if calculator is None:
-        (completion,) = generate(
-            decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1
-        )
-        _check_finite(checkpoint, completion.probabilities)
-        return
-    computations = _computations(calculator)
-    n_right = sum(_is_right(calculator, computations))
-    expected = _exact_match(checkpoint)
-    n = len(computations)
-    if expected is not None and binomial_tail(n_right, n, expected) < MAX_FALSE_ALARM:
-        raise CheckpointError(
-            f"{checkpoint.name}: {n_right} of {n} answers of the self-test are "
-            f"right; its exact match is {expected:.4f} by its metrics"
-        )
-
-
-def _computations(calculator: Calculator) -> list[Computation]:
-    """Returns the problems of SELF_TEST that are within the limits of the model, and whose
-    operation its recipe teaches."""
-    data = calculator.checkpoint.recipe.data
-    taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
-    computations = []
-    for problem in map(SELF_TEST.__getitem__, taught):
-        try:
-            computations.append(calculator.begin(problem, USUAL_PLACES))  # short work
-        except ExpressionError:  # a small model may take only short numbers
-            continue
-    return computations
-
-
-def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
-    """Returns whether the answer to each computation, of one operation, is right."""
-    tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
-    questions = [question for computation in computations for question in computation.questions()]
-    prompts = [question.prompt for question in questions]
-    completions = complete(calculator.decoder, tokenizer, prompts, calculator.stop)
-    right = []
-    for computation, question, completion in zip(computations, questions, completions, strict=True):
-        _check_finite(checkpoint, completion.probabilities)
-        output = tokenizer.decode(completion.ids)
-        right.append(computation.answer(question.node, output, completion.probabilities).agrees)
-    return right
-
-
-def _check_finite(checkpoint: Checkpoint, probabilities: list[float]) -> None:
-    if not np.isfinite(probabilities).all():
-        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
-
-
-def _exact_match(checkpoint: Checkpoint) -> float | None:
-    """Returns the exact match to expect, or None if nothing can be expected.
-
-    It is Laplace's estimate (right + 1) / (n + 2), so that a perfect score of few problems does not
-    promise that a model is never wrong.
-    """
-    scores = checkpoint.metrics.get("test", checkpoint.metrics.get("validation"))
-    if checkpoint.recipe.data is None or not isinstance(scores, dict):
-        return None
-    n, exact_match = scores.get("n", 0), scores.get("exact_match", 0.0)
-    return float((n * exact_match + 1) / (n + 2))

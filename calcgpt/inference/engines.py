@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError, look_up
@@ -16,14 +15,9 @@ AUTO = "auto"  # the fastest engine that can run the checkpoint
 log = logging.getLogger(__name__)
 
 
-class Engine(Protocol):
-    """A function that makes a decoder for a checkpoint."""
-
-    def __call__(self, checkpoint: Checkpoint, threads: int | None) -> Decoder:
-        """Returns a decoder that uses `threads` of the CPU, by default torch's number.
-
-        Raises UserError if the engine is not installed or cannot run the model.
-        """
+# Makes a decoder for a checkpoint. It uses that many threads of the CPU, by default torch's number.
+# Raises UserError if the engine is not installed or cannot run the model.
+Engine = Callable[[Checkpoint, int | None], Decoder]
 
 
 def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:

@@ -169,11 +169,7 @@ class _Expected(Enum):
     END = "the end, because = was read"
 
 
-_RANKS = {
-    **dict.fromkeys("+-", _Rank.SUM),
-    **dict.fromkeys("*/", _Rank.PRODUCT),
-    "^": _Rank.POWER,
-}
+_RANKS = {**dict.fromkeys("+-", _Rank.SUM), **dict.fromkeys("*/", _Rank.PRODUCT), "^": _Rank.POWER}
 
 
 class _Sign(NamedTuple):

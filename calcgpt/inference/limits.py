@@ -8,21 +8,14 @@ answers are unproven: it answers only if the user allows that.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
 from datagen.layout import shape_of, work_length
-from datagen.notation import (
-    MAX_WIDTH,
-    WIDTH,
-    answer_text,
-    is_operand,
-    number_text,
-    render_prompt,
-)
+from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
 NOT_MEASURED = Domain(digits=7, places=2)  # what is assumed of a model without a measured domain
@@ -35,40 +28,21 @@ class Refusal(NamedTuple):
     reason: str
 
 
-class Limits(Protocol):
-    """The limits of a model's problems."""
-
-    @property
-    def default_places(self) -> int:
-        """Places of an answer, unless the user chooses."""
-
-    def refuse_places(self, places: int) -> Refusal | None:
-        """Returns why answers cannot have this number of places, or None if they can."""
-
-    def refuse_operand(self, number: Number) -> Refusal | None:
-        """Returns why a number cannot be an operand, or None if it can."""
-
-    def refuse_problem(self, problem: Problem) -> Refusal | None:
-        """Returns why a problem of valid operands cannot be solved, or None if it can."""
-
-    def describe(self) -> dict[str, int | bool | None]:
-        """Returns the limits in the form of the service's list of models
-        (`api.schemas.models.Domain`, and `domain` in `api/static/engine/limits.js`)."""
-
-
 @dataclass(frozen=True)
 class AtOnce:
     """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
-    default_places = USUAL_PLACES
+    default_places = USUAL_PLACES  # of an answer, unless the user chooses
 
     def refuse_places(self, places: int) -> Refusal | None:
+        """Returns why answers cannot have this number of places, or None if they can."""
         if places == USUAL_PLACES:
             return None
         reason = f"answers of this model have {USUAL_PLACES} places, not {places}"
         return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, reason)
 
     def refuse_operand(self, number: Number) -> Refusal | None:
+        """Returns why a number cannot be an operand, or None if it can."""
         if number.places > USUAL_PLACES:
             return Refusal(ExpressionErrorKind.TOO_MANY_PLACES, "more than two decimal places")
         if len(number_text(number)) > WIDTH:
@@ -77,16 +51,19 @@ class AtOnce:
         return None
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
+        """Returns why a problem of valid operands cannot be solved, or None if it can."""
         return None
 
     def describe(self) -> dict[str, int | bool | None]:
+        """Returns the limits in the form of the service's list of models
+        (`api.schemas.models.Domain`, and `domain` in `api/static/engine/limits.js`)."""
         return {"max_characters": WIDTH, "below": None, "works_in_steps": False}
 
 
 @dataclass(frozen=True)
 class WithWork:
     """Limits of a model that writes worked steps: what it was measured for, and what its context
-    can hold."""
+    can hold. The methods are those of `AtOnce`."""
 
     measured: Domain | None
     block_size: int
@@ -150,6 +127,9 @@ class WithWork:
         most = f"numbers of at most {digits} digits{divisor_digits}, {places} places"
         reason = f"{what}; this model {source} {most}"
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)
+
+
+Limits = AtOnce | WithWork
 
 
 def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:

@@ -31,6 +31,9 @@ export const FAR = new Map([
   [KIND.SUM_SIGN, new Set([KIND.SUM_RESULT, ...ROUNDED])],
   [KIND.SIGN, new Set([KIND.PRODUCT_RESULT, KIND.QUOTIENT_RESULT, ...ROUNDED])],
 ]);
+// The kinds of the digits and zeros in a copy of an operand.
+const COPY_OF_A = { digit: KIND.A_DIGIT, zero: KIND.A_ZERO };
+const COPY_OF_B = { digit: KIND.B_DIGIT, zero: KIND.B_ZERO };
 
 /**
  * The properties of a question that determine its layout (datagen.slots.Shape).
@@ -43,7 +46,7 @@ export const FAR = new Map([
  * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot
  */
 
-const PROMPT = /^\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
+export const PROMPT = /^\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
 
 /**
  * Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
@@ -142,38 +145,16 @@ export class Layout {
    * @param {number} first the exponent of the lowest digit
    * @param {number} n the number of digits
    * @param {number} largest the largest exponent of a digit that is not padding
-   * @param {(index: number) => number} kindOfDigit
-   * @param {number} zero the kind of a zero
+   * @param {{digit: number, zero: number}} kinds
+   * @param {number} nBelow the number of lowest digits that no row brings down; 0 for B
    */
-  #copy(columns, first, n, largest, kindOfDigit, zero) {
+  #copy(columns, first, n, largest, kinds, nBelow = 0) {
     for (let index = 0; index < n; index += 1) {
       const exponent = first + index;
       const from = exponent <= largest ? columns.get(exponent) : undefined;
-      if (from === undefined) this.#put(zero, 0, LOWEST + index);
-      else this.#put(kindOfDigit(index), 0, LOWEST + index, 0, from);
+      if (from === undefined) this.#put(kinds.zero, 0, LOWEST + index);
+      else this.#put(index < nBelow ? KIND.A_BELOW : kinds.digit, 0, LOWEST + index, 0, from);
     }
-  }
-
-  /**
-   * @param {Map<number, number>} columns
-   * @param {number} first
-   * @param {number} n
-   * @param {number} largest
-   * @param {number} nBelow the number of lowest digits that no row brings down
-   */
-  #copyA(columns, first, n, largest, nBelow = 0) {
-    const kind = (/** @type {number} */ index) => (index < nBelow ? KIND.A_BELOW : KIND.A_DIGIT);
-    this.#copy(columns, first, n, largest, kind, KIND.A_ZERO);
-  }
-
-  /**
-   * @param {Map<number, number>} columns
-   * @param {number} first
-   * @param {number} n
-   * @param {number} largest
-   */
-  #copyB(columns, first, n, largest) {
-    this.#copy(columns, first, n, largest, () => KIND.B_DIGIT, KIND.B_ZERO);
   }
 
   /** @param {Shape} shape */
@@ -183,9 +164,9 @@ export class Layout {
     const n = Math.max(shape.aDigits + d - shape.aPlaces, shape.bDigits + d - shape.bPlaces, drop);
     const { a, b } = this.#question(shape);
     this.#put(KIND.A_SIGN);
-    this.#copyA(a, -d, n + 1, shape.aDigits - shape.aPlaces - 1);
+    this.#copy(a, -d, n + 1, shape.aDigits - shape.aPlaces - 1, COPY_OF_A);
     this.#put(KIND.B_SIGN_OF_SUM);
-    this.#copyB(b, -d, n + 1, shape.bDigits - shape.bPlaces - 1);
+    this.#copy(b, -d, n + 1, shape.bDigits - shape.bPlaces - 1, COPY_OF_B);
     this.#put(KIND.ADD_OR_SUBTRACT);
     for (let j = 0; j <= n; j += 1) this.#digit(j ? KIND.SUM_DIGIT : KIND.SUM_LOWEST, j);
     const kinds = [KIND.SUM_KEPT, KIND.SUM_HALF, KIND.SUM_BELOW];
@@ -229,9 +210,9 @@ export class Layout {
     const { aDigits: nA, bDigits: nB } = shape;
     const { a, b } = this.#question(shape);
     this.#put(KIND.A_SIGN);
-    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1);
+    this.#copy(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A);
     this.#put(KIND.B_SIGN);
-    this.#copyB(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1);
+    this.#copy(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1, COPY_OF_B);
     /** @type {[row: number, column: number][]} */
     const digits = [];
     for (let k = 1; k <= nB; k += 1) {
@@ -270,10 +251,10 @@ export class Layout {
     const { a, b } = this.#question(shape);
     this.resultPlaces = shape.places;
     this.#put(KIND.A_SIGN);
-    this.#copyA(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, nBelow);
+    this.#copy(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A, nBelow);
     this.#put(KIND.B_SIGN);
     const lowest = -shape.bPlaces - (width - nB);
-    this.#copyB(b, lowest, width + 1, nB - shape.bPlaces - 1);
+    this.#copy(b, lowest, width + 1, nB - shape.bPlaces - 1, COPY_OF_B);
     if (shape.byZero) {
       this.#put(KIND.RESULT_MARK);
       this.#put(KIND.NAN);

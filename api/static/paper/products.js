@@ -1,5 +1,6 @@
 // Products on paper: a row for each digit of the second number.
 
+import { formatPlaces } from "../format.js";
 import {
   derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
 } from "./sheet.js";
@@ -141,7 +142,7 @@ function* readResult(reader, { first, second, aSign, bSign, a, b, places, source
       digits = kept;
       resultRow = {
         names: ["result"],
-        label: `rounded to ${places} ${places === 1 ? "place" : "places"}`,
+        label: `rounded to ${formatPlaces(places)}`,
         cells: kept,
         side: [rounding],
         unit: productPlaces,

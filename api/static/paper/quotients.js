@@ -1,5 +1,6 @@
 // Quotients on paper: long division, with digits that may be negative.
 
+import { formatPlaces } from "../format.js";
 import {
   derivedCells, digitValue, equation, formatDecimal, inNaturalOrder, integerOf, isComplete, readAnswerRow, readAnyAnswer,
   readCopies, signedIntegerOf,
@@ -304,7 +305,7 @@ function* readQuotientRounding(reader, digits, top, ending) {
     const why = `${terms} = ${formatDecimal(BigInt(sum), 0)}: writes ${digit}${sum < 0 ? ", borrows 1" : ""}`;
     result.push(reader.take(String(digit), why, last.column + 1 + m));
   }
-  const label = `rounded to ${ending.places} ${ending.places === 1 ? "place" : "places"}`;
+  const label = `rounded to ${formatPlaces(ending.places)}`;
   const row = { names: ["result"], label, cells: result, side: [change], unit: ending.unit, acceptsMerge: true };
   yield* readEnd(reader, { ...ending, digits: result, row });
 }

@@ -1,5 +1,8 @@
 // The parts of a sheet: cells, rows, and the reader that makes cells of the text that a model writes.
 
+import { USUAL_PLACES, WIDTH } from "../engine/arithmetic.js";
+import { PROMPT } from "../engine/layout.js";
+
 /**
  * A character of a sheet. at: its index in the model's text, -1 if the model did not write it; text: the
  * character, "" if it is not yet written; column: its column, counted from the right; expected: the
@@ -29,9 +32,6 @@
  * @typedef {{operation: string, a: Operand, b: Operand, places: number}} Question
  */
 
-const PROMPT = /^\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
-const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
-const WIDTH = 10; // the least number of characters of an operand or an answer
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
 /**

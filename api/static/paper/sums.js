@@ -1,5 +1,6 @@
 // Sums and differences on paper.
 
+import { formatPlaces } from "../format.js";
 import {
   derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
   signedIntegerOf,
@@ -109,7 +110,7 @@ function* readResult(reader, { total, isNegative, aSign, decimals, drop, places 
     yield exact;
     const { rounding, digits: kept } = readRounding(reader, magnitude, drop, 0);
     digits = kept;
-    const label = `rounded to ${places} ${places === 1 ? "place" : "places"}`;
+    const label = `rounded to ${formatPlaces(places)}`;
     resultRow = { names: ["result"], label, cells: kept, side: [rounding], unit: decimals, acceptsMerge: true };
   }
   const negative = (aSign.text === "-") !== isNegative && digits.some((cell) => digitValue(cell));

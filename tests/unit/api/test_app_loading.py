@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
+import uvicorn
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
 from forks import PATIENCE
@@ -13,6 +16,7 @@ from httpx2 import Response
 from serving import client_of, events_of, problem, wait_for
 
 from api.app import create_app
+from api.server import Worker
 from api.service import LoadedModel
 from api.settings import Settings
 
@@ -57,6 +61,44 @@ def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
         assert client.get("/healthz").status_code == 200
     (failure,) = failures
     assert str(failure) == "the disk is gone"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_model_thread_that_has_ended_calls_for_a_restart() -> None:
+    def end_thread() -> None:
+        raise SystemExit
+
+    with client_of(calculator_model()) as client:
+        assert client.get("/healthz").json()["model"] == "fake"
+        batcher = client.app.state.service.batcher  # type: ignore[attr-defined]
+        call = client.portal.start_task_soon(batcher.call, end_thread)  # type: ignore[union-attr]
+        wait_for(lambda: not batcher.is_alive)
+        call.cancel()  # the thread answers nobody any more
+        for path in ("/healthz", "/readyz"):
+            assert "restart" in problem(client.get(path), 503)["detail"]
+
+
+@pytest.mark.parametrize("may_serve", [True, False])
+def test_a_worker_whose_model_thread_has_ended_ends(
+    monkeypatch: pytest.MonkeyPatch, may_serve: bool
+) -> None:
+    class EndedError(Exception):
+        pass
+
+    def end(code: int) -> None:
+        raise EndedError
+
+    monkeypatch.setattr(os, "_exit", end)
+    app = create_app(Settings(), lambda: iter([calculator_model()]))
+    with TestClient(app):
+        pass  # its end is that of the thread
+    monkeypatch.setattr(Worker, "service", app.state.service)
+    worker = Worker(uvicorn.Config("api.server:worker", factory=True), [])
+    worker.server.started, worker.server.should_exit = True, not may_serve
+    worker.parent_conn.send(b"ping")
+    with pytest.raises(EndedError) if may_serve else nullcontext():
+        worker.pong()
+    assert worker.parent_conn.poll() is not may_serve
 
 
 def test_an_internal_error_is_500_without_details(caplog: pytest.LogCaptureFixture) -> None:

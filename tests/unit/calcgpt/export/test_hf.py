@@ -270,7 +270,7 @@ class TestTheFolder:
 
     def test_a_hub_reads_scores_from_its_card(self, tmp_path: Path) -> None:
         shipped = Checkpoint.load(resolve("blog"))
-        data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM", True, False)).data
+        data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM", False)).data
         assert (data.license, data.library_name) == ("mit", "transformers")
         assert data.pipeline_tag == "text-generation"
         scores = {
@@ -286,7 +286,7 @@ class TestTheFolder:
         data = DataConfig(mixture={"blog": 3.0, "everyday": 1.0})
         recipe = model.recipe.model_copy(update={"data": data})
         nulls = {**model.metrics, "test": None, "parameters": None}
-        card = hf_card(replace(model, recipe=recipe, metrics=nulls), "out", "Llama", True, False)
+        card = hf_card(replace(model, recipe=recipe, metrics=nulls), "out", "Llama", False)
         assert "75% of the distribution `blog`, 25% of the distribution `everyday`" in card
         assert "0 parameters" in card
 

@@ -20,7 +20,8 @@ from fake_decoder import (
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.errors import CheckpointError
-from calcgpt.inference.calculator import SELF_TEST, Calculator, self_test
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.self_test import SELF_TEST, self_test
 
 
 def check(answers: Callable[[str], str], metrics: dict[str, Any], checkpoint: Checkpoint) -> None:

@@ -1,0 +1,89 @@
+"""The self-test of a calculator: a few problems, before a model answers users.
+
+It detects weights that are intact but wrong, and an engine that computes wrongly on this processor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import CheckpointError, ExpressionError
+from calcgpt.inference.calculator import Calculator, Computation
+from calcgpt.inference.generate import Decoder, complete, generate
+from calcgpt.statistics import binomial_tail
+from datagen.arithmetic import USUAL_PLACES
+
+SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
+MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
+
+
+def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator | None) -> None:
+    """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
+    SELF_TEST worse than its scores can explain.
+
+    `calculator` is None for a model of plain text, which only writes a token. Right answers are
+    required only of a model that learned from the distributions of its recipe: a model that learned
+    from files may never have seen such problems.
+    """
+    if calculator is None:
+        (completion,) = generate(
+            decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1
+        )
+        _check_finite(checkpoint, completion.probabilities)
+        return
+    computations = _computations(calculator)
+    n_right = sum(_is_right(calculator, computations))
+    expected = _exact_match(checkpoint)
+    n = len(computations)
+    if expected is not None and binomial_tail(n_right, n, expected) < MAX_FALSE_ALARM:
+        raise CheckpointError(
+            f"{checkpoint.name}: {n_right} of {n} answers of the self-test are "
+            f"right; its exact match is {expected:.4f} by its metrics"
+        )
+
+
+def _computations(calculator: Calculator) -> list[Computation]:
+    """Returns the problems of SELF_TEST that are within the limits of the model, and whose
+    operation its recipe teaches."""
+    data = calculator.checkpoint.recipe.data
+    taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
+    computations = []
+    for problem in map(SELF_TEST.__getitem__, taught):
+        try:
+            computations.append(calculator.begin(problem, USUAL_PLACES))  # short work
+        except ExpressionError:  # a small model may take only short numbers
+            continue
+    return computations
+
+
+def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
+    """Returns whether the answer to each computation, of one operation, is right."""
+    tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
+    questions = [question for computation in computations for question in computation.questions()]
+    prompts = [question.prompt for question in questions]
+    completions = complete(calculator.decoder, tokenizer, prompts, calculator.stop)
+    right = []
+    for computation, question, completion in zip(computations, questions, completions, strict=True):
+        _check_finite(checkpoint, completion.probabilities)
+        output = tokenizer.decode(completion.ids)
+        right.append(computation.answer(question.node, output, completion.probabilities).agrees)
+    return right
+
+
+def _check_finite(checkpoint: Checkpoint, probabilities: list[float]) -> None:
+    if not np.isfinite(probabilities).all():
+        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
+
+
+def _exact_match(checkpoint: Checkpoint) -> float | None:
+    """Returns the exact match to expect, or None if nothing can be expected.
+
+    It is Laplace's estimate (right + 1) / (n + 2), so that a perfect score of few problems does not
+    promise that a model is never wrong.
+    """
+    scores = checkpoint.metrics.get("test", checkpoint.metrics.get("validation"))
+    if checkpoint.recipe.data is None or not isinstance(scores, dict):
+        return None
+    n, exact_match = scores.get("n", 0), scores.get("exact_match", 0.0)
+    return float((n * exact_match + 1) / (n + 2))
