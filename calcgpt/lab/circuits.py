@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
@@ -38,6 +37,7 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.carry_neurons import (
     CARRIES,
     CarryPositions,
+    Floats,
     Neuron,
     ablated_neurons,
     best_neuron,
@@ -46,18 +46,16 @@ from calcgpt.lab.carry_neurons import (
 )
 from calcgpt.lab.case_lines import SOURCES, draw_lines
 from calcgpt.lab.certify import check_certifiable, check_reading
-from calcgpt.lab.inspection import blocks_of, hooked
+from calcgpt.lab.inspection import attention_weights, blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of_line
 from datagen.line_cases import line_cases
-from datagen.local_steps import LOCAL_STEPS, OFFSETS
+from datagen.local_steps import LOCAL_STEPS, OFFSETS, Ints
 from datagen.slots import NOWHERE
 
 Ablation = Literal["mean", "zero"]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 RULES = [step.name for step in LOCAL_STEPS]
 # Rules that read one character for each of their names.
@@ -92,7 +90,7 @@ class Circuits:
         rows = []
         for rule, name in enumerate(RULES):
             counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
-            cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
+            cells = [_percent(count, self.n_position[rule]) for count in counts]
             rows.append([name, f"{self.n_position[rule]:,}", *cells])
         notes = [
             f"{neuron} is {neuron.direction} with a {CARRIES[op]}: AUC {neuron.auc['+']:.4f} for "
@@ -118,14 +116,13 @@ class Circuits:
             "rules": [
                 {
                     "rule": name,
-                    "places": int(self.n_position[rule]),
-                    "intact": _share(int(self.intact[rule]), int(self.n_position[rule])),
+                    "places": n,
+                    "intact": _share(self.intact[rule], n),
                     "without": {
-                        part: _share(int(wrong[rule]), int(self.n_position[rule]))
-                        for part, wrong in self.ablated.items()
+                        part: _share(wrong[rule], n) for part, wrong in self.ablated.items()
                     },
                 }
-                for rule, name in enumerate(RULES)
+                for rule, (name, n) in enumerate(zip(RULES, self.n_position.tolist(), strict=True))
             ],
             "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
             "neurons": {
@@ -145,20 +142,20 @@ class Circuits:
     def _sums_without(self, name: str) -> dict[str, Any]:
         """Returns the wrong digits of sums and differences without some neurons."""
         rule = RULES.index("digit of a sum")
-        return _share(int(self.without_neurons[name][rule]), int(self.n_position[rule]))
+        return _share(self.without_neurons[name][rule], self.n_position[rule])
 
 
-def _percent(count: int, n: int) -> str:
+def _percent(count: np.int64, n: np.int64) -> str:
     if not n:
         return "-"
     return f"{100 * count / n:.1f}" if count else "0"
 
 
-def _share(wrong: int, n: int) -> dict[str, Any]:
+def _share(wrong: np.int64, n: int | np.int64) -> dict[str, Any]:
     """Returns the wrong positions and their share with its 95% interval (Wilson 1927)."""
     if not n:
         return {"wrong": 0, "share": None, "interval": None}
-    return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
+    return {"wrong": int(wrong), "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
 
 
 def find_circuits(
@@ -313,7 +310,6 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], CarryPositi
     return [(total / n_written).float() for total in totals], CarryPositions.merge(columns)
 
 
-@torch.inference_mode()
 def attention_to_sources(
     model: GPT, tokenizer: CharTokenizer, lines: Sequence[bytes]
 ) -> dict[str, Floats]:
@@ -323,17 +319,13 @@ def attention_to_sources(
     shape = (model.config.n_layer, model.config.n_head)
     totals: dict[str, Floats] = {}
     counts: dict[str, int] = {}
-    weights: list[torch.Tensor] = []
-    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
-    with hooked(modules, lambda _, weights_BHTS, __: weights.append(weights_BHTS[0])):
-        for line in lines:
-            weights.clear()
-            plain(torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))[None])
-            weights_LHTS = torch.stack(weights).double().numpy()
-            for name, position, source in sources_of(line):
-                totals.setdefault(name, np.zeros(shape))
-                totals[name] += weights_LHTS[:, :, position - 1, source]
-                counts[name] = counts.get(name, 0) + 1
+    for line in lines:
+        tokens_T = torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))
+        weights_LHTS = attention_weights(plain, tokens_T).double().numpy()
+        for name, position, source in sources_of(line):
+            totals.setdefault(name, np.zeros(shape))
+            totals[name] += weights_LHTS[:, :, position - 1, source]
+            counts[name] = counts.get(name, 0) + 1
     return {name: totals[name] / counts[name] for name in sorted(totals, key=_order)}
 
 
