@@ -90,7 +90,7 @@ class Circuits:
         rows = []
         for rule, name in enumerate(RULES):
             counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
-            cells = [_percent(count, self.n_position[rule]) for count in counts]
+            cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
             rows.append([name, f"{self.n_position[rule]:,}", *cells])
         notes = [
             f"{neuron} is {neuron.direction} with a {CARRIES[op]}: AUC {neuron.auc['+']:.4f} for "
@@ -117,9 +117,9 @@ class Circuits:
                 {
                     "rule": name,
                     "places": n,
-                    "intact": _share(self.intact[rule], n),
+                    "intact": _share(int(self.intact[rule]), n),
                     "without": {
-                        part: _share(wrong[rule], n) for part, wrong in self.ablated.items()
+                        part: _share(int(wrong[rule]), n) for part, wrong in self.ablated.items()
                     },
                 }
                 for rule, (name, n) in enumerate(zip(RULES, self.n_position.tolist(), strict=True))
@@ -142,20 +142,20 @@ class Circuits:
     def _sums_without(self, name: str) -> dict[str, Any]:
         """Returns the wrong digits of sums and differences without some neurons."""
         rule = RULES.index("digit of a sum")
-        return _share(self.without_neurons[name][rule], self.n_position[rule])
+        return _share(int(self.without_neurons[name][rule]), int(self.n_position[rule]))
 
 
-def _percent(count: np.int64, n: np.int64) -> str:
+def _percent(count: int, n: int) -> str:
     if not n:
         return "-"
     return f"{100 * count / n:.1f}" if count else "0"
 
 
-def _share(wrong: np.int64, n: int | np.int64) -> dict[str, Any]:
+def _share(wrong: int, n: int) -> dict[str, Any]:
     """Returns the wrong positions and their share with its 95% interval (Wilson 1927)."""
     if not n:
         return {"wrong": 0, "share": None, "interval": None}
-    return {"wrong": int(wrong), "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
+    return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
 
 
 def find_circuits(
