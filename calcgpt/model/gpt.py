@@ -167,7 +167,7 @@ class GPT(LanguageModel):
         does, or else a copy. A fused kernel never holds all attention weights, and ONNX cannot
         express how torch calls it."""
         if self.config.attention_kernel == "plain":
-            return self.eval()
+            return self
         plain = GPT(self.config.model_copy(update={"attention_kernel": "plain"}), self.vocab_size)
         plain.load_state_dict(self.state_dict())
         return plain.eval()
