@@ -81,6 +81,25 @@ def test_a_folder_holds_the_five_files_and_others_may_open_it(tiny_folder: Path)
     assert (tiny_folder / CARD).read_text().startswith("# tiny\n")
 
 
+def test_others_may_read_the_weights_of_a_checkpoint(tmp_path: Path) -> None:
+    make().save(tmp_path / "made", extra={"training.safetensors": {"a": torch.zeros(1)}})
+    weights = (tmp_path / "made").glob("*.safetensors")
+    assert [file.stat().st_mode & 0o777 for file in weights] == [0o644, 0o644]
+
+
+def test_a_step_of_a_run_is_named_after_both(tmp_path: Path) -> None:
+    make().save(tmp_path / "mine" / "step-00000005")
+    assert Checkpoint.load(tmp_path / "mine" / "step-00000005").name == "mine-step-00000005"
+
+
+def test_a_checkpoint_has_a_copy_of_the_weights() -> None:
+    first = make()
+    taken = Checkpoint.from_model("taken", first.recipe, first.tokenizer, first.model, {})
+    with torch.no_grad():  # the training goes on
+        first.model.head.bias += 1
+    assert (taken.arrays["head.bias"] == first.arrays["head.bias"]).all()
+
+
 def test_extra_tensors_can_be_loaded(tmp_path: Path) -> None:
     extra = {"a": torch.arange(3), "b": torch.rand(2, 2).T}
     make().save(tmp_path / "saved", extra={"training.safetensors": extra})
@@ -130,6 +149,13 @@ def test_a_model_card_without_metrics_says_so() -> None:
     lines = model_card("new", Recipe(), {}).splitlines()
     assert any(line.startswith("- 0 parameters: ") for line in lines)
     assert any(line.startswith("- trained for ? steps ") for line in lines)
+
+
+def test_the_model_card_of_a_model_of_text_names_no_operations() -> None:
+    scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
+    card = model_card("mine", Recipe(), {"test": scores})
+    assert "| data | n | character accuracy | exact match |" in card.splitlines()
+    assert "calcgpt calc" not in card
 
 
 def test_a_checkpoint_with_scores_that_are_null_is_saved_again(tiny: Checkpoint) -> None:
@@ -242,3 +268,11 @@ def test_a_domain_is_not_saved_in_what_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"config\.json"):
         save_domain(tmp_path, Domain(digits=12, places=8))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_domain_does_not_make_an_edited_config_valid(tiny_copy: Path) -> None:
+    edit_json(tiny_copy / CONFIG, lambda table: table["model"].update(n_head=4))
+    before = content(tiny_copy)
+    with pytest.raises(CheckpointError, match="content differs from its own SHA-256"):
+        save_domain(tiny_copy, Domain(digits=12, places=8))
+    assert content(tiny_copy) == before

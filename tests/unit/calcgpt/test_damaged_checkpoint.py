@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from checkpoint_folders import (
@@ -29,8 +30,9 @@ from checkpoint_folders import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
 
-from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.checkpoint import Checkpoint, load_metrics, load_tensors
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import best
 from datagen.files import MAX_JSON_BYTES
@@ -89,6 +91,16 @@ def test_one_flipped_bit_in_the_weights_is_found(tiny_copy: Path, position: int)
     assert str(tiny_copy / WEIGHTS) in refusal(tiny_copy)
 
 
+def test_one_flipped_bit_in_the_state_of_the_training_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "made" / "training.safetensors"
+    make().save(file.parent, extra={file.name: {"a": torch.zeros(9)}})
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"training\.safetensors: content differs"):
+        load_tensors(file.parent, file.name)
+
+
 def test_any_flipped_bit_in_the_metrics_is_found_also_when_the_best_is_chosen(
     tiny_copy: Path,
 ) -> None:
@@ -111,6 +123,13 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
     checkpoint.save(tmp_path / "nan")
     with pytest.raises(CheckpointError, match=r"'head.weight' has values that are not finite"):
         Checkpoint.load(tmp_path / "nan")
+
+
+def test_weights_of_another_type_are_refused(tiny_copy: Path) -> None:
+    arrays = load_file(tiny_copy / WEIGHTS)
+    save_file({**arrays, "head.bias": arrays["head.bias"].astype(np.float16)}, tiny_copy / WEIGHTS)
+    claim_hash(tiny_copy, WEIGHTS)
+    assert refusal(tiny_copy).endswith("tensor 'head.bias' has type F16, not F32")
 
 
 def test_a_changed_vocabulary_is_found(tiny_copy: Path) -> None:
@@ -166,6 +185,13 @@ def test_an_invalid_config_is_refused_with_the_reason(
     message = refusal(tiny_copy)
     assert message.startswith(str(tiny_copy / CONFIG))
     assert reason in message
+
+
+def test_a_hash_of_a_file_that_is_not_ours_is_refused(tiny_copy: Path) -> None:
+    edit_json(tiny_copy / CONFIG, lambda table: table["sha256"].update({"../notes.txt": "0" * 64}))
+    assert refusal(tiny_copy).endswith(
+        "'sha256' has '../notes.txt', which is not a file of a checkpoint"
+    )
 
 
 @pytest.mark.parametrize(

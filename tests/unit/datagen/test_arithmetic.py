@@ -202,6 +202,19 @@ def test_answers_are_64_bit_integers_if_they_fit() -> None:
     assert answers(large).units.dtype == object
 
 
+@pytest.mark.parametrize("n_digits", range(12, 17))
+def test_answers_of_long_whole_numbers_are_exact(n_digits: int) -> None:
+    """In hundredths they have 64 bits; what is computed from them may have more."""
+    batch = [
+        Problem(Number(10**n_digits - 1), op, Number(b)) for op in Operation for b in (1, 3, 7_000)
+    ]
+    array = answers(ProblemArray.from_problems(batch))
+    for problem, units in zip(batch, array.units.tolist(), strict=True):
+        exact = answer(problem)
+        assert exact
+        assert units == exact.scaled(array.scale)
+
+
 batches = st.lists(problems, max_size=5) | st.lists(any_problems, max_size=5)
 
 

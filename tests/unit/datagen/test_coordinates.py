@@ -29,6 +29,7 @@ from datagen.slots import (
     NOWHERE,
     ROW_ENDS,
     Kind,
+    Shape,
     ShapeCache,
 )
 from datagen.work import render
@@ -116,6 +117,21 @@ def test_the_cache_of_shapes_is_bounded() -> None:
         kept.append(cache.currsize)
     third = MAX_SLOTS // 3
     assert kept == [third, 2 * third, 3 * third] * 3 + [third]
+
+
+def test_a_full_cache_forgets_its_results() -> None:
+    computed: list[Shape] = []
+
+    def compute(shape: Shape) -> list[Shape]:
+        computed.append(shape)
+        return [shape]
+
+    cache = ShapeCache(compute, n_slots=lambda result: MAX_SLOTS // 2 + 1)
+    shapes = [shape_of(f"$({1:0{width}}+0000000001)=") for width in (10, 11)]
+    for shape in (*shapes, *shapes):
+        assert shape
+        cache(shape)
+    assert computed == [*shapes, *shapes]
 
 
 @pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])

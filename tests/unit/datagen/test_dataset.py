@@ -278,6 +278,12 @@ def test_a_partial_file_that_has_lost_data_is_started_again(
     assert contents(out) == good
 
 
+def test_what_a_killed_process_left_of_a_write_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".0123456789abcdef.partial").write_text("half of a journal")
+    make(tmp_path)
+    assert not [*tmp_path.glob(".*.partial")]
+
+
 def test_a_forced_run_removes_the_manifest_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

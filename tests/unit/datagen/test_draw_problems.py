@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from datagen import distributions, work
 from datagen.arithmetic import ProblemArray
 from datagen.direct import render_lines
-from datagen.distributions import DISTRIBUTIONS, blog, wide, wide_words
+from datagen.distributions import DISTRIBUTIONS, blog, distribution, generate, wide, wide_words
 from datagen.errors import DataError
 from datagen.notation import parse, render, render_prompt
 from datagen.plan import DatasetPlan, held_out_shard
@@ -236,3 +236,18 @@ def test_batches_do_not_change_the_problems() -> None:
 def test_the_error_of_an_unknown_distribution_lists_the_names() -> None:
     with pytest.raises(DataError, match=r"unknown distribution 'bolg'; valid names: .*blog"):
         distributions.distribution("bolg")
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_problems_cannot_be_drawn(count: int) -> None:
+    with pytest.raises(DataError, match=f"count must be at least 1, not {count}"):
+        generate(count)
+
+
+@pytest.mark.parametrize(
+    ("name", "end"), [("calculater", "; did you mean 'calculator'?"), ("xyz", ", wide-40")]
+)
+def test_only_a_name_that_is_close_is_proposed(name: str, end: str) -> None:
+    with pytest.raises(DataError) as caught:
+        distribution(name)
+    assert str(caught.value).endswith(end)

@@ -48,6 +48,20 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert names(tmp_path) == ["file.txt"]
 
 
+def test_a_file_that_cannot_be_replaced_leaves_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Path, target: Path) -> None:
+        raise OSError("no")
+
+    (tmp_path / "file.txt").write_text("before")
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no"):
+        write_text(tmp_path / "file.txt", "after")
+    assert names(tmp_path) == ["file.txt"]
+    assert (tmp_path / "file.txt").read_text() == "before"
+
+
 def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
     write_text(tmp_path / ("x" * 255), "text")
     with new_folder(tmp_path / ("÷" * 127)) as staging:
@@ -136,6 +150,13 @@ def test_a_text_has_the_hash_of_its_file(tmp_path: Path) -> None:
     assert text_sha256(read_text(path)) == sha256(path)
 
 
+def test_a_text_may_have_as_many_bytes_as_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "file.txt").write_text("1234")
+    assert read_text(tmp_path / "file.txt", 4) == "1234"
+    with pytest.raises(DataError, match="has more than 3 bytes"):
+        read_text(tmp_path / "file.txt", 3)
+
+
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:
     content = {"name": "÷", "share": 0.1, "by": {"+": [1, None, True]}}
     write_json(tmp_path / "file.json", content)
@@ -186,12 +207,35 @@ def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
         pass
 
 
+def test_a_folder_that_nobody_can_write_to_needs_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    with locked(tmp_path, "serving"), locked(tmp_path, "serving"):
+        assert names(tmp_path) == []
+
+
 def test_a_folder_appears_with_its_content(tmp_path: Path) -> None:
     with new_folder(tmp_path / "new" / "folder") as staging:
         (staging / "a").write_text("1")
         assert not (tmp_path / "new" / "folder").exists()
     assert names(tmp_path / "new") == ["folder"]
     assert (tmp_path / "new" / "folder" / "a").read_text() == "1"
+
+
+def test_the_files_of_a_folder_are_on_the_disk_before_it_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, synced = tmp_path / "folder", list[tuple[int, bool]]()
+
+    def sync(file: int) -> None:
+        synced.append((os.fstat(file).st_size, folder.exists()))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with new_folder(folder) as staging:
+        (staging / "below").mkdir()
+        (staging / "below" / "file").write_text("123")
+    assert synced == [(3, False)]
 
 
 def test_a_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:

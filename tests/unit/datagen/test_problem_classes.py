@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from datagen.arithmetic import Number, Operation, Problem, answer
 from datagen.notation import number_from_text, number_text
 from datagen.problem_classes import (
+    MAX_CARRIES,
     POWER_LABELS,
     TABLES,
     count_classes,
@@ -161,3 +162,11 @@ def test_longer_numbers_count_as_one_length() -> None:
     counts = count_classes([Problem(longest, Operation.MUL, longest)])
     assert counts["lengths"][2, -1, -1] == 1
     assert counts["answers"][2, -1, 0] == 1
+
+
+def test_the_last_row_of_the_carries_is_for_all_longer_chains() -> None:
+    lengths = (MAX_CARRIES - 1, MAX_CARRIES, MAX_CARRIES + 3)
+    sums = [Problem(Number(10**n - 1), Operation.ADD, Number(1)) for n in lengths]
+    rows = count_classes(sums)["carries"].sum(axis=(0, 2))
+    assert TABLES["carries"].rows.labels[-1] == f"{MAX_CARRIES}+"
+    assert rows[-2:].tolist() == [1, 2]

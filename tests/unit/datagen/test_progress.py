@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from datagen import progress
@@ -32,4 +34,21 @@ def test_a_file_gets_whole_lines(
     assert capsys.readouterr().err.splitlines()[-1].startswith("drawing:  33% 1/3 [")
     with progress.progress_bar(3, show=False) as bar:
         bar.update()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_gets_a_line_every_half_minute_and_none_if_nothing_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    with progress.progress_bar(100, unit="step") as bar:
+        for second in (1.0, 30.0, 31.0, 59.0, 60.0, 61.0):
+            now = second
+            bar.update()
+            bar.refresh()
+    counts = [line.split()[1] for line in capsys.readouterr().err.splitlines()]
+    assert counts == ["2/100", "5/100", "6/100"]
+    with progress.progress_bar(100, unit="step"):
+        pass
     assert capsys.readouterr().err == ""

@@ -75,6 +75,12 @@ def test_the_share_is_exact(
     assert (folder / "out" / "val.txt").read_bytes().decode() == text[n_train:]
 
 
+def test_the_share_is_exact_where_a_float_is_not(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("0123456789")
+    record = prepare_text(tmp_path / "out", str(tmp_path / "a"), val_share=0.9)
+    assert record.files[Split.TRAIN].characters == 1  # 10 * (1 - 0.9) is below 1 in floats
+
+
 def test_a_finished_text_is_not_changed(
     tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,6 +242,13 @@ def test_a_known_text_is_recognised_by_its_sum(
     monkeypatch.setitem(SOURCES, "hamlet", TextSource("http://192.0.2.1/input.txt", SHA256))
     record = prepare_text(tmp_path / "out", source)
     assert prepare_text(tmp_path / "out", "hamlet") == record  # nothing is fetched
+
+
+def test_another_share_is_another_data_set_if_the_text_is_known(
+    tmp_path: Path, source: str
+) -> None:
+    prepare_text(tmp_path / "out", source)
+    assert "holds another" in refusal(tmp_path / "out", source, sha256=SHA256, val_share=0.2)
 
 
 @pytest.mark.parametrize(

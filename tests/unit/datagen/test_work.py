@@ -205,6 +205,12 @@ def test_a_quarter_of_the_quotient_digits_are_chosen() -> None:
     assert not np.array_equal(second[:, :32], second[:, 32:64])
 
 
+def test_the_choice_of_a_quotient_digit_tells_nothing_of_the_next() -> None:
+    second = second_digits(np.random.Philox(1).random_raw(20_000), 34)
+    both = (second[:, :-1] & second[:, 1:]).mean(axis=0)
+    assert both == pytest.approx(np.full(33, 1 / 16), abs=0.01)
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "$", "$(1+1)=", "$2(0000000001+0000000001)=", "$0(0000000001+0000000001)=", "x" * 26],

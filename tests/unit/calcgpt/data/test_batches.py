@@ -93,6 +93,7 @@ def test_each_epoch_is_every_problem_once_in_a_new_order(size: int, steps: int) 
     seen = [decode(row) for step in range(steps) for row in source.batch(step, size)[0]]
     epochs = [seen[i : i + 10] for i in range(0, len(seen) - 9, 10)]
     assert all(len(set(epoch)) == 10 for epoch in epochs)
+    assert len(set(map(tuple, epochs))) == len(epochs)
 
 
 @pytest.mark.parametrize("name", list(BATCHES))
@@ -124,6 +125,18 @@ def test_a_batch_depends_on_seed_and_step_alone(name: str) -> None:
 def test_text_that_makes_no_batches_is_refused(name: str, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         BATCHES[name](text, TOKENIZER, CONFIG, 40)
+
+
+def test_a_text_may_be_one_character_longer_than_the_context() -> None:
+    line = "$(1+1)=2$"
+    inputs, _ = ProblemBatches(line, TOKENIZER, CONFIG, len(line) - 1).batch(0, 1)
+    assert decode(inputs[0]) == line[:-1]
+    with pytest.raises(DataError, match=r"model\.block_size must be at least 8"):
+        ProblemBatches(line, TOKENIZER, CONFIG, len(line) - 2)
+    inputs, targets = StreamBatches(line, TOKENIZER, CONFIG, len(line) - 1).batch(0, 1)
+    assert (decode(inputs[0]), decode(targets[0])) == (line[:-1], line[1:])
+    with pytest.raises(DataError, match="needs a longer text than 9 tokens"):
+        StreamBatches(line, TOKENIZER, CONFIG, len(line))
 
 
 def test_windows_reach_both_ends_of_the_text() -> None:

@@ -14,13 +14,15 @@ from calcgpt.config import DataConfig
 from calcgpt.data import sources as module
 from calcgpt.data import workers
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.problems import FreshProblems
+from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, split_line
 from calcgpt.data.sources import FreshBatches
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
 from calcgpt.training.distributed import SingleProcess
 from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
+from datagen.errors import NotationError
+from datagen.files import text_sha256
 from datagen.notation import render
 from datagen.splits import Split, split_of
 
@@ -83,6 +85,13 @@ def test_other_blocks_and_other_seeds_have_other_problems() -> None:
     for i, j in ((0, 1), (0, 2), (1, 2)):
         # The blog's distribution has some 10**10 problems: two blocks share a few by chance.
         assert len(blocks[i] & blocks[j]) < 50
+
+
+def test_a_config_gives_the_recorded_problems() -> None:
+    """A change of these problems makes other data: it needs another DRAWING_VERSION."""
+    drawn = problems(mixture={"blog": 2.0, "calculator": 1.0})
+    digest = text_sha256(drawn.render(drawn.block(1, 1_000)).decode())
+    assert (DRAWING_VERSION, digest[:16]) == (1, "eac64d5a948cb8dd")
 
 
 @settings(max_examples=10)
@@ -306,3 +315,11 @@ def test_without_a_worker_the_run_draws_its_problems_itself(
         for step in range(3):
             assert torch.equal(used.batch(step, 600)[0], alone.batch(step, 600)[0])
     assert caplog.text.count("does not start: Resource temporarily unavailable") == 1
+
+
+@pytest.mark.parametrize("wrong", ["30000x0000$", "11=30000x0000$", "3000000000"])
+def test_a_wrong_answer_is_named_with_its_position_in_the_line(wrong: str) -> None:
+    line = f"$(0000000001+0000000002)={wrong}"
+    with pytest.raises(NotationError) as caught:
+        split_line(line)
+    assert caught.value.position == (line.index("x") if "x" in line else len(line))

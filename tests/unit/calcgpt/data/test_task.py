@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcgpt.config import Recipe, TrainConfig
+from calcgpt.data import sources
 from calcgpt.data import task as module
 from calcgpt.data.batches import NO_LOSS, ProblemBatches
 from calcgpt.data.sources import DrawnBatches, TaskData, for_task
@@ -71,6 +72,31 @@ def test_the_seed_chooses_the_questions_of_a_file(tmp_path: Path) -> None:
     assert task.lines("test", 0) == task.lines("test", 0) != task.lines("test", 1)
 
 
+def test_a_held_out_question_comes_with_its_first_line(tmp_path: Path) -> None:
+    ways = ("first", "second")  # of working it out
+    task = text_task(tmp_path, "".join(f"{n}={way}=7\n" for way in ways for n in range(40)))
+    for split in (Split.VAL, Split.TEST):
+        assert [line.completion for line in task.lines(split, 0)] == ["first=7$"] * 4
+
+
+def test_a_large_file_holds_out_no_more_than_is_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "N_HELD_OUT", 3)
+    task = text_task(tmp_path, LINES)
+    assert [len(task.lines(split, 0)) for split in Split] == [94, 3, 3]
+
+
+def test_the_validation_loss_is_over_all_held_out_questions_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "VALIDATION_POOL", 3)  # for functions, which draw without end
+    data = TaskData(text_task(tmp_path, LINES), 0)
+    batches = data.batches(Split.VAL, CharTokenizer(data.train_text), TrainConfig(), 64)
+    assert isinstance(batches, ProblemBatches)
+    assert len(batches.lines) == 10
+
+
 def test_a_function_draws_different_questions_of_each_split() -> None:
     task = Task(add)
     for split in Split:
@@ -114,6 +140,22 @@ def test_long_lines_are_refused_first_and_left_out_later(tmp_path: Path) -> None
         data.batches(Split.TRAIN, CharTokenizer(data.train_text), config, 40)
     batches = data.batches(Split.TRAIN, CharTokenizer(data.train_text), config, 100)
     assert isinstance(batches, ProblemBatches)
+
+
+def test_a_long_line_that_comes_up_later_is_not_in_a_batch() -> None:
+    def draw(random: Random) -> str:  # among the first lines there is no long one
+        return f"{'x' * (1 if random.randrange(2_000) else 9)}{random.randrange(10, 99)}=1"
+
+    task, config = Task(draw), TrainConfig(seed=1337)
+    source = DrawnBatches(task, CharTokenizer(task.vocabulary), config, 12)
+    lines = [line for step in range(9) for line in task.training_lines(config.seed, step, 64, 99)]
+    assert max(len(line.text) for line in lines) == 13  # and with its `$` 14
+    assert max(source.batch(step, 64)[0].size(1) for step in range(9)) == 5
+
+
+def test_a_line_may_be_as_long_as_the_limit(tmp_path: Path) -> None:
+    longest = "x" * (module.MAX_LINE - 2) + "=1"
+    assert text_task(tmp_path, f"{LINES}{longest}\n").content[-1].text == longest
 
 
 def test_no_lines_are_no_lines(tmp_path: Path) -> None:
@@ -189,6 +231,20 @@ def test_a_bad_function_is_named(draw: Callable[[Random], Any], reason: str) -> 
         Task(draw).lines("train", 0, 30_000)
 
 
+def test_a_function_that_draws_only_held_out_questions_is_refused() -> None:
+    held_out = next(n for n in range(1_000) if split_of_text(f"{n}=") is Split.TEST)
+    drawn = 0
+
+    def draw(random: Random) -> str:
+        nonlocal drawn
+        drawn += 1
+        assert drawn < 2 * module.MAX_IDLE
+        return f"{held_out}=1"
+
+    with pytest.raises(DataError, match="too few questions to train on"):
+        Task(draw).training_lines(0, 0, 1, 99)
+
+
 def test_an_alphabet_can_be_named() -> None:
     assert Task(rare, alphabet="0123456789az").vocabulary == "$0123456789=az"
     with pytest.raises(ConfigError, match="unknown split 'tset'; valid names: train, val, test"):
@@ -226,11 +282,26 @@ def test_a_task_of_a_python_file(tmp_path: Path) -> None:
             load_task(reference)
 
 
+def test_a_python_file_may_have_dataclasses(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "@dataclass\nclass Sum:\n    a: int\n    sign: ClassVar[str] = '+'\n"
+        "def own(random):\n    return f'{Sum(random.randrange(99)).a}=1'\n"
+    )
+    assert load_task(f"{tmp_path}/own.py:own").lines("all", 0, 3)
+
+
 def test_a_recipe_for_arithmetic_is_made_one_for_a_task() -> None:
     data = {"mixture": {"blog": 1.0}}
     recipe = Recipe.model_validate({"tokenizer": "scratchpad", "data": data})
     adapted = for_task(recipe)
     assert (adapted.tokenizer, adapted.data, adapted.train.batches) == ("chars", None, "problems")
-    model = {"position": "coordinates", "characters": "="}
-    with pytest.raises(ConfigError, match="are computed from the notation of arithmetic"):
-        for_task(Recipe.model_validate({"model": model}))
+    for model in (
+        {"position": "coordinates", "characters": "="},
+        {"position": "coupled"},
+        {"position": "coupled+rope"},
+    ):
+        with pytest.raises(ConfigError, match="are computed from the notation of arithmetic"):
+            for_task(Recipe.model_validate({"model": model}))

@@ -150,6 +150,20 @@ def test_processes_that_do_not_find_each_other_say_so(monkeypatch: pytest.Monkey
         pass
 
 
+def test_a_rank_means_nothing_to_a_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("RANK", "3")  # left over in a shell
+    assert launched_rank() == 0
+
+
+@pytest.mark.parametrize(("processes", "cores"), [("1", 12), ("5", 2), ("24", 1)])
+def test_the_processes_of_a_machine_share_its_cores(
+    monkeypatch: pytest.MonkeyPatch, processes: str, cores: int
+) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", processes)
+    assert SingleProcess().cores_per_process(12) == cores
+
+
 @pytest.mark.parametrize(("rank", "expected"), [(0, "error: unknown recipe 'nope'"), (1, "")])
 def test_an_error_of_the_recipe_is_that_of_the_main_process(
     rank: int,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -64,6 +66,32 @@ def test_requests_may_be_larger_than_a_pipe() -> None:
             workers.request(key, codes_BT)
         for key in range(2):
             assert np.array_equal(workers.receive(key, codes_BT), batch_coordinates(codes_BT))
+
+
+def test_all_that_a_killed_worker_was_asked_is_read_here(
+    started: list[subprocess.Popen[bytes]],
+) -> None:
+    codes_BT = np.frombuffer(b"$(1+2)=", np.uint8)[None]
+    with closing(CoordinateWorkers(1)) as workers:
+        for key in range(2):
+            workers.request(key, codes_BT)
+        started[0].kill()  # before it has answered
+        for key in range(2):
+            assert np.array_equal(workers.receive(key, codes_BT), batch_coordinates(codes_BT))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc to see the environment")
+def test_a_worker_has_one_thread_and_gets_no_signals_of_the_terminal(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    codes_BT = np.frombuffer(b"$(1+2)=", np.uint8)[None]
+    with closing(CoordinateWorkers(1)) as workers:
+        workers.request("key", codes_BT)
+        [worker] = started
+        assert os.getpgid(worker.pid) != os.getpgrp()
+        variables = Path(f"/proc/{worker.pid}/environ").read_bytes().split(b"\0")
+        assert b"OMP_NUM_THREADS=1" in variables
 
 
 def test_a_model_that_reads_no_text_starts_no_process(

@@ -207,6 +207,14 @@ def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
         run(tmp_path / "data", tmp_path / "run", resume=True)
 
 
+def test_a_run_may_go_on_with_other_reports_and_intervals(data: Path, tmp_path: Path) -> None:
+    last = run(data, tmp_path, NO_ANSWERS, "train.steps=5")
+    changed = ["description=another", "vocab_size=300", "train.eval_problems=5"]
+    for interval in ("log_interval", "eval_interval", "eval_batches", "checkpoint_interval"):
+        changed.append(f"train.{interval}=3")
+    assert run(data, tmp_path, "train.steps=5", *changed, resume=True) == last
+
+
 def test_resume_with_no_checkpoint_that_loads_says_so(data: Path, tmp_path: Path) -> None:
     (tmp_path / "step-00000005").mkdir()
     with pytest.raises(CheckpointError, match="nothing to resume"):
@@ -219,6 +227,14 @@ def test_two_runs_do_not_share_a_folder(data: Path, tmp_path: Path) -> None:
         pytest.raises(ConfigError, match="another process is training"),
     ):
         run(data, tmp_path)
+
+
+def test_what_a_killed_process_left_of_a_checkpoint_is_removed(data: Path, tmp_path: Path) -> None:
+    leftover = tmp_path / ".step-00000005.k3b1x9qz"
+    leftover.mkdir()
+    (leftover / "model.safetensors").touch()
+    run(data, tmp_path, NO_ANSWERS, "train.steps=1")
+    assert not leftover.exists()
 
 
 def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
@@ -243,6 +259,15 @@ def test_a_run_killed_before_its_first_checkpoint_begins_again(
     run(data, tmp_path, resume=True)
     assert [row["step"] for row in rows(tmp_path) if "loss" in row] == [5, 10, 15, 20]
     assert caplog.messages == [f"no checkpoint in {tmp_path}: a new run begins"]
+
+
+def test_a_run_killed_while_it_saved_its_first_checkpoint_begins_again(
+    data: Path, tmp_path: Path
+) -> None:
+    interval = recipe().train.checkpoint_interval
+    run_without_checkpoints(data, tmp_path, NO_ANSWERS, f"train.steps={interval}")
+    assert rows(tmp_path)[-1]["step"] == interval  # written before the checkpoint
+    assert run(data, tmp_path, NO_ANSWERS, resume=True).name == "step-00000020"
 
 
 def test_resume_keeps_the_metrics_of_a_run_whose_checkpoints_are_gone(

@@ -1,6 +1,7 @@
 """A signal within a validation, in this process. tests/e2e has signals to real processes."""
 
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -9,7 +10,7 @@ from small_runs import assert_same_state, rows, run
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.training import train as training_module
-from calcgpt.training.stopping import Interrupted, StopRequest
+from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 
 TIMES = {"seconds", "tokens_per_s", "mfu"}
 
@@ -73,3 +74,20 @@ def test_a_signal_before_the_work_leaves_it_out() -> None:
     assert request.run_interruptible(lambda: "done") == "done"
     request.receive(signal.SIGTERM)
     assert request.run_interruptible(lambda: "done") is None
+
+
+def test_signals_have_their_usual_effect_again_after_a_run() -> None:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(signum) for signum in signals]
+    with stop_requests(second_ends=True):
+        assert signal.getsignal(signal.SIGINT) not in before
+    assert [signal.getsignal(signum) for signum in signals] == before
+
+
+def test_a_run_in_another_thread_gets_no_signals() -> None:
+    def received() -> int:
+        with stop_requests(second_ends=True) as request:
+            return request.signum
+
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(received).result() == 0

@@ -6,6 +6,7 @@ import errno
 import json
 import pickle
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -110,6 +111,22 @@ def test_a_resumed_run_has_no_step_twice_in_tensorboard(tmp_path: Path) -> None:
     train(RECIPE, None, tmp_path, resume=True, progress=False, trackers=[later])
     assert [row["step"] for row in later.rows if "loss" in row] == [12, 14, 16, 18, 20]
     assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_a_run_that_replaces_another_has_its_own_scalars_alone(tmp_path: Path) -> None:
+    train(RECIPE, None, tmp_path, progress=False)
+    shorter = RECIPE.train.model_copy(update={"steps": 10})
+    recipe = RECIPE.model_copy(update={"train": shorter})
+    train(recipe, None, tmp_path, force=True, progress=False)
+    assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_a_row_is_in_the_files_before_the_next_one(tmp_path: Path) -> None:
+    with trackers_of(RunFolder(tmp_path), RECIPE) as log:
+        for step in (5, 10, 15):
+            log.write({"step": step, "loss": 1.0})
+            assert rows(tmp_path)[-1]["step"] == step
+            assert scalars(tmp_path) == columns(rows(tmp_path))
 
 
 def test_all_trackers_are_closed_if_one_fails(tmp_path: Path) -> None:
@@ -275,3 +292,24 @@ def test_if_tensorboard_cannot_write_there_is_one_error_that_names_its_folder(
     with pytest.raises(OSError, match="No space left on device") as failure:
         train(RECIPE, None, tmp_path, progress=False)
     assert failure.value.filename == str(tmp_path / "tensorboard")
+
+
+def test_a_failed_write_of_another_thread_is_silent_within_a_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    def fail_in_a_thread(error: Exception) -> None:
+        thread = threading.Thread(target=fail, args=[error])
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr(threading, "excepthook", lambda hooked: printed.append(str(hooked[1])))
+    with trackers_of(RunFolder(tmp_path), RECIPE):
+        fail_in_a_thread(OSError("within"))
+        fail_in_a_thread(ValueError("of another kind"))
+    fail_in_a_thread(OSError("after"))
+    assert printed == ["of another kind", "after"]

@@ -1,0 +1,52 @@
+"""The engine of this machine: how far it works ahead, and what it leaves undone."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from forks import PATIENCE
+
+from datagen import workers as module
+from datagen.errors import DataError
+from datagen.workers import MAX_WORKERS, make_engine
+
+
+def test_an_engine_works_only_a_few_results_ahead() -> None:
+    begun: list[int] = []
+    results = make_engine("local")(begun.append, range(10_000))
+    next(results)
+    results.close()
+    assert len(begun) < 20
+
+
+def test_an_engine_that_is_left_early_does_not_compute_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[int] = []
+    may_end = threading.Event()
+
+    class Executor(ThreadPoolExecutor):
+        """The second computation goes on until the rest is cancelled."""
+
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            may_end.set()
+            super().shutdown(wait)
+
+    def compute(item: int) -> None:
+        begun.append(item)
+        assert item == 0 or may_end.wait(PATIENCE)
+
+    monkeypatch.setattr(module, "ThreadPoolExecutor", Executor)
+    results = make_engine("local")(compute, range(100))
+    next(results)
+    results.close()
+    assert begun in ([0], [0, 1])
+
+
+def test_there_may_be_as_many_workers_as_the_message_says() -> None:
+    make_engine("local", MAX_WORKERS)
+    with pytest.raises(DataError, match=f"workers must be from 1 to {MAX_WORKERS}, not 257"):
+        make_engine("local", MAX_WORKERS + 1)
