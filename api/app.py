@@ -21,13 +21,13 @@ from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import NotModifiedResponse
 
 from api import calculate, chat, completions, problems
 from api.access import ApiKeys, Limiter, RateLimit
-from api.browsers import Cors, Files
+from api.browsers import CompressedFiles, Cors, Files
 from api.middleware import BodyLimit, HeadAsGet, QueryLimit, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.protocol import ON_FULL
@@ -39,7 +39,7 @@ from api.telemetry import Metrics, configure, watch_loop
 from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import weights_file, with_address
+from calcgpt.inference.browser import weights_file, with_address, with_modules
 from datagen.files import write_json
 
 log = logging.getLogger(__name__)
@@ -208,16 +208,25 @@ def _model_routes(service: Service) -> APIRouter:
         content, tag = files[model]
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
         response = Response(content, media_type="application/octet-stream", headers=headers)
-        if STATIC.is_not_modified(response.headers, request.headers):
-            return NotModifiedResponse(response.headers)
-        return response
+        return _unless_known(request, response)
 
     return routes
 
 
 def _tagged_weights(checkpoint: Checkpoint) -> tuple[bytes, str]:
     content = weights_file(checkpoint)
-    return content, f'"{hashlib.sha256(content).hexdigest()}"'
+    return content, _tag_of(content)
+
+
+def _tag_of(content: bytes) -> str:
+    return f'"{hashlib.sha256(content).hexdigest()}"'
+
+
+def _unless_known(request: Request, response: Response) -> Response:
+    """Returns a response, or 304 if the client has what it names by its tag."""
+    if STATIC.is_not_modified(response.headers, request.headers):
+        return NotModifiedResponse(response.headers)
+    return response
 
 
 def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
@@ -261,16 +270,15 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
     """Adds `/`, `/docs` and their files. All are local: they load nothing from another host.
     `address` is that of `/`, if it is known."""
     routes = APIRouter(include_in_schema=False)
-    page = ""
-    if address:
-        file = Path(STATIC.directory or "") / "index.html"
-        page = with_address(file.read_text("utf-8"), address)
+    folder = Path(STATIC.directory or "")
+    html = with_modules((folder / "index.html").read_text("utf-8"), folder)
+    page = (with_address(html, address) if address else html).encode()
+    tag = _tag_of(page)
 
     @routes.get("/")
     async def index(request: Request) -> Response:
-        if page:
-            return HTMLResponse(page)
-        return await STATIC.get_response("index.html", request.scope)
+        headers = {"ETag": tag, "Accept-Ranges": "none"}
+        return _unless_known(request, Response(page, media_type="text/html", headers=headers))
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:
@@ -291,6 +299,7 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
+    app.add_middleware(CompressedFiles)
     app.add_middleware(HeadAsGet)
     app.add_middleware(QueryLimit)
     if settings.rate_limit:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from api.access import is_api
 from api.problems import ProblemError
 
 
@@ -27,6 +29,18 @@ class Files(StaticFiles):
         response = super().file_response(full_path, stat_result, scope, status_code)
         response.headers["Accept-Ranges"] = "none"
         return response
+
+
+class CompressedFiles:
+    """Compresses the page, its files and the documentation, but no answer of the API."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._compressed = GZipMiddleware(app, minimum_size=1000, compresslevel=6)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_file = scope["type"] == "http" and not is_api(scope)
+        await (self._compressed if is_file else self._app)(scope, receive, send)
 
 
 class Cors(CORSMiddleware):

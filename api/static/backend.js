@@ -10,7 +10,7 @@ import { recordedLook } from "./example.js";
 /**
  * service: whether there is a service; models: without a service, the models with their files and
  * manifests.
- * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
+ * @typedef {{service: boolean, models: (service.Model & {file: string, bytes: number} & Record<string, any>)[]}} Host
  */
 
 /** @type {Promise<Host> | undefined} */
@@ -86,7 +86,9 @@ export async function* calculate(expression, options, signal) {
   const { service: hasService, models } = await getHost();
   if (hasService) yield* service.calculate(expression, options, signal);
   else {
-    const model = options.model || models.find((entry) => entry.default)?.id || "";
+    const entry = models.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
+    const model = entry?.id ?? options.model ?? "";
+    if (!engine.isLoaded(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
     yield* engine.run("calculate", { ...options, model, expression }, signal);
   }
 }

@@ -6,7 +6,7 @@ import { ServiceError, useKey } from "./client.js";
 import { Comparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
-import { byId, formatCount, targetOf } from "./format.js";
+import { byId, formatCount, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
@@ -30,17 +30,23 @@ const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.+()×÷−^%]$/; // keys that insert their character
+const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
 const field = new Field(input);
-const history = new History(byId("history"), (expression) => {
-  showEarlier(expression);
+const history = new History(byId("history"), ({ expression, model, places }) => {
+  models.choose({ model, places });
+  showEarlier(formatSigns(expression));
   input.focus();
+  start({ isKept: false });
 });
 const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLSelectElement), byId("model-facts"), {
   onChange({ parameters }) {
     byId("author").textContent = `GPT of ${formatCount(parameters)} parameters`;
+  },
+  onChoose() {
+    if (field.text && field.text === link.question) start(); // the answer that is shown is another model's
   },
   onUnauthorized(error) {
     byId("error").replaceChildren(renderError(error, ""));
@@ -61,8 +67,10 @@ const tour = new Tour(byId("tour"), byId("tour-offer"), {
   view: showView,
   pointAt: (at) => runner.steps.at(-1)?.pointAt(at),
   restore() {
+    const { model } = models.choice;
     if (choiceBeforeTour) models.choose(choiceBeforeTour);
     choiceBeforeTour = null;
+    if (field.text && models.choice.model !== model) start({ isKept: false }); // the same question
   },
 });
 const link = new Link();
@@ -70,7 +78,7 @@ const readout = new Readout();
 const panels = [new Inside(), new Comparison(() => models.all), new Learning()];
 const runner = new Runner(
   { field, history, link, readout, panels },
-  { askUnproven: () => start(true), onUnauthorized: askForKey },
+  { askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
 );
 
 /** @type {{model: string, places: number} | null} */
@@ -79,11 +87,12 @@ let exampleModel = ""; // the model of the example, once it plays
 
 /**
  * Calculates the expression in the field. Returns whether the result is shown.
- * @param {boolean} unproven whether to ask about numbers for which the model was not measured
- * @param {Partial<State>} opened the part of the address's state that the calculation keeps
- * @param {boolean} isKept whether the history lists the calculation
+ *
+ * unproven: whether to ask about numbers for which the model was not measured; opened: the part of the
+ * address's state that the calculation keeps; isKept: whether the history lists the calculation.
+ * @param {{unproven?: boolean, opened?: Partial<State>, isKept?: boolean}} options
  */
-async function start(unproven = false, opened = {}, isKept = true) {
+async function start({ unproven = false, opened = {}, isKept = true } = {}) {
   const typed = field.text;
   if (!typed.trim()) {
     runner.stop();
@@ -96,9 +105,17 @@ async function start(unproven = false, opened = {}, isKept = true) {
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
 }
 
-/** Removes the example, if it is still playing. */
-function endExample() {
+/** Returns a random whole number.
+ * @param {number} digits */
+function randomNumber(digits) {
+  const others = Array.from({ length: digits - 1 }, () => Math.floor(10 * Math.random()));
+  return [1 + Math.floor(9 * Math.random()), ...others].join("");
+}
+
+/** Prepares for a key that edits the expression: removes the example, if it is still playing. */
+function beginEdit() {
   if (runner.isExample) runner.clear();
+  history.resetRecall();
 }
 
 /** Plays the example. Its events are recorded, so no model is needed yet. */
@@ -140,12 +157,13 @@ async function openAddress() {
   showView(state.view);
   field.text = state.question;
   const { question, model, places, view, ...opened } = state;
-  if (!(await start(false, opened, false))) return;
+  if (!(await start({ opened, isKept: false }))) return;
   const step = runner.steps[(state.step || runner.steps.length) - 1];
   if (state.at) step?.pointAt(state.at - 1);
   if (state.panel) {
     readout.hide(); // it would cover the panel
     step?.element.dispatchEvent(new CustomEvent("restore", { detail: state }));
+    step?.element.querySelector(".look-inside[aria-expanded=true]")?.scrollIntoView();
   }
 }
 
@@ -161,7 +179,7 @@ async function ask(question, model) {
   if (isShown && models.choice.model === model) return;
   models.choose({ ...choiceBeforeTour, model });
   field.text = question;
-  await start(false, {}, false);
+  await start({ isKept: false });
 }
 
 /** Shows the work on paper, as raw text, or both.
@@ -195,7 +213,7 @@ function askForKey() {
 /** Shows an older (1) or a newer (-1) expression of the history in the field.
  * @param {number} direction */
 function recall(direction) {
-  const expression = history.recall(direction);
+  const expression = history.recall(direction, field.text);
   if (expression !== null) showEarlier(expression);
 }
 
@@ -216,7 +234,7 @@ byId("calculator").addEventListener("submit", (event) => {
 
 byId("keypad").addEventListener("click", (event) => {
   const { key, action } = targetOf(event).closest("button")?.dataset ?? {};
-  if (key || action) endExample();
+  if (key || action) beginEdit();
   if (key) field.insertKey(key);
   if (action) ACTIONS[action]();
 });
@@ -238,7 +256,7 @@ document.addEventListener("keydown", (event) => {
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (INSERTABLE.test(character) && (!inField || field.isAnswered)) {
-    endExample();
+    beginEdit();
     field.insertKey(character);
   } else if (key === "Backspace" && !inField) field.backspace();
   else {
@@ -250,14 +268,18 @@ document.addEventListener("keydown", (event) => {
 
 input.addEventListener("input", () => {
   if (runner.isExample) runner.stop();
+  history.resetRecall();
   byId("error").replaceChildren();
   field.clearError();
 });
 
 byId("examples").addEventListener("click", (event) => {
   const target = targetOf(event);
-  if (!target.matches("button")) return;
-  field.text = target.textContent ?? "";
+  if (!target.matches(".chip")) return;
+  if (target.id === "long-product") {
+    models.choose({ model: models.modelInSteps(models.choice.model), places: 0 });
+    field.text = `${randomNumber(LONG)}×${randomNumber(LONG)}`;
+  } else field.text = target.textContent ?? "";
   start();
 });
 
@@ -323,8 +345,9 @@ function showHistory() {
 
 byId("scale").append(...legend());
 showHistory();
-if (!parseHash(location.hash)) {
-  tour.offer();
-  playExample();
-}
+const { dataset } = byId("calculator");
+dataset.ready = "";
+if (!parseHash(location.hash)) tour.offer();
+if (dataset.asked !== undefined) start(); // asked before this module was there (early.js)
+else if (!parseHash(location.hash)) playExample();
 models.load();

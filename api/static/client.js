@@ -28,7 +28,7 @@ const KEY = "calcgpt.key";
  * @typedef {{expression: string, model: string, places: number, nodes: Span[]}} Start
  * @typedef {{node: number, problem: string, prompt: string}} Question
  * @typedef {{text: string, probability: number}} Token a character that the model wrote
- * @typedef {{name: "start", data: Start} | {name: "node", data: Question}
+ * @typedef {{name: "loading", data: {bytes: number}} | {name: "start", data: Start} | {name: "node", data: Question}
  *   | {name: "token", data: Token & {node: number}} | {name: "answer", data: Node & {node: number}}
  *   | {name: "result", data: Calculation}} CalculationEvent
  */

@@ -5,19 +5,23 @@ import { createButton, createElement, formatNumbers, formatResult, formatSigns }
 const KEY = "calcgpt.history";
 const LIMIT = 50;
 
-/** @typedef {Pick<import("./client.js").Calculation, "expression" | "result" | "exact" | "verified" | "model">} Entry */
+/**
+ * @typedef {import("./client.js").Calculation} Calculation
+ * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places">} Entry
+ */
 
 /** The list of earlier calculations. */
 export class History {
   /** @type {Entry[]} newest first */
   #entries = [];
   #cursor = -1; // the index of the entry that was recalled last
+  #draft = ""; // what was in the field before the first recall
   #list;
   #onChoose;
 
   /**
    * @param {HTMLElement} list
-   * @param {(expression: string) => void} onChoose called when the user chooses an entry
+   * @param {(entry: Entry) => void} onChoose called when the user chooses an entry
    */
   constructor(list, onChoose) {
     this.#list = list;
@@ -36,27 +40,29 @@ export class History {
     return !this.#entries.length;
   }
 
-  /** Returns an older (1) or a newer (-1) expression than the last one, "" after the newest, and null if
-   * there is none.
-   * @param {number} direction */
-  recall(direction) {
+  /** Returns an older (1) or a newer (-1) expression than the last one. After the newest comes what was in
+   * the field before. Returns null if there is none.
+   * @param {number} direction
+   * @param {string} text what is in the field */
+  recall(direction, text) {
     const next = Math.min(this.#cursor + direction, this.#entries.length - 1);
     if (this.isEmpty || next < -1) return null;
+    if (this.#cursor < 0) this.#draft = text;
     this.#cursor = next;
-    return next < 0 ? "" : formatSigns(this.#entries[next].expression);
+    return next < 0 ? this.#draft : formatSigns(this.#entries[next].expression);
   }
 
-  /** Makes the next recall start at the newest entry. */
+  /** Makes the next recall start at the newest entry, because the field has another text now. */
   resetRecall() {
     this.#cursor = -1;
   }
 
   /** Adds an entry at the top, unless it is already there.
    * @param {Entry} entry */
-  add({ expression, result, exact, verified, model }) {
+  add({ expression, result, exact, verified, model, places }) {
     const [last] = this.#entries;
     if (last?.expression === expression && last.model === model && last.result === result) return;
-    this.#entries.unshift({ expression, result, exact, verified, model });
+    this.#entries.unshift({ expression, result, exact, verified, model, places });
     this.#entries.length = Math.min(this.#entries.length, LIMIT);
     this.#save();
     this.#show();
@@ -88,8 +94,9 @@ export class History {
   }
 
   /** @param {Entry} entry */
-  #item({ expression, result, exact, verified, model }) {
-    const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(formatSigns(expression)));
+  #item(entry) {
+    const { expression, result, exact, verified, model } = entry;
+    const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(entry));
     const mark = createElement("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
     const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `);

@@ -5,6 +5,9 @@ import { byId } from "./format.js";
 
 /** @typedef {import("./address.js").State} State */
 
+// On a phone, its own menu to share is more use than a copy.
+const canShare = "share" in navigator && matchMedia("(pointer: coarse)").matches;
+
 /** Keeps the state that the page shows, and writes it to the address. */
 export class Link {
   /** @type {State | null} */
@@ -16,7 +19,9 @@ export class Link {
   #copied = byId("copied");
 
   constructor() {
-    byId("copy").addEventListener("click", () => this.#copy());
+    const copy = byId("copy");
+    if (canShare) copy.textContent = "Share link";
+    copy.addEventListener("click", () => this.#copy());
   }
 
   /** The question that is shown, or "" if there is none. */
@@ -83,6 +88,10 @@ export class Link {
     if (!this.#state) return;
     const link = location.href.split("#")[0] + this.#address;
     this.#field.hidden = true;
+    if (canShare) {
+      await navigator.share({ title: document.title, url: link }).catch(() => {}); // the user changed their mind
+      return;
+    }
     try {
       await navigator.clipboard.writeText(link);
       this.#copied.textContent = "Copied.";

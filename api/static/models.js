@@ -23,11 +23,11 @@ const NAMES = {
  */
 
 /**
- * The callbacks of the page. onChange: called when a model is selected; onUnauthorized: called when the
- * service requires a key; onReady: called when models can be selected, until it returns true, with
- * whether the list is complete.
- * @typedef {{onChange: (model: Model) => void, onUnauthorized: (error: ServiceError) => void,
- *   onReady: (isComplete: boolean) => boolean}} Listeners
+ * The callbacks of the page. onChange: called when a model is selected; onChoose: called when the user has
+ * selected a model or places; onUnauthorized: called when the service requires a key; onReady: called when
+ * models can be selected, until it returns true, with whether the list is complete.
+ * @typedef {{onChange: (model: Model) => void, onChoose: () => void, onReady: (isComplete: boolean) => boolean,
+ *   onUnauthorized: (error: ServiceError) => void}} Listeners
  */
 
 /** Fills the selections with the models that the backend lists. */
@@ -52,7 +52,7 @@ export class Models {
    * @param {HTMLElement} facts
    * @param {Listeners} listeners
    */
-  constructor(select, places, facts, { onChange, onUnauthorized, onReady }) {
+  constructor(select, places, facts, { onChange, onChoose, onUnauthorized, onReady }) {
     this.#select = select;
     this.#places = places;
     this.#facts = facts;
@@ -62,7 +62,9 @@ export class Models {
     select.addEventListener("change", () => {
       this.#missing = "";
       this.#showSelected();
+      onChoose();
     });
+    places.addEventListener("change", onChoose);
   }
 
   /** The selected model and decimal places. "" and 0 stand for the default. */

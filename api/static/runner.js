@@ -3,7 +3,7 @@
 import { cachePage } from "./backend.js";
 import { ServiceError } from "./client.js";
 import { MAX_LENGTH } from "./engine/expression.js";
-import { byId } from "./format.js";
+import { byId, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
 import { Step } from "./steps.js";
@@ -37,6 +37,9 @@ import { Step } from "./steps.js";
  * @typedef {{askUnproven: () => void, onUnauthorized: () => void}} Callbacks
  */
 
+const WRITING = "The model writes …";
+const TITLE = document.title;
+const MAX_TITLE = 60; // characters of a calculation in the title
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Runs calculations. A new one stops the one before it. */
@@ -49,6 +52,7 @@ export class Runner {
   #callbacks;
   #slow = byId("slow", HTMLInputElement);
   #nodes = byId("nodes");
+  #status = /** @type {HTMLElement} */ (byId("running").firstElementChild);
   /** @type {Run | null} */
   #run = null;
   /** @type {Step[]} */
@@ -141,6 +145,7 @@ export class Runner {
     this.#readout.hide();
     byId("example").hidden = true;
     this.#field.text = "";
+    document.title = TITLE;
     this.#showWork(false);
     for (const id of ["answer", "error", "nodes"]) this.#empty(id);
     this.#history.resetRecall();
@@ -164,6 +169,7 @@ export class Runner {
     this.#empty("nodes");
     this.#showWork(true, isExample);
     byId("stop").textContent = "Stop";
+    this.#status.textContent = WRITING;
     byId("running").hidden = false;
     byId("work").ariaBusy = "true";
   }
@@ -175,7 +181,11 @@ export class Runner {
    * @param {string} typed
    */
   #show({ name, data }, steps, typed) {
-    if (name === "start") {
+    if (name === "loading") {
+      const size = data.bytes ? ` (${(data.bytes / 1e6).toFixed(1)} MB)` : "";
+      this.#status.textContent = `Loading the model${size} …`;
+    } else if (name === "start") {
+      this.#status.textContent = WRITING;
       for (const panel of this.#panels) panel.begin(data);
       const characters = [...typed];
       data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
@@ -194,6 +204,7 @@ export class Runner {
       byId("answer").replaceChildren(renderAnswer(data));
       // The calculation writes `1%` as `1/100`. Such a text may be too long to be asked again.
       const expression = data.expression.length > MAX_LENGTH ? typed : data.expression;
+      if (!this.isExample) document.title = titleOf(typed, data.result);
       if (this.#run?.isKept) this.#history.add({ ...data, expression });
       this.#field.setAnswer(typed, data.result);
     }
@@ -252,4 +263,13 @@ export class Runner {
   #takeFocusFrom(id) {
     if (byId(id).contains(document.activeElement)) this.#field.focus();
   }
+}
+
+/** Returns a title of the page that names the calculation, for tabs and bookmarks.
+ * @param {string} question
+ * @param {string | null} result */
+function titleOf(question, result) {
+  const calculation = `${formatSigns(question)} = ${formatResult(result)}`;
+  const isLong = calculation.length > MAX_TITLE;
+  return `${isLong ? `${calculation.slice(0, MAX_TITLE)}…` : calculation} · CalcGPT`;
 }

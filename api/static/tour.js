@@ -157,7 +157,8 @@ export class Tour {
     this.#target?.classList.remove("toured");
     this.#target = target;
     target?.classList.add("toured");
-    target?.scrollIntoView({ block: "start" });
+    const shown = target?.closest(".display") ?? target; // an answer is shown with its question
+    shown?.scrollIntoView({ block: "start" });
   }
 }
 

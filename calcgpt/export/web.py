@@ -7,8 +7,7 @@ static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
-The files of the page are those of the service, but index.html has no links to the service, and also
-lists the modules that it loads.
+The files of the page are those of the service, but index.html has no links to the service.
 The weights have 16 bits if the model then solves the same problems as with 32.
 
 `export_snapshots` writes what the page shows as *Watch it learn*:
@@ -34,11 +33,13 @@ from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import (
     PREVIEW,
+    SCRIPTS,
     cast_weights,
     fits_half,
     manifest_of,
     weights_file,
     with_address,
+    with_modules,
 )
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
@@ -53,7 +54,7 @@ PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
-SCRIPTS = ("backend.js", "engine/worker.js", "calculator.js")  # in the order in which they run
+WORKER = "engine/worker.js"  # runs the models
 SERVICE_ONLY = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems per distribution, and their seed
 LEARNING = "learning.json"
@@ -85,16 +86,17 @@ def export_page(
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
             half, remark = _choose_precision(checkpoint)
             file = f"models/{checkpoint.name}.safetensors"
-            write_bytes(staging / file, weights_file(checkpoint, half))
+            content = weights_file(checkpoint, half)
+            write_bytes(staging / file, content)
             entry = {"id": checkpoint.name, "default": not models, "file": quote(file)}
+            entry["bytes"] = len(content)
             models.append({**manifest, **entry})
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
-        if address:
-            page = staging / "index.html"
-            write_text(page, with_address(page.read_text("utf-8"), address))
-        _add_preload_links(staging)
+        page = staging / "index.html"
+        html = with_modules(page.read_text("utf-8"), staging / "static", (*SCRIPTS, WORKER))
+        write_text(page, with_address(html, address) if address else html)
         _fill_service_worker(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
@@ -156,29 +158,6 @@ def _remove_service(folder: Path) -> None:
     page = folder / "index.html"
     part = re.compile(r' ?<(\w+) class="of-service".*?</\1>', re.S)
     write_text(page, part.sub("", page.read_text("utf-8")))
-
-
-def _add_preload_links(folder: Path) -> None:
-    """Lists the imported modules in the page. Without the list, a browser finds them level by
-    level."""
-    folder = folder.resolve()
-    modules: dict[Path, None] = {}
-    queue = [folder / "static" / name for name in SCRIPTS]
-    while queue:
-        module = queue.pop(0)
-        if module not in modules:
-            modules[module] = None
-            imported = re.findall(
-                r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
-            )
-            queue = [(module.parent / name).resolve() for name in imported] + queue
-    names = [module.relative_to(folder).as_posix() for module in modules]
-    page = folder / "index.html"
-    html = page.read_text("utf-8")
-    script = '    <script type="module"'  # the first such tag
-    links = [f'    <link rel="preload" as="fetch" crossorigin href="{BACKEND.as_posix()}">\n']
-    links += [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
-    write_text(page, html.replace(script, "".join(links) + script, 1))
 
 
 def _fill_service_worker(folder: Path, default: str) -> None:

@@ -1,5 +1,5 @@
 """What the browser needs: a checkpoint as one file for its engine (`api/static/engine`), and the
-page with its own address.
+page with its own address and the list of its modules.
 
 The file has the format of safetensors. Its metadata has a manifest in JSON: what the engine needs
 to know about the model besides its weights.
@@ -8,7 +8,10 @@ to know about the model besides its weights.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +26,7 @@ from datagen.coordinates import rotary_frequencies
 from datagen.notation import ALPHABET
 
 MAX_ADDRESS = 2_000
+SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
@@ -113,3 +117,24 @@ def with_address(html: str, address: str) -> str:
     """Returns the page with the full address of its preview: most programs that show a preview of a
     link need it."""
     return html.replace(f'"{PREVIEW}"', f'"{escape(address)}{PREVIEW}"')
+
+
+def with_modules(html: str, static: Path, scripts: Sequence[str] = SCRIPTS) -> str:
+    """Returns the page with a list of the modules that these scripts import, which are in the
+    folder `static`. Without the list, a browser finds them level by level."""
+    static = static.resolve()
+    modules: dict[Path, None] = {}
+    queue = [static / name for name in scripts]
+    while queue:
+        module = queue.pop(0)
+        if module not in modules:
+            modules[module] = None
+            imported = re.findall(
+                r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
+            )
+            queue = [(module.parent / name).resolve() for name in imported] + queue
+    names = [f"static/{module.relative_to(static).as_posix()}" for module in modules]
+    links = ['    <link rel="preload" as="fetch" crossorigin href="static/backend.json">\n']
+    links += [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
+    script = '    <script type="module"'  # the first such tag
+    return html.replace(script, "".join(links) + script, 1)

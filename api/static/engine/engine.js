@@ -13,6 +13,8 @@ export class Engine {
   #nextId = 0;
   /** @type {Map<string, Promise<void>>} by the model's name */
   #loaded = new Map();
+  /** @type {Set<string>} the names of the models that are loaded */
+  #ready = new Set();
   #fetchWeights;
 
   /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */
@@ -46,6 +48,12 @@ export class Engine {
     return loading;
   }
 
+  /** Returns whether a model is loaded, so that a task can begin at once.
+   * @param {string} model */
+  isLoaded(model) {
+    return this.#ready.has(model);
+  }
+
   /** Starts the worker, if it is not running, and returns it. */
   start() {
     return (this.#worker ??= this.#createWorker());
@@ -56,6 +64,7 @@ export class Engine {
     this.start(); // while the weights are loading
     const buffer = await this.#fetchWeights(model);
     for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
+    this.#ready.add(model);
   }
 
   /**
@@ -117,6 +126,7 @@ export class Engine {
     worker.terminate();
     this.#worker = null;
     this.#loaded.clear(); // the models were in the worker
+    this.#ready.clear();
     const error = { message: "The engine could not start." };
     for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
   }

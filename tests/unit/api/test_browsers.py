@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import struct
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 import pytest
 from fastapi.testclient import TestClient
@@ -17,8 +20,9 @@ ORIGIN = "https://page.example"
 
 
 @pytest.fixture(scope="module")
-def client() -> TestClient:
-    return TestClient(create_app(Settings(cors_origins=ORIGIN), lambda: iter(())))
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(Settings(cors_origins=ORIGIN), lambda: iter(()))) as started:
+        yield started
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -119,3 +123,28 @@ def test_the_icon_for_home_screens_is_a_square_picture() -> None:
     answer = client.get("/static/touch-icon.png")
     assert answer.headers["content-type"] == "image/png"
     assert struct.unpack(">16xII", answer.content[:24]) == (180, 180)
+
+
+def test_the_page_and_its_files_are_compressed_but_no_answer_is(client: TestClient) -> None:
+    plain = {"Accept-Encoding": "identity"}
+    for path in ["/", "/static/calculator.js", "/static/page.css", "/openapi.json"]:
+        compressed, whole = client.get(path), client.get(path, headers=plain)
+        assert compressed.headers["Content-Encoding"] == "gzip"
+        assert "Content-Encoding" not in whole.headers
+        assert compressed.content == whole.content  # the client decompresses
+        assert all("Accept-Encoding" in r.headers["Vary"] for r in (compressed, whole))
+    assert "Content-Encoding" not in client.get("/static/preview.png").headers
+    assert "Content-Encoding" not in client.get("/v1/models").headers
+
+
+def test_the_page_lists_all_modules_that_it_loads(client: TestClient) -> None:
+    html = client.get("/").text
+    listed = re.findall(r'<link rel="modulepreload" href="static/([^"]*)">', html)
+    for name in listed:
+        text = client.get(f"/static/{name}").text
+        imported = re.findall(r'^(?:import|export) .*? from "(.*?)";', text, re.M | re.S)
+        folder = PurePosixPath(name).parent
+        paths = {posixpath.normpath(folder / path) for path in imported}
+        assert paths <= set(listed)
+    assert {"calculator.js", "backend.js", "paper/sheet.js"} <= set(listed)
+    assert "engine/worker.js" not in listed  # the service runs the models
