@@ -81,9 +81,8 @@ def _moved(edge_kind: edge_problems.Kind) -> Kind:
     """
 
     def kind(sampler: Sampler, places: Integers) -> Drawn:
-        a, code, b = edge_kind(sampler, POWERS_OF_TEN.take(5 + sampler.below(5)))
-        op = np.broadcast_to(code, a.shape)
-        is_product, is_quotient = op == MUL, op == DIV
+        a, op, b = edge_kind(sampler, POWERS_OF_TEN.take(5 + sampler.below(5)))
+        is_product, is_quotient = np.equal(op, MUL), np.equal(op, DIV)
         # A product has the places of a plus those of b, a quotient those of a minus those of b.
         # As in hundredths, rounding drops two places of a product and adds two to a quotient.
         total, difference = places + 2, places - 2
@@ -179,14 +178,14 @@ def _long_quotients(sampler: Sampler, places: Integers) -> Drawn:
     a = np.where(sampler.one_in(4), a // power * power, a)
     a_places = sampler.below(4) * sampler.one_in(4)
     b = sampler.of_length(_length(sampler, 3), 3)
-    return Decimals(a, a_places), np.full(len(a), DIV), Decimals(b, _places(sampler))
+    return Decimals(a, a_places), DIV, Decimals(b, _places(sampler))
 
 
 def _negative(sampler: Sampler, places: Integers) -> Drawn:
     """A difference below zero, of every length: 12.5 - 80012.5."""
     answer, a = (sampler.of_length(_length(sampler, MAX_DIGITS - 1), MAX_DIGITS) for _ in range(2))
     shared = _places(sampler)
-    return Decimals(a, shared), np.full(len(a), SUB), Decimals(a + answer, shared)
+    return Decimals(a, shared), SUB, Decimals(a + answer, shared)
 
 
 def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
@@ -203,7 +202,7 @@ def _small_factors(sampler: Sampler, places: Integers) -> Drawn:
     hundredths = 1 + sampler.below(99)
     factor = Decimals(hundredths, np.full(len(hundredths), 2))
     a, b = either_side(sampler, _number(sampler), factor)
-    return a, np.full(len(hundredths), MUL), b
+    return a, MUL, b
 
 
 def _unlike_places(sampler: Sampler, places: Integers) -> Drawn:

@@ -12,12 +12,12 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MUL, SUB, ProblemArray
-from datagen.sampling import Integers, Sampler, Words, mixture
+from datagen.sampling import Code, Integers, Sampler, Words, mixture
 
 KIND_WORDS = 10  # the most that a kind uses: two numbers with inner zeros
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
-Unsigned: TypeAlias = tuple[Integers, Integers | int, Integers]
+Unsigned: TypeAlias = tuple[Integers, Code, Integers]
 Kind: TypeAlias = Callable[[Sampler, Integers], Unsigned]
 
 _LARGEST = 9_999_999  # hundredths

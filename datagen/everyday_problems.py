@@ -105,8 +105,7 @@ def _constants(sampler: Sampler) -> Drawn:
 def _fractions(sampler: Sampler) -> Drawn:
     """A fraction of small whole numbers: 1 / 3, 22 / 7, 1 / 365."""
     numerator = np.where(sampler.one_in(2), 1, sampler.any_length(1000))
-    op = np.full(len(numerator), DIV)
-    return Decimals.whole(numerator), op, Decimals.whole(sampler.any_length(10_000))
+    return Decimals.whole(numerator), DIV, Decimals.whole(sampler.any_length(10_000))
 
 
 def _round(sampler: Sampler) -> Drawn:

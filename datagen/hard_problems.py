@@ -35,7 +35,7 @@ def _product_ties(sampler: Sampler, places: Integers) -> Drawn:
     inverse = np.array([pow(number, -1, base) for number, base in pairs], np.int64)
     b = target % modulus * inverse % modulus + modulus * sampler.below(1000)
     a_places, b_places = split_places(sampler, places + dropped)
-    return Decimals(a, a_places), _filled(MUL, a), Decimals(b, b_places)
+    return Decimals(a, a_places), MUL, Decimals(b, b_places)
 
 
 def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
@@ -47,7 +47,7 @@ def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
     a_places = np.clip(b_places + places + 1 - fewer, 0, MAX_PLACES)
     power = POWERS_OF_TEN.take(fewer)
     a = b * middle // power + np.where(power > 1, sampler.below(2), _near(sampler, b))
-    return Decimals(np.maximum(a, 1), a_places), _filled(DIV, a), Decimals(b, b_places)
+    return Decimals(np.maximum(a, 1), a_places), DIV, Decimals(b, b_places)
 
 
 def _large_quotient_digits(sampler: Sampler, places: Integers) -> Drawn:
@@ -56,17 +56,13 @@ def _large_quotient_digits(sampler: Sampler, places: Integers) -> Drawn:
     a = b * (550 + sampler.below(450)) // 100 + sampler.below(b // 100 + 1)
     digit_places = np.maximum(0, places - sampler.below(3))  # of the quotient's first digit
     b_places = sampler.below(np.minimum(4, MAX_PLACES - digit_places + 1))
-    return Decimals(a, b_places + digit_places), _filled(DIV, a), Decimals(b, b_places)
+    return Decimals(a, b_places + digit_places), DIV, Decimals(b, b_places)
 
 
 def _near(sampler: Sampler, bound: Integers) -> Integers:
     """Returns 0 for a third of the rows; else a small number of either sign, below the bound."""
     size = 1 + sampler.below(np.maximum(1, np.minimum(bound, sampler.choice((2, 10, 10**5))) - 1))
     return sampler.choice((-1, 0, 1)) * np.minimum(size, np.maximum(bound - 1, 0))
-
-
-def _filled(code: int, like: Integers) -> Integers:
-    return np.full(len(like), code)
 
 
 KINDS: dict[str, Kind] = {

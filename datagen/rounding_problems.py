@@ -39,7 +39,7 @@ def _quotients_near_the_middle(sampler: Sampler, places: Integers) -> Drawn:
     power = POWERS_OF_TEN.take(fewer)
     offset = sampler.choice((-1, 0, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
     a = b * middle // power + np.where(power > 1, sampler.below(2), offset)
-    return Decimals(np.maximum(a, 1), a_places), np.full(len(a), DIV), Decimals(b, b_places)
+    return Decimals(np.maximum(a, 1), a_places), DIV, Decimals(b, b_places)
 
 
 def _products_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
@@ -50,7 +50,7 @@ def _products_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     power = _power_beyond(sampler, dropped)
     b = (power - _short_of(sampler, dropped)) // a
     a_places, b_places = split_places(sampler, places + dropped)
-    return Decimals(a, a_places), np.full(len(a), MUL), Decimals(b, b_places)
+    return Decimals(a, a_places), MUL, Decimals(b, b_places)
 
 
 def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
@@ -60,11 +60,7 @@ def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     less = np.where(sampler.one_in(2), 1 + sampler.below(9), sampler.below(b))
     a = b * POWERS_OF_TEN.take(sampler.below(4)) - less
     b_places = sampler.below(np.minimum(4, MAX_PLACES - places + 1))
-    return (
-        Decimals(np.maximum(a, 1), b_places + places),
-        np.full(len(a), DIV),
-        Decimals(b, b_places),
-    )
+    return Decimals(np.maximum(a, 1), b_places + places), DIV, Decimals(b, b_places)
 
 
 def _sums_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:

@@ -112,15 +112,16 @@ class Decimals:
         return Decimals(self.units * (1 - 2 * negative), self.places)
 
 
-Drawn: TypeAlias = tuple[Decimals, Integers, Decimals]  # an operand, an operation, an operand
+Code: TypeAlias = Integers | int  # of the operation: one for each problem, or one for all
+Drawn: TypeAlias = tuple[Decimals, Code, Decimals]
 
 
-def problem_array(a: Decimals, op: Integers, b: Decimals, places: Integers) -> ProblemArray:
+def problem_array(a: Decimals, op: Code, b: Decimals, places: Integers) -> ProblemArray:
     """Returns the problems `a op b`, whose answers are rounded to `places`."""
     return ProblemArray(
         a=a.scaled(),
         a_point=a.places > 0,
-        op=op.astype(np.uint8),
+        op=np.full(len(places), op, np.uint8),
         b=b.scaled(),
         b_point=b.places > 0,
         places=places.astype(np.uint8),
