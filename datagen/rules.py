@@ -18,8 +18,6 @@ Values: TypeAlias = NDArray[np.int16]  # (n,)
 Rule: TypeAlias = Callable[..., Characters]
 
 PLUS, MINUS, ZERO, NINE = (ord(c) for c in "+-09")
-
-
 _VALUES = np.zeros(256, np.int16)
 _VALUES[ZERO : NINE + 1] = np.arange(10)
 
@@ -66,34 +64,26 @@ def _add_or_subtract(a_sign: Characters, b_sign: Characters) -> Characters:
 
 
 def _sum_digit(
-    operator: Characters,
-    a: Characters,
-    b: Characters,
-    a_before: Characters | None = None,
-    b_before: Characters | None = None,
-    sum_before: Characters | None = None,
+    operator: Characters, a: Characters, b: Characters, *column_before: Characters
 ) -> Characters:
     """Returns the digit of a column. The carry is not written: it follows from the operands and the
-    sum of the column before."""
+    sum of the column before. The lowest column has none before it."""
     add = operator == PLUS
     direction = np.where(add, 1, -1)
     total = value(a) + direction * value(b)
-    if a_before is not None and b_before is not None and sum_before is not None:
+    if column_before:
+        a_before, b_before, sum_before = column_before
         before = value(a_before) + direction * value(b_before)
         carried = (direction * (value(sum_before) - before)) % 10  # into the column before
         total += (before + direction * carried) // 10
     return digit(total % 10)
 
 
-def _magnitude(
-    top: Characters,
-    total: Characters,
-    total_before: Characters | None = None,
-    magnitude_before: Characters | None = None,
-) -> Characters:
+def _magnitude(top: Characters, total: Characters, *column_before: Characters) -> Characters:
     """Returns the digit of the sum or, if its top digit is 9, of the ten's complement."""
     carry = np.ones(len(total), bool)  # of the complement, which is the nines' complement plus one
-    if total_before is not None and magnitude_before is not None:
+    if column_before:
+        total_before, magnitude_before = column_before
         # The carry goes on while all digits so far are 0.
         carry = (total_before == ZERO) & (magnitude_before == ZERO)
     values = value(total)
@@ -145,13 +135,8 @@ def _last_digit(*sources: Characters) -> Characters:
     return _marked(_remainder_digit(*total), before)
 
 
-def _sum_below(
-    top: Characters,
-    total: Characters,
-    total_before: Characters | None = None,
-    magnitude_before: Characters | None = None,
-) -> Characters:
-    return _marked(_magnitude(top, total, total_before, magnitude_before), magnitude_before)
+def _sum_below(top: Characters, total: Characters, *column_before: Characters) -> Characters:
+    return _marked(_magnitude(top, total, *column_before), *column_before[1:])
 
 
 def _dividend_sign(top: Characters) -> Characters:
