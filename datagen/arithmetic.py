@@ -4,6 +4,7 @@ Shapes: n is the number of problems in an array.
 """
 
 import enum
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -140,20 +141,16 @@ def is_rounded(problem: Problem) -> bool:
     if value is None:
         return False
     a, b = (Fraction(number.units, 10**number.places) for number in (problem.a, problem.b))
-    exact = {
-        Operation.ADD: lambda: a + b,
-        Operation.SUB: lambda: a - b,
-        Operation.MUL: lambda: a * b,
-        Operation.DIV: lambda: a / b,
-    }[problem.op]()
+    exact: Fraction = {
+        Operation.ADD: operator.add,
+        Operation.SUB: operator.sub,
+        Operation.MUL: operator.mul,
+        Operation.DIV: operator.truediv,
+    }[problem.op](a, b)
     return exact != Fraction(value.units, 10**value.places)
 
 
 COLUMNS = ("a", "a_point", "op", "b", "b_point", "places")  # of a ProblemArray
-
-
-def _usual_places() -> NDArray[np.uint8]:
-    return np.array(USUAL_PLACES, np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +168,7 @@ class ProblemArray:
     op: NDArray[np.uint8]
     b: NDArray[Any]
     b_point: NDArray[np.bool_]
-    places: NDArray[np.uint8] = field(default_factory=_usual_places)
+    places: NDArray[np.uint8] = field(default_factory=lambda: np.array(USUAL_PLACES, np.uint8))
     scale: int = USUAL_PLACES
 
     def __post_init__(self) -> None:

@@ -45,21 +45,14 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
         step = _STEP_OF[kind]
         characters = list(flat[np.concatenate(sources, axis=1)]) if count else []
         cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, characters)
-    return [
-        np.concatenate((cases[row * width :][_work_slice(shape)], _answer_cases(shape, line)))
-        for row, (line, shape) in enumerate(zip(lines, shapes, strict=True))
-    ]
-
-
-def _work_slice(shape: Shape) -> slice:
-    plan = layout(shape)
-    return slice(plan.prompt_length, len(plan.slots))
-
-
-def _answer_cases(shape: Shape, line: bytes) -> Ints:
-    plan = layout(shape)
-    slots = answer_slots(plan, line[: len(plan.slots)])
-    return np.array([_answer_case(slot.kind, character) for slot, character in slots], np.int64)
+    result = []
+    for line, shape, row_cases in zip(lines, shapes, cases.reshape(-1, width), strict=True):
+        plan = layout(shape)
+        work_cases = row_cases[plan.prompt_length : len(plan.slots)]
+        answer = answer_slots(plan, line[: len(plan.slots)])
+        answer_cases = [_answer_case(slot.kind, character) for slot, character in answer]
+        result.append(np.concatenate((work_cases, np.array(answer_cases, np.int64))))
+    return result
 
 
 @lru_cache

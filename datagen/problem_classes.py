@@ -92,14 +92,14 @@ def longest_carry_chain(problem: Problem, value: Number | None) -> int:
     a, b = problem.a, problem.b
     if problem.op in (Operation.MUL, Operation.DIV):
         factor = a if problem.op is Operation.MUL else value
-        return _longest_chain(_product_columns(factor, b)) if factor else 0
+        return _longest_chain(_spread(factor.units) * _spread(b.units)) if factor else 0
     scale = max(a.places, b.places)
     x, y = a.scaled(scale), b.scaled(scale)
     if problem.op is Operation.SUB:
         y = -y
     if (x < 0) != (y < 0):  # the larger magnitude is the sum of the smaller and the difference
         x, y = x + y, min(abs(x), abs(y))
-    return _longest_chain(_columns(_spread(x) + _spread(y)))
+    return _longest_chain(_spread(x) + _spread(y))
 
 
 _BASE = 4  # digits that a column's sum may have: it is at most 81 times the digits of an operand
@@ -110,22 +110,13 @@ def _spread(number: int) -> int:
     return int("".join(digit.zfill(_BASE) for digit in str(abs(number))))
 
 
-def _product_columns(x: Number, y: Number) -> list[int]:
-    """Returns the sums of the products of digits, column by column from the lowest."""
-    return _columns(_spread(x.units) * _spread(y.units))
-
-
-def _columns(spread: int) -> list[int]:
+def _longest_chain(spread: int) -> int:
+    """Returns the largest number of adjacent columns that all carry. The sums of the columns are
+    the digits in base 10**_BASE of a sum or product of spread numbers."""
     text = str(spread)
-    return [int(text[max(0, end - _BASE) : end]) for end in range(len(text), 0, -_BASE)]
-
-
-def _longest_chain(columns: Iterable[int]) -> int:
-    """Returns the largest number of adjacent columns that all carry. The lowest column comes
-    first."""
     longest = length = carry = 0
-    for column in columns:
-        carry = (column + carry) // 10
+    for end in range(len(text), 0, -_BASE):  # from the lowest column on
+        carry = (int(text[max(0, end - _BASE) : end]) + carry) // 10
         length = length + 1 if carry else 0
         longest = max(longest, length)
     return longest
