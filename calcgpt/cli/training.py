@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -97,7 +97,6 @@ def train(
         raise click.UsageError(
             "--resume continues a run, --force replaces it: use only one of them"
         )
-    from calcgpt.errors import TrainingError
     from calcgpt.recipe import load_recipe
     from datagen.extras import require
 
@@ -107,7 +106,6 @@ def train(
 
     from calcgpt.data.task import load_task
     from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
-    from calcgpt.training.stopping import Interrupted
 
     if task and (data or engine == "ray"):
         raise click.UsageError("--task needs --engine torch and replaces --data")
@@ -118,30 +116,44 @@ def train(
     if seed is not None:
         overrides = (*overrides, f"train.seed={seed}")
     run = _trainer(engine, num_workers, ray_address, threads)
-    options: dict[str, Any] = {
-        "resume": resume,
-        "force": force,
-        "device": device,
-        "progress": not quiet,
-    }
+    processes = nullcontext(SingleProcess()) if engine == "ray" else process_group()
+    with _exit_codes(main), processes as group:
+        with group.share_errors():
+            loaded = load_recipe(recipe, overrides)
+            source = load_task(task) if task else data
+            trackers = _trackers(wandb_project) if main else []
+        last = run(
+            loaded,
+            source,
+            out,
+            resume=resume,
+            force=force,
+            device=device,
+            progress=not quiet,
+            trackers=trackers,
+        )
+    if main:
+        click.echo(f"the run is complete; its last checkpoint is {last}")
+
+
+@contextmanager
+def _exit_codes(main: bool) -> Iterator[None]:
+    """Ends this process with the number of the signal that stopped the run. After an error of the
+    training, which ends every process, only the main one reports it."""
+    from calcgpt.errors import TrainingError
+    from calcgpt.training.stopping import Interrupted
+
     try:
-        with nullcontext(SingleProcess()) if engine == "ray" else process_group() as group:
-            with group.share_errors():
-                loaded = load_recipe(recipe, overrides)
-                source = load_task(task) if task else data
-                options["trackers"] = _trackers(wandb_project) if main else []
-            last = run(loaded, source, out, **options)
+        yield
     except Interrupted as stop:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it when another process ends
         if main:
             click.echo(str(stop), err=True)
         sys.exit(128 + stop.signum)
-    except TrainingError:  # ends every process; the main one reports it
+    except TrainingError:
         if not main:
             sys.exit(2)
         raise
-    if main:
-        click.echo(f"the run is complete; its last checkpoint is {last}")
 
 
 def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
@@ -156,8 +168,7 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 def _trainer(
     engine: str, num_workers: int | None, ray_address: str | None, threads: int | None
 ) -> Callable[..., Path]:
-    """Returns the function that trains with an engine. Raises UsageError for options of the
-    other engine."""
+    """Returns what trains with an engine. Raises UsageError for options of the other engine."""
     if engine == "ray":
         from calcgpt.training.ray_launcher import train_on_ray
 

@@ -13,7 +13,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -145,18 +145,12 @@ def trackers_of(
 ) -> Iterator[Trackers]:
     """Yields `metrics.jsonl`, TensorBoard if it is installed, and `others` as one tracker."""
     with ExitStack() as stack:
-        opened: list[Tracker] = []
-
-        def add(tracker: Tracker) -> None:
-            opened.append(tracker)
-            stack.callback(tracker.close)
-
-        add(MetricsFile(run.metrics_path))
+        opened: list[Tracker] = [stack.enter_context(closing(MetricsFile(run.metrics_path)))]
         stack.enter_context(_errors_once())
         with suppress(ImportError):
-            add(TensorBoard(run.path / TENSORBOARD, last_step(run)))
-        for make in others:
-            add(make(run, recipe))
+            board = TensorBoard(run.path / TENSORBOARD, last_step(run))
+            opened.append(stack.enter_context(closing(board)))
+        opened += (stack.enter_context(closing(make(run, recipe))) for make in others)
         yield Trackers(opened)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -170,8 +170,10 @@ class Trainer:
         Raises Interrupted after a signal."""
         counters, steps = self.counters, self.config.steps
         with ExitStack() as stack:
+            log = Trackers([])
             with self.group.share_errors():  # a tracker may fail to open
-                log = stack.enter_context(self._trackers(trackers))
+                if self.group.is_main:
+                    log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             bar = stack.enter_context(
@@ -197,11 +199,6 @@ class Trainer:
             self.loader.reading(0 if on_cpu else n_core),
         ):
             yield
-
-    def _trackers(self, factories: Sequence[TrackerFactory]) -> AbstractContextManager[Trackers]:
-        if self.group.is_main:
-            return trackers_of(self.folder, self.recipe, factories)
-        return nullcontext(Trackers([]))
 
     def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
         """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
@@ -264,8 +261,7 @@ class Trainer:
         return {"val_loss": val_loss, **scored}
 
     def train_step(self) -> torch.Tensor:
-        """Does one optimizer step. Returns this process's part of the mean loss, a scalar on the
-        device."""
+        """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
         config, step = self.config, self.counters.step
         self.group.seed_step(config.seed, step)
         factor = lr_factor(config, step)
