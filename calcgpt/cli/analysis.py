@@ -225,12 +225,9 @@ def certify(
     from calcgpt.lab.certify import certify as run
     from calcgpt.lab.certify import check_certifiable
     from calcgpt.lab.certify_plots import draw_certificate
-    from calcgpt.plots import check_matplotlib
     from calcgpt.registry import resolve
     from datagen.progress import progress_bar
 
-    if out:
-        check_matplotlib()
     folder = resolve(checkpoint)
     loaded = Checkpoint.load(folder)
     check_certifiable(loaded)
@@ -299,12 +296,9 @@ def coverage(
     """
     from calcgpt.errors import ConfigError
     from calcgpt.lab.coverage import draw_coverage, measure
-    from calcgpt.plots import check_matplotlib
     from calcgpt.recipe import load_recipe
     from datagen.progress import progress_bar
 
-    if out:
-        check_matplotlib()
     data = load_recipe(recipe, overrides).data
     if data is None:
         raise ConfigError(f"the recipe {recipe} has no [data] section: it draws no problems")
@@ -358,12 +352,9 @@ def circuits(
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.circuits import find_circuits, n_passes
     from calcgpt.lab.circuits_plots import draw_circuits
-    from calcgpt.plots import check_matplotlib
     from calcgpt.registry import resolve
     from datagen.progress import progress_bar
 
-    if out:
-        check_matplotlib()
     torch.set_num_threads(1)  # as `inspect`
     loaded = Checkpoint.load(resolve(checkpoint))
     with progress_bar(

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.evaluation.report import Evaluate
-    from calcgpt.evaluation.shards import Scoring
-    from calcgpt.inference.generate import Decoder, Sampling
+    from calcgpt.inference.generate import Sampling
 
 # What `eval` takes for a model of plain text.
 OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -99,7 +98,7 @@ OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
 )
 @device_option
 @quiet_option
-def evaluate(
+def eval_(
     checkpoint: str,
     data: Path | None,
     task: str | None,
@@ -127,7 +126,7 @@ def evaluate(
     """
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
-    from calcgpt.evaluation.evaluate import predicts_text
+    from calcgpt.evaluation.evaluate import evaluate, predicts_text
     from calcgpt.inference.generate import Sampling
     from calcgpt.registry import resolve
     from datagen.files import write_json, write_text
@@ -142,9 +141,19 @@ def evaluate(
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
-    threads = 1 if workers or ray_address else None
-    scoring = in_shards.Scoring(folder, device, engine, plain, threads=threads)
-    score = _evaluate_function(scoring, loaded, decoder, sampling, workers, ray_address, shards)
+    score: Evaluate
+    if is_shared:
+        threads = 1 if workers or ray_address else None
+        scoring = in_shards.Scoring(folder, device, engine, plain, threads=threads)
+        score = partial(
+            in_shards.evaluate_in_shards,
+            scoring,
+            workers=workers,
+            ray_address=ray_address,
+            folder=shards,
+        )
+    else:
+        score = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling, plain=plain)
     _note_other_task(loaded, source)
     record, evaluation = report.evaluation_record(
         loaded, source, sampling, limit, not quiet, score, split
@@ -157,26 +166,6 @@ def evaluate(
     _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
-
-
-def _evaluate_function(
-    scoring: Scoring,
-    loaded: Checkpoint,
-    decoder: Decoder,
-    sampling: Sampling,
-    workers: int | None,
-    ray_address: str | None,
-    shards: Path | None,
-) -> Evaluate:
-    """Returns the function that scores lines: in this process or, by options, in shards."""
-    from calcgpt.evaluation.evaluate import evaluate as evaluate_all
-    from calcgpt.evaluation.shards import evaluate_in_shards
-
-    if workers or ray_address or shards:
-        return partial(
-            evaluate_in_shards, scoring, workers=workers, ray_address=ray_address, folder=shards
-        )
-    return partial(evaluate_all, decoder, loaded.tokenizer, sampling=sampling, plain=scoring.plain)
 
 
 @click.command()
@@ -368,10 +357,7 @@ def confidence(
     the file. The tables compare the confidence with the wrong answers, by class and by decade.
     """
     from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_report
-    from calcgpt.plots import check_matplotlib
 
-    if out:
-        check_matplotlib()
     names = [file.stem for file in files]
     for file in files:
         if names.count(file.stem) > 1:
@@ -386,4 +372,4 @@ def confidence(
     echo_report("\n".join(tables), drawn, json_file, record)
 
 
-COMMANDS = [evaluate, publish, confidence]
+COMMANDS = [eval_, publish, confidence]

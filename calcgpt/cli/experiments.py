@@ -94,9 +94,7 @@ def ablate(
         threads=threads,
         progress=not quiet,
     )
-    click.echo(tables_of(out / "report.md"))
-    for file in files:
-        click.echo(str(file))
+    echo_report(tables_of(out / "report.md"), files)
 
 
 def tables_of(report: Path) -> str:
@@ -178,10 +176,8 @@ def sweep(
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + signal_of(stop))
-    click.echo(summary(loaded, result.trials, result.algorithm))
-    click.echo(table(loaded, result.trials, MAX_ROWS))
-    for file in result.files:
-        click.echo(str(file))
+    method = summary(loaded, result.trials, result.algorithm)
+    echo_report(f"{method}\n{table(loaded, result.trials, MAX_ROWS)}", result.files)
 
 
 @click.command()

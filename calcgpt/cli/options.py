@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from calcgpt.cli.completion import complete_checkpoint, complete_engine, complete_field
+from datagen.files import check_output_file, check_output_folder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,8 +45,7 @@ NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such
 
 
 class Number(click.FloatRange):
-    """A finite number in a range. Click would accept NaN, because no comparison with a bound is
-    true."""
+    """A finite number in a range. Click would accept NaN, which no comparison excludes."""
 
     def convert(
         self, value: Any, parameter: click.Parameter | None, context: click.Context | None
@@ -88,31 +88,32 @@ def named_paths(
     return paths
 
 
-def output_file(
-    context: click.Context, parameter: click.Parameter, value: Path | None
-) -> Path | None:
-    """Returns the path of a file to write. Raises UserError if that cannot be done, before any work
-    begins."""
-    from datagen.files import check_output_file
+def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
+    """Returns a callback for a path, which `check` refuses with a UserError before any work."""
 
-    if value:
-        check_output_file(value)
-    return value
+    def callback(
+        context: click.Context, parameter: click.Parameter, value: Path | None
+    ) -> Path | None:
+        if value:
+            check(value)
+        return value
+
+    return callback
 
 
-def output_folder(
-    context: click.Context, parameter: click.Parameter, value: Path | None
-) -> Path | None:
-    """Returns the path of a folder to write to. Raises as `output_file`."""
-    from datagen.files import check_output_folder
+def _check_drawing_folder(path: Path) -> None:
+    from calcgpt.plots import check_matplotlib
 
-    if value:
-        check_output_folder(value)
-    return value
+    check_output_folder(path)
+    check_matplotlib()
+
+
+output_file = checked(check_output_file)
+output_folder = checked(check_output_folder)
 
 
 def json_option(help_text: str) -> Callable[[Command], Command]:
-    """`--json FILE`, as the parameter `json_file`; see `output_file`."""
+    """`--json FILE`, as the parameter `json_file`."""
     return click.option("--json", "json_file", type=PATH, callback=output_file, help=help_text)
 
 
@@ -148,13 +149,12 @@ def force_option(what: str) -> Callable[[Command], Command]:
 
 def drawing_option(what: str) -> Callable[[Command], Command]:
     """`--out FOLDER`, in which `what` is drawn."""
-    return click.option(
-        "--out", type=PATH, callback=output_folder, help=f"Draw {what} in this folder."
-    )
+    callback = checked(_check_drawing_folder)
+    return click.option("--out", type=PATH, callback=callback, help=f"Draw {what} in this folder.")
 
 
 def out_option(help_text: str) -> Callable[[Command], Command]:
-    """`--out FOLDER`, which the command needs; see `output_folder`."""
+    """`--out FOLDER`, which the command needs."""
     return click.option("--out", required=True, type=PATH, callback=output_folder, help=help_text)
 
 
@@ -205,15 +205,18 @@ def given_options() -> set[str]:
 
 
 def echo_report(
-    text: str, drawn: list[Path], json_file: Path | None, record: dict[str, Any]
+    text: str,
+    files: list[Path],
+    json_file: Path | None = None,
+    record: dict[str, Any] | None = None,
 ) -> None:
-    """Writes the record if --json is given. Prints the text, then the paths of the files."""
+    """Writes the record if --json is given. Prints the text, then the paths of all files."""
     from datagen.files import write_json
 
     if json_file:
         write_json(json_file, record)
     click.echo(text)
-    for file in filter(None, (*drawn, json_file)):
+    for file in filter(None, (*files, json_file)):
         click.echo(str(file))
 
 
