@@ -73,8 +73,7 @@ def split_line(text: str) -> Line:
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
-    """Returns the problems of a file, one per line. Raises DataError, which names the first bad
-    line."""
+    """Returns the problems of a file. Raises DataError, which names the first bad line."""
     return read_hashed_problems(path, limit)[0]
 
 
@@ -125,8 +124,7 @@ class FreshProblems:
         return concatenate(parts).take(order)
 
     def _draw(self, number: int, index: int, counts: NDArray[np.int64]) -> list[ProblemArray]:
-        """Returns training problems of one distribution, `counts` of each operation, (4,), in
-        order."""
+        """Returns training problems of one distribution, `counts` of each operation, (4,)."""
         name = self.names[number]
         draw = distribution(name)
         bits = bit_generator(self.seed, _FIRST_DISTRIBUTION + number, index)

@@ -27,7 +27,7 @@ from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatc
 from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
-from calcgpt.data.workers import Chunk, render_chunk, renderers
+from calcgpt.data.workers import Chunk, Workers, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
 from datagen.manifest import MANIFEST
@@ -225,6 +225,14 @@ class _Block(NamedTuple):
     number: int
     size: int
 
+    @property
+    def n_chunks(self) -> int:
+        return -(-self.size // CHUNK_SIZE)
+
+    def chunk(self, number: int) -> Chunk:
+        """Returns the chunk of that number, from 0. The last one may be shorter."""
+        return Chunk(*self, number * CHUNK_SIZE, min(self.size, (number + 1) * CHUNK_SIZE))
+
 
 class FreshBatches(BatchSource):
     """Fresh problems, one per row. Steps share a block of them.
@@ -248,7 +256,7 @@ class FreshBatches(BatchSource):
             self._lines = self._chunk_lines(block, 0)
             self._block, self._n_chunk = block, 1
         first = step % n_steps * size
-        while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunks(block):
+        while (rows := self._fitting()).size < first + size and self._n_chunk < block.n_chunks:
             self._lines.extend(self._chunk_lines(block, self._n_chunk))
             self._n_chunk += 1
         if rows.size < first + size:  # the first rows replace those left out
@@ -258,12 +266,14 @@ class FreshBatches(BatchSource):
     @contextmanager
     def prefetching(self, steps: int, size: int, n_worker: int, group: Group) -> Iterator[None]:
         n_steps = max(1, BLOCK_SIZE // size)
-        stop = -(-steps // n_steps) * n_chunks(_Block(0, n_steps * size))
-        with _Prefetcher(self.problems, n_worker, group, stop) as self._prefetcher:
-            try:
-                yield
-            finally:
-                self._prefetcher = None
+        stop = -(-steps // n_steps) * _Block(0, n_steps * size).n_chunks
+        workers = renderers(self.problems, n_worker)
+        self._prefetcher = _Prefetcher(self.problems, workers, group, stop)
+        try:
+            yield
+        finally:
+            self._prefetcher = None
+            workers.close()
 
     def _fitting(self) -> NDArray[np.intp]:
         """Returns the indices of the lines in memory that fit in the context, (n,)."""
@@ -272,20 +282,10 @@ class FreshBatches(BatchSource):
     def _chunk_lines(self, block: _Block, number: int) -> ProblemLines:
         """Returns the lines of a chunk of a block."""
         if self._prefetcher is None:
-            text = render_chunk(self.problems, chunk_of(block, number))
+            text = render_chunk(self.problems, block.chunk(number))
         else:
             text = self._prefetcher.text(block, number)
         return ProblemLines(text, self.tokenizer)
-
-
-def n_chunks(block: _Block) -> int:
-    """Returns the number of chunks of a block."""
-    return -(-block.size // CHUNK_SIZE)
-
-
-def chunk_of(block: _Block, number: int) -> Chunk:
-    """Returns the chunk of that number, from 0. The last one of a block may be shorter."""
-    return Chunk(*block, number * CHUNK_SIZE, min(block.size, (number + 1) * CHUNK_SIZE))
 
 
 class _Prefetcher:
@@ -294,32 +294,25 @@ class _Prefetcher:
     An index counts the chunks of all blocks; `stop` is their number.
     """
 
-    def __init__(self, problems: FreshProblems, n_worker: int, group: Group, stop: int) -> None:
-        self.problems, self.group, self.stop = problems, group, stop
-        self.workers = renderers(problems, n_worker)
+    def __init__(self, problems: FreshProblems, workers: Workers, group: Group, stop: int) -> None:
+        self.problems, self.workers, self.group, self.stop = problems, workers, group, stop
         self.seconds = 0.0  # that this process has spent on rendering chunks
-
-    def __enter__(self) -> _Prefetcher:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.workers.close()
 
     def text(self, block: _Block, number: int) -> bytes:
         """Returns the text of a chunk, which one process of the group renders."""
-        index = block.number * n_chunks(block) + number
+        index = block.number * block.n_chunks + number
         return self.group.in_turn(index, lambda: self._render(block, index))
 
     def _render(self, block: _Block, index: int) -> bytes:
         """Returns the text of a chunk of this process. Requests the next chunks from workers."""
-        per_block, world_size = n_chunks(block), self.group.world_size
+        per_block, world_size = block.n_chunks, self.group.world_size
         if self.seconds > WORKER_START:
             indices = range(index + world_size, self.stop, world_size)
             for next_index in indices[: self.workers.capacity]:
                 next_block = _Block(next_index // per_block, block.size)
-                next_chunk = chunk_of(next_block, next_index % per_block)
+                next_chunk = next_block.chunk(next_index % per_block)
                 self.workers.request(next_chunk, next_chunk)
-        chunk = chunk_of(block, index % per_block)
+        chunk = block.chunk(index % per_block)
         if (text := self.workers.receive(chunk)) is None:
             start = time.perf_counter()
             text = render_chunk(self.problems, chunk)

@@ -10,7 +10,7 @@ import codecs
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -104,14 +104,6 @@ class Tokenizer(ABC):
 
 # Returns the tokenizer of any type that `to_json` described; raises CheckpointError.
 tokenizer_from_json = Tokenizer.from_json
-
-
-class Maker(Protocol):
-    """Makes the tokenizer that a name in a recipe stands for."""
-
-    def __call__(self, text: str, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
-        """Returns a tokenizer for a training text. If its size can be chosen, it has at most
-        `vocab_size` tokens. Raises ValueError if no tokenizer can be made from the text."""
 
 
 def code_points(text: str | bytes) -> CodePoints:
@@ -328,8 +320,9 @@ def _library() -> Any:
 # `type` in a `tokenizer.json` -> its class.
 TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairTokenizer}
 
-# Name in a recipe -> maker of the tokenizer for a training text.
-TOKENIZERS: dict[str, Maker] = {
+# Name in a recipe -> (training text, most tokens if their number can be chosen) -> its tokenizer.
+# Raises ValueError if no tokenizer can be made from the text.
+TOKENIZERS: dict[str, Callable[..., Tokenizer]] = {
     "arithmetic": arithmetic_tokenizer,
     "scratchpad": scratchpad_tokenizer,
     "chars": text_tokenizer,

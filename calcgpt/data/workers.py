@@ -67,8 +67,7 @@ class Workers:
         self._requested: dict[Hashable, _Worker] = {}
 
     def request(self, key: Hashable, content: object) -> None:
-        """Sends a request to a worker. Does nothing if the key is in use or `capacity` requests are
-        open."""
+        """Sends a request. Does nothing if the key is in use or `capacity` requests are open."""
         if key in self._requested or len(self._requested) >= self.capacity:
             return
         if self._n_unstarted:
@@ -84,8 +83,7 @@ class Workers:
             self._workers.rotate(-1)
 
     def receive(self, key: Hashable) -> bytes | None:
-        """Waits for an answer and returns it. Returns None if the key was not requested or its
-        worker has ended."""
+        """Waits for an answer. Returns None if there is no such request or its worker has ended."""
         worker = self._requested.pop(key, None)
         if worker is None:
             return None
