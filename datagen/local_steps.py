@@ -19,12 +19,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.rules import MINUS, RULES, any_of, value
+from datagen.rules import MINUS, RULES, Characters, any_of, value
 from datagen.slots import MIN_DIVISOR, Kind
 
 Ints: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
-Characters: TypeAlias = NDArray[np.uint8]
 
 NONE = "none"  # what a rule reads where there is no character
 DIGITS = tuple("0123456789")
@@ -203,8 +202,7 @@ def _quotient_digits(sign: Ints, q: Ints, sign_before: Ints, before: Ints, resul
 
 
 def _quotient_roundings(sign: Ints, last: Ints, before: Ints, top: Ints) -> Flags:
-    """A last digit of 0 leaves the dividend as it was: the sign of the digit is that of the
-    remainder."""
+    """A last digit of 0 leaves the dividend as it was, and so the sign of the remainder."""
     return np.asarray((last > 0) | ((top == 9) == (sign == 1)))
 
 

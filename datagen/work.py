@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from datagen import direct
 from datagen.arithmetic import ProblemArray
 from datagen.layout import answer_slots, layout, require_shape
-from datagen.rules import RULES, second_quotient_digit
+from datagen.rules import RULES, Characters, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 
@@ -36,7 +36,6 @@ REMEMBERED = 2**16  # cached results of rules, for single lines; a key has at mo
 _TO_ONES = bytes.maketrans(b"23456789", b"11111111")
 
 Ints = NDArray[np.int64]
-Characters = NDArray[np.uint8]
 
 
 def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:

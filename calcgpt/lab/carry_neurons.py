@@ -71,23 +71,17 @@ class CarryPositions:
 def carry_positions(cases: Ints, neurons: Iterable[NDArray[np.float32]]) -> CarryPositions:
     """Returns the positions among those with these cases, (N,), that have a column before them.
     `neurons` are the values of each layer at all of them, (N, F)."""
-    chosen, carried, is_sum = _carries(cases)
-    return CarryPositions(carried, is_sum, [layer_NF[chosen] for layer_NF in neurons])
-
-
-def _carries(cases: Ints) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Returns the positions of digits of sums that have a column before them, (N,); whether
-    something is carried into each, or borrowed, (N,); and whether it is a sum, not a difference,
-    (N,)."""
     first = OFFSETS[_SUM.name]
     positions = np.flatnonzero((cases >= first) & (cases < first + _SUM.size))
-    indices = np.unravel_index(cases[positions] - first, _SUM.shape)
-    _, op, _, _, a, b, total = indices
+    _, op, _, _, a, b, total = np.unravel_index(cases[positions] - first, _SUM.shape)
     has_column = a < 10  # 10 stands for none
     direction = np.where(op == 0, 1, -1)
     carry = direction * (total - a - direction * b) % 10  # into the column before
     carried = np.where(op == 0, a + b + carry > 9, a - b - carry < 0)
-    return positions[has_column], carried[has_column], (op == 0)[has_column]
+    chosen = positions[has_column]
+    return CarryPositions(
+        carried[has_column], (op == 0)[has_column], [layer_NF[chosen] for layer_NF in neurons]
+    )
 
 
 def _auc_of_all(positions: CarryPositions, op: str) -> Floats:
@@ -156,7 +150,8 @@ def auc(values_NF: NDArray[Any], positive_N: NDArray[np.bool_]) -> Floats:
     ranks = np.arange(1, len(positive_N) + 1)[:, None]
 
     def n_pairs(rows: NDArray[np.intp]) -> Floats:
-        """Returns the number of such pairs, (F,), if of a tie the later one of `rows` is higher."""
+        """Returns the number of such pairs, (F,). Of equal values, the later one of `rows` counts
+        as higher."""
         order = values_NF[rows].argsort(axis=0, kind="stable")
         total_F: Floats = (ranks * positive_N[rows][order]).sum(axis=0)
         return total_F - n_positive * (n_positive + 1) / 2

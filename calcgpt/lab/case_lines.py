@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calcgpt.errors import DataError
 from datagen.distributions import distribution
 from datagen.line_cases import line_cases
-from datagen.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, LocalStep
+from datagen.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, Ints, LocalStep
 from datagen.notation import WIDTH, render_prompt
 from datagen.sampling import bit_generator
 from datagen.work import render
@@ -34,8 +34,6 @@ SOURCES = (
 STREAM = 20_000  # of the seed: no data set, no training and no test set uses it
 BLOCK = 500  # problems that are drawn together
 VARIANTS = 10  # of a distribution's problem: the same shape with other digits
-
-Ints = NDArray[np.int64]
 
 
 def draw_lines(seed: int, block: int) -> list[bytes]:

@@ -27,20 +27,11 @@ from calcgpt.inference.generate import log_softmax
 from calcgpt.lab.case_lines import by_step
 from calcgpt.tables import text_table
 from datagen.line_cases import line_cases, quotient_choices
-from datagen.local_steps import (
-    LOCAL_STEPS,
-    N_CASES,
-    OFFSETS,
-    SAMPLED,
-    LocalStep,
-)
+from datagen.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, Flags, Ints, LocalStep
 from datagen.workers import make_engine
 
 SHARD = 200  # lines that are read together
 MAX_SHOWN = 20  # wrong positions of a rule in the record
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 class WrongPrediction(NamedTuple):

@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
@@ -38,6 +37,7 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.carry_neurons import (
     CARRIES,
     CarryPositions,
+    Floats,
     Neuron,
     ablated_neurons,
     best_neuron,
@@ -46,18 +46,16 @@ from calcgpt.lab.carry_neurons import (
 )
 from calcgpt.lab.case_lines import SOURCES, draw_lines
 from calcgpt.lab.certify import check_certifiable, check_reading
-from calcgpt.lab.inspection import blocks_of, hooked
+from calcgpt.lab.inspection import attention_weights, blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of_line
 from datagen.line_cases import line_cases
-from datagen.local_steps import LOCAL_STEPS, OFFSETS
+from datagen.local_steps import LOCAL_STEPS, OFFSETS, Ints
 from datagen.slots import NOWHERE
 
 Ablation = Literal["mean", "zero"]
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 RULES = [step.name for step in LOCAL_STEPS]
 # Rules that read one character for each of their names.
@@ -118,14 +116,13 @@ class Circuits:
             "rules": [
                 {
                     "rule": name,
-                    "places": int(self.n_position[rule]),
-                    "intact": _share(int(self.intact[rule]), int(self.n_position[rule])),
+                    "places": n,
+                    "intact": _share(int(self.intact[rule]), n),
                     "without": {
-                        part: _share(int(wrong[rule]), int(self.n_position[rule]))
-                        for part, wrong in self.ablated.items()
+                        part: _share(int(wrong[rule]), n) for part, wrong in self.ablated.items()
                     },
                 }
-                for rule, name in enumerate(RULES)
+                for rule, (name, n) in enumerate(zip(RULES, self.n_position.tolist(), strict=True))
             ],
             "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
             "neurons": {
@@ -313,7 +310,6 @@ def _recorded(model: GPT, lines: Lines) -> tuple[list[torch.Tensor], CarryPositi
     return [(total / n_written).float() for total in totals], CarryPositions.merge(columns)
 
 
-@torch.inference_mode()
 def attention_to_sources(
     model: GPT, tokenizer: CharTokenizer, lines: Sequence[bytes]
 ) -> dict[str, Floats]:
@@ -323,17 +319,13 @@ def attention_to_sources(
     shape = (model.config.n_layer, model.config.n_head)
     totals: dict[str, Floats] = {}
     counts: dict[str, int] = {}
-    weights: list[torch.Tensor] = []
-    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
-    with hooked(modules, lambda _, weights_BHTS, __: weights.append(weights_BHTS[0])):
-        for line in lines:
-            weights.clear()
-            plain(torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))[None])
-            weights_LHTS = torch.stack(weights).double().numpy()
-            for name, position, source in sources_of(line):
-                totals.setdefault(name, np.zeros(shape))
-                totals[name] += weights_LHTS[:, :, position - 1, source]
-                counts[name] = counts.get(name, 0) + 1
+    for line in lines:
+        tokens_T = torch.from_numpy(tokenizer.encode(line.decode()).astype(np.int64))
+        weights_LHTS = attention_weights(plain, tokens_T).double().numpy()
+        for name, position, source in sources_of(line):
+            totals.setdefault(name, np.zeros(shape))
+            totals[name] += weights_LHTS[:, :, position - 1, source]
+            counts[name] = counts.get(name, 0) + 1
     return {name: totals[name] / counts[name] for name in sorted(totals, key=_order)}
 
 

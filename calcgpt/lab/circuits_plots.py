@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calcgpt.lab.circuits import RULES, Circuits, Floats
+from calcgpt.lab.carry_neurons import CARRIES, Floats
+from calcgpt.lab.circuits import RULES, Circuits
 from calcgpt.plots import HEAT_MAP, PALETTE, new_figure, save_figures
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ def draw_circuits(out: Path, circuits: Circuits) -> list[Path]:
 
 
 def _draw_heads(circuits: Circuits) -> Figure:
-    """Left: the share of wrong positions without each head. Right: the mean weight of each
-    source."""
+    """Left: the share of wrong positions without each head. Right: the mean attention weights."""
     figure = new_figure(17, 9)
     left, right = figure.subplots(1, 2)
     seen = np.flatnonzero(circuits.n_position)
@@ -78,8 +78,7 @@ def _draw_neurons(circuits: Circuits) -> Figure:
         low, high = all_values.min(initial=0), all_values.max(initial=1)
         edges = np.linspace(low, high, BINS + 1).tolist()
         for axes, (op, parts) in zip(row, neuron.values.items(), strict=True):
-            name = {"+": "carry", "-": "borrow"}[op]
-            labels = {f"with a {name}": "vermilion", f"without a {name}": "blue"}
+            labels = {f"with a {CARRIES[op]}": "vermilion", f"without a {CARRIES[op]}": "blue"}
             for values, (label, colour) in zip(parts, labels.items(), strict=True):
                 style = {"color": PALETTE[colour], "alpha": 0.6}
                 axes.hist(values, edges, label=f"{label}, {len(values):,} positions", **style)

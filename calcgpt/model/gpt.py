@@ -163,8 +163,11 @@ class GPT(LanguageModel):
         return self.scheme.n_positions(n_token)
 
     def with_plain_attention(self) -> GPT:
-        """Returns a copy with the same weights that computes attention step by step. A fused kernel
-        never holds all attention weights, and ONNX cannot express how torch calls it."""
+        """Returns a model with the same weights that computes attention step by step: itself, if it
+        does, or else a copy. A fused kernel never holds all attention weights, and ONNX cannot
+        express how torch calls it."""
+        if self.config.attention_kernel == "plain":
+            return self
         plain = GPT(self.config.model_copy(update={"attention_kernel": "plain"}), self.vocab_size)
         plain.load_state_dict(self.state_dict())
         return plain.eval()
