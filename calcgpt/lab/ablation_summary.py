@@ -167,31 +167,22 @@ class Column:
         return f"{entry.metrics[self.metric]:g}" if self.metric in entry.metrics else ""
 
 
-def estimate_column(
-    heading: str,
-    value: Callable[[Score], float],
-    metric: Metric | None = None,
-    temperature: float | None = None,
-    decimals: int = 4,
-) -> Column:
-    """Returns a column with the mean and the spread of `value`."""
-    return Column(heading, lambda v: v.estimate(value).text(decimals), metric, temperature)
+def mean_of(value: Callable[[Score], float], decimals: int = 4) -> Callable[[VariantSummary], str]:
+    """Returns the cell of a column with the mean and the spread of `value`."""
+    return lambda variant: variant.estimate(value).text(decimals)
 
 
 def answers_column(index: int, temperature: float, metric: Metric) -> Column:
     """Returns the column of a metric of the answers at one temperature."""
     decoding = "greedy" if temperature == 0 else f"T = {temperature:g}"
-    heading = f"{metric.replace('_', ' ')}, {decoding}"
-    return estimate_column(
-        heading, lambda score: float(getattr(score.answers[index], metric)), metric, temperature
-    )
+    cell = mean_of(lambda score: float(getattr(score.answers[index], metric)))
+    return Column(f"{metric.replace('_', ' ')}, {decoding}", cell, metric, temperature)
 
 
 def operation_column(index: int, operation: Operation) -> Column:
     """Returns the column of the exact match on one operation."""
-    return estimate_column(
-        f"EM {operation}", lambda score: score.answers[index].by_operation[operation].exact_match
-    )
+    cell = mean_of(lambda score: score.answers[index].by_operation[operation].exact_match)
+    return Column(f"EM {operation}", cell)
 
 
 def scores_table(task: TaskSummary) -> str:
@@ -199,10 +190,10 @@ def scores_table(task: TaskSummary) -> str:
     columns = [
         Column("seeds", lambda v: str(len(v.seeds))),
         Column("parameters", lambda v: f"{v.parameters:,}"),
-        estimate_column("train loss", lambda s: s.train_loss, "train_loss"),
-        estimate_column("val loss", lambda s: s.val_loss, "val_loss"),
+        Column("train loss", mean_of(lambda s: s.train_loss), "train_loss"),
+        Column("val loss", mean_of(lambda s: s.val_loss), "val_loss"),
         Column("Δ val loss (95%)", lambda v: v.difference.signed_text() if v.difference else ""),
-        estimate_column("perplexity", lambda s: s.perplexity, "perplexity", decimals=3),
+        Column("perplexity", mean_of(lambda s: s.perplexity, decimals=3), "perplexity"),
     ]
     temperatures = [answers.temperature for answers in task.example.answers]
     for index, temperature in enumerate(temperatures):

@@ -8,7 +8,7 @@ from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.metrics import OPERATIONS, PartialModel, Scores, perplexity, score_cells
+from calcgpt.metrics import OPERATIONS, StoredMetrics, perplexity, score_cells
 from calcgpt.model.parameters import (
     SIZES,
     count,
@@ -25,17 +25,13 @@ BYTES_PER_PARAMETER = 4  # in float32
 BIGRAM = {"architecture", "block_size"}  # the fields that a bigram uses
 
 
-class CheckpointMetrics(PartialModel):
+class CheckpointMetrics(StoredMetrics):
     """The parts of a checkpoint's metrics.json that are printed."""
 
-    step: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     data_sha256: str | None = None
     val_loss: float | None = None
-    validation: Scores | None = None
-    test: Scores | None = None
-    test_sampled: Scores | None = None
 
 
 def vocabulary_size(recipe: Recipe) -> int:

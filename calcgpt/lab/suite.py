@@ -34,8 +34,7 @@ class Overlay(Section):
 
     def table(self) -> dict[str, Any]:
         """Returns the fields that are set, as a table of a recipe."""
-        fields = {name: getattr(self, name) for name in Overlay.model_fields}
-        return {name: value for name, value in fields.items() if value not in (None, {})}
+        return self.model_dump(include=set(Overlay.model_fields), exclude_defaults=True)
 
 
 class Problems(Section):

@@ -17,7 +17,7 @@ from calcgpt.lab.space import Choice, Hyperparameter, Int, LogUniform, Range, Sp
 from calcgpt.lab.trials import Status, TrialResult
 from calcgpt.plots import HEAT_MAP, RC_PARAMS, needs_log_scale, save_figures
 from calcgpt.recipe import recipe_toml
-from calcgpt.tables import markdown_table
+from calcgpt.tables import counted, markdown_table
 from datagen.files import write_json, write_text
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def summary(space: Space, trials: Sequence[TrialResult], algorithm: str) -> str:
             "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
             f"missing or do not work: proposed by {algorithm}, stopped early by HyperBand."
         )
-    noun = "trial" if len(trials) == 1 else "trials"
-    return f"{len(trials)} {noun}: {ended}. {method}"
+    return f"{counted(len(trials), 'trial')}: {ended}. {method}"
 
 
 def table(space: Space, trials: Sequence[TrialResult], limit: int | None = None) -> str:
@@ -246,8 +245,7 @@ def draw_slices(study: Study, metric: str) -> Figure:
 
 
 def draw_importances(study: Study, metric: str) -> Figure:
-    """How much each hyperparameter matters for a result among the best, by PED-ANOVA (Watanabe et
-    al. 2023)."""
+    """How much each hyperparameter matters for a good result (PED-ANOVA; Watanabe et al. 2023)."""
     from optuna.importance import PedAnovaImportanceEvaluator
     from optuna.visualization.matplotlib import plot_param_importances
 
