@@ -296,8 +296,7 @@ def readable_on(image: AxesImage, value: float) -> str:
 
 
 def draw_first_errors(record: Record) -> Figure:
-    """Draws how many wrong answers have their first error in each kind of step, most frequent
-    first."""
+    """Draws how many wrong answers go wrong first in each kind of step, most frequent first."""
     from matplotlib.ticker import MaxNLocator
 
     by_operation = record.first_errors or {}

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.errors import ConfigError, UserError, did_you_mean, unknown_name
+from calcgpt.errors import ConfigError, UserError, did_you_mean, one_line, unknown_name
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
@@ -90,7 +90,7 @@ def _read_recipe(name: str) -> dict[str, Any]:
     base_table = read_toml(str(base), RECIPES, "recipe")
     if "extends" in base_table:
         raise ConfigError(
-            f"recipe {_shown(name)} extends {base!r}, which itself extends a recipe: "
+            f"recipe {one_line(name)} extends {base!r}, which itself extends a recipe: "
             "only one level works"
         )
     return _merged(base_table, table)
@@ -118,7 +118,7 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{kind} {_shown(name)} is not valid TOML: {error}") from None
+        raise ConfigError(f"{kind} {one_line(name)} is not valid TOML: {error}") from None
 
 
 def with_recipe_beside(table: dict[str, Any], name: str) -> dict[str, Any]:
@@ -135,17 +135,12 @@ def _read_text(name: str, kind: str) -> str:
         with Path(name).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
-            raise ConfigError(f"{kind} {_shown(name)} has more than {MAX_BYTES:,} bytes")
+            raise ConfigError(f"{kind} {one_line(name)} has more than {MAX_BYTES:,} bytes")
         return content.decode("utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {kind} {_shown(name)}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {kind} {one_line(name)}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{kind} {_shown(name)} is not UTF-8 text") from None
-
-
-def _shown(path: str) -> str:
-    """Returns a path in one line."""
-    return " ".join(path.splitlines())
+        raise ConfigError(f"{kind} {one_line(name)} is not UTF-8 text") from None
 
 
 def _apply_override(table: dict[str, Any], override: str) -> None:
@@ -173,8 +168,7 @@ def _parse_value(text: str) -> Any:
 
 
 def recipe_toml(recipe: Recipe) -> str:
-    """Returns the fields of `recipe` that differ from the defaults, as TOML that `load_recipe`
-    reads."""
+    """Returns the fields that differ from the defaults, as TOML that `load_recipe` reads."""
     # TOML has no null. A field that may be null is null by default, so no null is left.
     return tomli_w.dumps(recipe.model_dump(exclude_defaults=True))
 
@@ -231,8 +225,7 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[A
 
 
 def build(section: type[S], table: Any, source: str) -> S:
-    """Returns a `section` built from a table. Raises ConfigError, one line that starts with
-    `source`."""
+    """Returns a `section` built from a table. Raises ConfigError, which starts with `source`."""
     try:
         return section.model_validate(table)
     except UserError as error:  # raised by a validator, for example of a space of a sweep

@@ -96,8 +96,7 @@ def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, float, int
 
 
 def shipped_checkpoints() -> Path:
-    """Returns the folder of the shipped checkpoints: within an installed package, beside it in a
-    clone."""
+    """Returns the folder of the shipped checkpoints: in an installed package, or beside it."""
     package = Path(__file__).resolve().parent
     folders = [package / "checkpoints", package.parent / "checkpoints"]
     return next((folder for folder in folders if folder.is_dir()), folders[-1])

@@ -213,8 +213,7 @@ def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
 
 
 def distribution(name: str) -> Distribution:
-    """Returns the distribution of that name. Raises DataError, which lists the names, if there is
-    none."""
+    """Returns the distribution of that name. Raises DataError, which lists the names."""
     try:
         return DISTRIBUTIONS[name]
     except KeyError:

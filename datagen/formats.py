@@ -18,8 +18,7 @@ FORMATS: dict[str, RenderLines] = {
 
 
 def renderer(name: str) -> RenderLines:
-    """Returns the function that writes lines in the format of that name. Raises DataError if there
-    is none."""
+    """Returns what writes lines in the format of that name. Raises DataError if there is none."""
     if name not in FORMATS:
         raise DataError(unknown_name("format", name, FORMATS))
     return FORMATS[name]

@@ -87,8 +87,7 @@ def layout(shape: Shape) -> Layout:
 
 @dataclass(slots=True)
 class _Question:
-    """The positions of a question's parts: the field of each operand, and its digits by power of
-    ten."""
+    """The positions of a question's parts: its operands, and their digits by power of ten."""
 
     a_field: range
     b_field: range

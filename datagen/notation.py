@@ -83,14 +83,12 @@ def render_answer(value: Number | None) -> str:
 
 
 def render(problem: Problem) -> str:
-    """Returns the line of a problem, without a newline. Raises NotationError if `operand_field`
-    does."""
+    """Returns the line of a problem, without a newline. Raises what `operand_field` raises."""
     return f"{render_prompt(problem)}{render_answer(answer(problem))}$"
 
 
 def parse_prompt(text: str) -> Problem:
-    """Returns the problem of a prompt, `$(A op B)=` or `$P(A op B)=`. Raises NotationError for any
-    other text."""
+    """Inverts `render_prompt`. Raises NotationError for any other text."""
     _expect(text, 0, "$")
     places = _PLACES.get(text[1:2])
     start = 1 if places is None else 2

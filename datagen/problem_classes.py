@@ -153,21 +153,9 @@ def _lengths(problem: Problem, value: Number | None) -> Cells:
     return [(a, b)]
 
 
-def _places(problem: Problem, value: Number | None) -> Cells:
-    return [(problem.a.places, problem.b.places)]
-
-
 def _signs(problem: Problem, value: Number | None) -> Cells:
     a, b = (1 + (n.units > 0) - (n.units < 0) for n in (problem.a, problem.b))
     return [(a, b)]
-
-
-def _answer_places(problem: Problem, value: Number | None) -> Cells:
-    return [(problem.places - 1, 0)]
-
-
-def _carries(problem: Problem, value: Number | None) -> Cells:
-    return [(min(longest_carry_chain(problem, value), MAX_CARRIES), 0)]
 
 
 def _number_cells(measure: Callable[[Number], int], limit: int) -> Callable[..., Cells]:
@@ -209,19 +197,22 @@ TABLES: dict[str, Table] = {
         "places of the operands",
         _numbers("places of A", 0, MAX_PLACES),
         _numbers("places of B", 0, MAX_PLACES),
-        _places,
+        lambda problem, _: [(problem.a.places, problem.b.places)],
     ),
     "signs": Table(
         "signs of the operands", Axis("sign of A", _SIGNS), Axis("sign of B", _SIGNS), _signs
     ),
     "answer-places": Table(
-        "places of the answer", _numbers("places", 1, MAX_PLACES), _NONE, _answer_places
+        "places of the answer",
+        _numbers("places", 1, MAX_PLACES),
+        _NONE,
+        lambda problem, _: [(problem.places - 1, 0)],
     ),
     "carries": Table(
         "longest chain of carries",
         _numbers("columns", 0, MAX_CARRIES, more=True),
         _NONE,
-        _carries,
+        lambda problem, value: [(min(longest_carry_chain(problem, value), MAX_CARRIES), 0)],
     ),
     "powers": Table(
         "nearness to a power of ten",

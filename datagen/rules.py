@@ -121,8 +121,8 @@ def _remainder_carry(*sources: Characters) -> Characters:
 
 
 def _marked(characters: Characters, before: Characters | None = None) -> Characters:
-    """Returns digits in which 1 stands for a 0 that follows a digit that is not 0, so that the
-    highest says whether all of them are 0."""
+    """Returns digits, but 1 in place of a 0 after a digit that is not 0. So the highest digit of a
+    row is 0 only if all digits of the row are 0."""
     if before is None:
         return characters
     return np.where((characters == ZERO) & (value(before) > 0), ZERO + 1, characters).astype(

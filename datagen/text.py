@@ -98,8 +98,7 @@ class TextRecord(BaseModel):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Returns the record in a folder. Raises DataError if `source.json` is missing or
-        damaged."""
+        """Returns the record in a folder. Raises DataError if it is missing or damaged."""
         return load(cls, folder / SOURCE, "the record of a text")
 
     def save(self, folder: Path) -> None:
@@ -196,8 +195,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _opener() -> request.OpenerDirector:
-    """Returns an opener without handlers for file, ftp and data URLs, to which a redirection could
-    lead."""
+    """Returns an opener that does not follow redirections to file, ftp and data URLs."""
     opener = request.OpenerDirector()
     for handler in (
         request.ProxyHandler,

@@ -157,8 +157,7 @@ def compute_on_ray(
 def _prefetch(
     start: Callable[[Item], Callable[[], Result]], items: Sequence[Item], workers: int
 ) -> Generator[Result, None, None]:
-    """Yields the results in order. `start` begins a computation, and returns a function that waits
-    for its result."""
+    """Yields the results in order. `start` begins a computation and returns what waits for it."""
     pending: deque[Callable[[], Result]] = deque()
     for item in items:
         pending.append(start(item))

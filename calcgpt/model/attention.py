@@ -47,8 +47,7 @@ class KVCache:
         self.tokens = torch.empty((batch, allocated), device=device, dtype=torch.int64)
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
-        """Stores the new tokens, which come before their keys and values. Returns all tokens so
-        far, (B, S)."""
+        """Stores the new tokens. Returns all tokens so far, (B, S)."""
         self._reserve(self.length + tokens_BT.size(1))
         return _append(self.tokens, tokens_BT, self.length, dim=1)
 
@@ -64,8 +63,7 @@ class KVCache:
     def append(
         self, layer: int, k_BGTD: torch.Tensor, v_BGTD: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Stores the new keys and values of a layer. Returns all of its keys and values so far,
-        each (B, G, S, D)."""
+        """Stores new keys and values of a layer. Returns all of them so far, each (B, G, S, D)."""
         k_BGSD = _append(self.k[layer], k_BGTD, self.length, dim=2)
         v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
         return k_BGSD, v_BGSD
@@ -78,8 +76,7 @@ class KVCache:
 
 
 def _append(store: torch.Tensor, new: torch.Tensor, length: int, dim: int) -> torch.Tensor:
-    """Writes `new` after the first `length` entries of `store` along `dim`. Returns the filled
-    part of `store`."""
+    """Writes `new` after the first `length` entries along `dim`. Returns all entries so far."""
     n_new = new.size(dim)
     store.narrow(dim, length, n_new).copy_(new)
     return store.narrow(dim, 0, length + n_new)

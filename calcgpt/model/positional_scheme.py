@@ -22,13 +22,6 @@ class PositionalScheme(nn.Module):
 
     A scheme overrides the hooks that it uses. By default each hook does nothing.
 
-    - `embed` adds to the token embeddings.
-    - `rotate` rotates queries and keys.
-    - `keys` adds to the keys of one layer.
-    - `bias` adds to the scores of all layers.
-    - `scores` adds to the scores of one layer, computed from its queries.
-    - `visible` hides keys.
-
     `start` is the number of tokens before the first new one: the tokens in the key/value cache.
 
     A scheme that computes positions from the text does so once per forward pass, in `locate`. The

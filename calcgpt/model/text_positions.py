@@ -73,8 +73,7 @@ class CoupledPositions(PositionalScheme):
 
 
 class CoupledAndRotaryPositions(CoupledPositions, RotaryPositions):
-    """Coupled and rotary positions together: which digits belong together, and how far apart they
-    are."""
+    """Coupled and rotary positions: which digits belong together, and how far apart they are."""
 
 
 class CoordinatePositions(PositionalScheme):
@@ -219,4 +218,4 @@ class Located(NamedTuple):
     next_kinds_BT: torch.Tensor
     cos_BXTD: torch.Tensor
     sin_BXTD: torch.Tensor
-    visible_BTS: torch.Tensor | None = None
+    visible_BTS: torch.Tensor | None

@@ -43,8 +43,7 @@ class SingleProcessModel:
         self.module: nn.Module = model  # what training calls
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """Returns a context manager. Within it, gradients are accumulated without
-        communication."""
+        """Returns a context in which gradients are accumulated without communication."""
         return nullcontext()
 
     def full_model(self) -> LanguageModel:
@@ -164,8 +163,7 @@ class SingleProcess:
     def wrap_model(
         self, model: LanguageModel, parallel: str, device: torch.device
     ) -> SingleProcessModel:
-        """Returns the model, ready to be trained by all processes. `parallel` is a name in
-        PARALLEL."""
+        """Returns the model for training by all processes. `parallel` is a name in PARALLEL."""
         return SingleProcessModel(model, device)
 
     def check_batch_size(self, config: TrainConfig) -> None:

@@ -24,8 +24,7 @@ def adamw(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
 
 
 def muon(model: nn.Module, config: TrainConfig) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for the matrices in the blocks, AdamW for embeddings, head, gains
-    and biases."""
+    """Muon (Jordan et al. 2024) for the matrices in the blocks, AdamW for everything else."""
     hidden: list[nn.Parameter] = []
     rest: list[Named] = []
     for name, parameter in model.named_parameters():

@@ -63,8 +63,7 @@ class Counters:
 
     @classmethod
     def from_json(cls, metrics: dict[str, Any]) -> Self:
-        """Returns the counters in a checkpoint's metrics. Raises CheckpointError if one is
-        missing."""
+        """Returns the counters in a checkpoint's metrics. Raises CheckpointError without one."""
         try:
             return cls(**{field.name: metrics[field.name] for field in fields(cls)})
         except KeyError as error:
