@@ -98,7 +98,7 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     return f"a {name} of transformers"
 
 
-def _write(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> None:
+def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
     from transformers import GenerationConfig
 
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
@@ -173,7 +173,7 @@ def stop_id(tokenizer: Tokenizer) -> int | None:
 
 
 @torch.inference_mode()
-def _difference(checkpoint: Checkpoint, hf_class: type[HFClass], folder: Path) -> str | None:
+def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str | None:
     """Returns how the model that `transformers` loads from the folder differs from `checkpoint`;
     None if it does not.
 

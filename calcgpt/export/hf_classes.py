@@ -35,8 +35,7 @@ class HFClass(ABC):
     model_type: str  # of its config in `transformers`
     code: tuple[Path, ...] = ()  # the files of a class that is not in `transformers`
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         """Returns the supported values of fields and properties of a config. Any other field may
         have any value. `unsupported` checks the fields in this order."""
         return {
@@ -47,46 +46,41 @@ class HFClass(ABC):
             "qk_norm": (False,),
         }
 
-    @classmethod
     @abstractmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
         """Returns the fields of the config of `transformers`, without the vocabulary."""
 
-    @classmethod
     @abstractmethod
-    def weights(cls, model: GPT) -> Weights:
+    def weights(self, model: GPT) -> Weights:
         """Returns the weights under their names in `transformers`. Raises ConfigError for weights
         that the class cannot express."""
 
-    @classmethod
-    def build(cls, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
+    def build(self, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
         """Returns the same model as one of `transformers`, with the same dtype.
 
         `tokens` are the ids of special tokens, such as `eos_token_id`. Tokens that are not passed
         have the defaults of `transformers`.
         """
         assert isinstance(model, GPT)
-        settings = cls.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
-        hf_model = cls._new(settings).to(model.head.weight.dtype)
-        hf_model.load_state_dict(cls.weights(model))
+        settings = self.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
+        hf_model = self._new(settings).to(model.head.weight.dtype)
+        hf_model.load_state_dict(self.weights(model))
         return hf_model.eval()
 
-    @classmethod
-    def auto_class(cls) -> Any:
+    def auto_class(self) -> Any:
         """Returns the class whose `from_pretrained` loads such a model."""
         from transformers import AutoModelForCausalLM
 
         return AutoModelForCausalLM
 
-    @classmethod
-    def _new(cls, settings: dict[str, Any]) -> PreTrainedModel:
+    def _new(self, settings: dict[str, Any]) -> PreTrainedModel:
         """Returns a model with random weights."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        return AutoModelForCausalLM.from_config(AutoConfig.for_model(cls.model_type, **settings))
+        return AutoModelForCausalLM.from_config(AutoConfig.for_model(self.model_type, **settings))
 
 
-def hf_class_of(config: ModelConfig) -> tuple[str, type[HFClass]]:
+def hf_class_of(config: ModelConfig) -> tuple[str, HFClass]:
     """Returns the name of the class that computes what `config` describes, and its `HFClass`.
 
     Raises ConfigError, one line with a reason for each class, if there is none.
@@ -134,8 +128,7 @@ class GPT2(HFClass):
 
     model_type = "gpt2"
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         return super().supported(config) | {
             "position": ("learned",),
             "norm": ("layernorm",),
@@ -143,8 +136,7 @@ class GPT2(HFClass):
             "kv_heads": (config.n_head,),
         }
 
-    @classmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
         dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), config.dropout)
         return dropout | {
             "n_positions": config.block_size,
@@ -157,8 +149,7 @@ class GPT2(HFClass):
             "tie_word_embeddings": config.tie_embeddings,
         }
 
-    @classmethod
-    def weights(cls, model: GPT) -> Weights:
+    def weights(self, model: GPT) -> Weights:
         state = model.state_dict()
         weights = {
             "transformer.wte.weight": state["token_embedding.weight"],
@@ -215,8 +206,7 @@ class Llama(HFClass):
 
     model_type = "llama"
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         return super().supported(config) | {
             "position": ("rope",),
             "norm": ("rmsnorm",),
@@ -224,8 +214,7 @@ class Llama(HFClass):
             "head_bias": (False,),
         }
 
-    @classmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
         return {
             "hidden_size": config.n_embd,
             "intermediate_size": config.ff_width,
@@ -238,16 +227,15 @@ class Llama(HFClass):
             "rms_norm_eps": 1e-6,
             "rope_theta": config.rope_base,
             "tie_word_embeddings": config.tie_embeddings,
-            "attention_bias": cls._attention_bias(config),
+            "attention_bias": self._attention_bias(config),
             "mlp_bias": config.ff_bias,
             "attention_dropout": config.dropout,
         }
 
-    @classmethod
-    def weights(cls, model: GPT) -> Weights:
+    def weights(self, model: GPT) -> Weights:
         config, state = model.config, model.state_dict()
         widths = [n * config.head_dim for n in (config.n_head, config.kv_heads, config.kv_heads)]
-        attention_kinds = ("weight", "bias") if cls._attention_bias(config) else ("weight",)
+        attention_kinds = ("weight", "bias") if self._attention_bias(config) else ("weight",)
         weights = {
             "model.embed_tokens.weight": state["token_embedding.weight"],
             "model.norm.weight": state["norm.weight"],
@@ -277,15 +265,13 @@ class Llama(HFClass):
             weights |= {f"model.layers.{index}.{name}": tensor for name, tensor in layer.items()}
         return weights
 
-    @classmethod
-    def build(cls, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
+    def build(self, model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
         hf_model = super().build(model, **tokens)
         # Version 5 renamed the field. With both names, versions 4 and 5 can read the config.
         hf_model.config.rope_theta = model.config.rope_base
         return hf_model
 
-    @classmethod
-    def _attention_bias(cls, config: ModelConfig) -> bool:
+    def _attention_bias(self, config: ModelConfig) -> bool:
         return config.qkv_bias or config.attn_out_bias
 
 
@@ -298,14 +284,12 @@ class Mistral(Llama):
 
     model_type = "mistral"
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         biases = dict.fromkeys(("qkv_bias", "attn_out_bias", "ff_bias"), (False,))
         attention = {"attention": ("window",), "window": (max(2, config.window),)}
         return super().supported(config) | attention | biases
 
-    @classmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
         return super().settings(config) | {"sliding_window": config.window}
 
 
@@ -314,8 +298,7 @@ class Qwen3(Llama):
 
     model_type = "qwen3"
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         return super().supported(config) | {"qk_norm": (True,), "ff_bias": (False,)}
 
 
@@ -330,13 +313,11 @@ class Coordinates(Qwen3):
         ),
     )
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         return super().supported(config) | {"position": ("coordinates",)}
 
-    @classmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
-        module = cls.code[0].stem
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
+        module = self.code[0].stem
         auto = {"AutoConfig": "CalcGPTConfig", "AutoModelForCausalLM": "CalcGPTForCausalLM"}
         return super().settings(config) | {
             "characters": config.characters,
@@ -347,21 +328,18 @@ class Coordinates(Qwen3):
             "auto_map": {name: f"{module}.{class_name}" for name, class_name in auto.items()},
         }
 
-    @classmethod
-    def weights(cls, model: GPT) -> Weights:
+    def weights(self, model: GPT) -> Weights:
         state = model.state_dict()
         names = ("kinds", "next_kinds")
         kinds = {f"{name}.weight": state[f"positions.{name}.weight"] for name in names}
         return super().weights(model) | kinds
 
-    @classmethod
-    def auto_class(cls) -> Any:
+    def auto_class(self) -> Any:
         from calcgpt.export.hf_coordinates import CalcGPTForCausalLM
 
         return CalcGPTForCausalLM
 
-    @classmethod
-    def _new(cls, settings: dict[str, Any]) -> PreTrainedModel:
+    def _new(self, settings: dict[str, Any]) -> PreTrainedModel:
         from calcgpt.export.hf_coordinates import CalcGPTConfig, CalcGPTForCausalLM
 
         return CalcGPTForCausalLM(CalcGPTConfig(**settings))
@@ -372,8 +350,7 @@ class MPT(HFClass):
 
     model_type = "mpt"
 
-    @classmethod
-    def supported(cls, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
+    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         biases = ("norm_bias", "qkv_bias", "attn_out_bias", "ff_bias", "head_bias")
         return super().supported(config) | {
             "position": ("alibi",),
@@ -384,8 +361,7 @@ class MPT(HFClass):
             **dict.fromkeys(biases, (False,)),
         }
 
-    @classmethod
-    def settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def settings(self, config: ModelConfig) -> dict[str, Any]:
         return {
             "max_seq_len": config.block_size,
             "d_model": config.n_embd,
@@ -397,8 +373,7 @@ class MPT(HFClass):
             "use_cache": True,
         }
 
-    @classmethod
-    def weights(cls, model: GPT) -> Weights:
+    def weights(self, model: GPT) -> Weights:
         state = model.state_dict()
         weights = {
             "transformer.wte.weight": state["token_embedding.weight"],
@@ -419,11 +394,11 @@ class MPT(HFClass):
         return weights
 
 
-HF_CLASSES: dict[str, type[HFClass]] = {
-    "GPT2LMHeadModel": GPT2,
-    "LlamaForCausalLM": Llama,
-    "MistralForCausalLM": Mistral,
-    "MptForCausalLM": MPT,
-    "Qwen3ForCausalLM": Qwen3,
-    "CalcGPTForCausalLM": Coordinates,
+HF_CLASSES: dict[str, HFClass] = {
+    "GPT2LMHeadModel": GPT2(),
+    "LlamaForCausalLM": Llama(),
+    "MistralForCausalLM": Mistral(),
+    "MptForCausalLM": MPT(),
+    "Qwen3ForCausalLM": Qwen3(),
+    "CalcGPTForCausalLM": Coordinates(),
 }

@@ -306,19 +306,14 @@ class Parser {
       this.#position += 1;
       return { node: inner.node, start, end: this.#position };
     }
-    const typed = this.#number();
-    if (typed === null) {
+    const typed = this.#match(NUMBER);
+    if (!typed) {
       if (character === ",") throw this.#commaError();
       const actual = character ? quoted(this.#typed[this.#position]) : "the end";
       throw this.#syntaxError(`a number is expected, not ${actual}${HINTS[character] ?? ""}`);
     }
     this.#position += [...typed].length;
     return literal(readNumber(typed, this.#position), start, this.#position);
-  }
-
-  /** Returns the text of the number at the current position, or null. */
-  #number() {
-    return this.#match(NUMBER) || null;
   }
 
   /** Returns the text that a pattern matches at the current position, or "".
@@ -347,8 +342,8 @@ class Parser {
   #unexpectedError() {
     const character = this.#peek();
     if (character === ",") return this.#commaError();
-    const typed = this.#number();
-    if (typed !== null || character === "(") return this.#missingOperationError(typed ?? "(");
+    const typed = this.#match(NUMBER);
+    if (typed || character === "(") return this.#missingOperationError(typed || "(");
     if (character === ")") return this.#syntaxError("a ) without its (");
     if (!character || character === "=") {
       const open = this.#lastOpenParenthesis();
@@ -373,7 +368,7 @@ class Parser {
       const message = word.toLowerCase() === "of" ? misplaced : unknown;
       return new ExpressionError("syntax", message, this.#position, this.#position + word.length);
     }
-    const length = [...(this.#number() ?? "?")].length;
+    const length = [...(this.#match(NUMBER) || "?")].length;
     const end = Math.min(this.#position + length, this.#characters.length);
     return new ExpressionError("syntax", reason, this.#position, end);
   }

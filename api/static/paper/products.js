@@ -1,6 +1,5 @@
 // Products on paper: a row for each digit of the second number.
 
-import { formatPlaces } from "../format.js";
 import {
   derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
 } from "./sheet.js";
@@ -113,13 +112,13 @@ function* readResult(reader, { first, second, aSign, bSign, a, b, places, source
   const productPlaces = a.places + b.places;
   const drop = Math.max(0, productPlaces - places);
   const signsDiffer = aSign.text !== bSign.text;
-  /** @type {Cell[]} */
-  let digits = [];
   /** @type {Row} */
   let resultRow = { names: ["result"], label: "", cells: [], unit: productPlaces };
   if (drop > sources.length) reader.expect(":", "the result, less than half of the last place");
   else {
     reader.expect(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");
+    /** @type {Cell[]} */
+    const digits = [];
     for (const [m, { text }] of sources.entries()) {
       const previous = m < drop - 1 ? digits[m - 1] : undefined;
       digits.push(reader.takeMarked(text, `${text}, from the rows above`, m, previous));
@@ -138,27 +137,15 @@ function* readResult(reader, { first, second, aSign, bSign, a, b, places, source
     };
     if (drop) {
       yield resultRow;
-      const { rounding, digits: kept } = readRounding(reader, digits, drop, 1);
-      digits = kept;
-      resultRow = {
-        names: ["result"],
-        label: `rounded to ${formatPlaces(places)}`,
-        cells: kept,
-        side: [rounding],
-        unit: productPlaces,
-        acceptsMerge: true,
-      };
+      resultRow = readRounding(reader, resultRow, drop, 1, places);
     }
   }
+  const digits = resultRow.cells;
   const isNegative = signsDiffer && digits.some((cell) => digitValue(cell));
   const why = signsDiffer
     ? "the signs differ: the product is negative unless it is 0"
     : "the signs are the same: the product is not negative";
   const sign = reader.take(isNegative ? "-" : "+", why);
   yield { ...resultRow, sign };
-  const answerRow = readAnswerRow(reader, { digits, places: Math.min(productPlaces, places), sign, unit: productPlaces });
-  const label = drop > sources.length
-    ? "the answer: less than half of its last place is rounded to 0"
-    : "the answer";
-  yield { ...answerRow, label, mergesIntoPrevious: true };
+  yield readAnswerRow(reader, { digits, places: Math.min(productPlaces, places), sign, unit: productPlaces });
 }

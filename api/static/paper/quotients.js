@@ -53,7 +53,7 @@ export function* readQuotient(reader, { a, b, places }) {
     reader.expect(":", "the result begins");
     reader.expect("n", "nothing can be divided by 0");
     reader.expect("=", "the answer begins");
-    yield { ...readAnyAnswer(reader, "nan0000000$", unit), label: "no number: nothing can be divided by 0" };
+    yield { ...readAnyAnswer(reader, [..."nan0000000$"], unit), label: "no number: nothing can be divided by 0" };
     return;
   }
   if (n <= 1) {
@@ -334,7 +334,5 @@ function* readEnd(reader, { signsDiffer, places, unit, digits, row }) {
     : "the signs are the same: the quotient is not negative";
   const sign = reader.take(isNegative ? "-" : "+", why);
   yield { ...row, sign };
-  const answerRow = readAnswerRow(reader, { digits, places, sign, unit });
-  const label = digits.length ? "the answer" : "the answer: less than half of its last place is rounded to 0";
-  yield { ...answerRow, label, mergesIntoPrevious: true };
+  yield readAnswerRow(reader, { digits, places, sign, unit });
 }

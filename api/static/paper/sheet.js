@@ -2,6 +2,7 @@
 
 import { USUAL_PLACES, WIDTH } from "../engine/arithmetic.js";
 import { PROMPT } from "../engine/layout.js";
+import { formatPlaces } from "../format.js";
 
 /**
  * A character of a sheet. at: its index in the model's text, -1 if the model did not write it; text: the
@@ -148,13 +149,16 @@ export function readCopies(reader, { digits }, count, zeros, name, { lowest = 0,
 
 /**
  * Reads the rounding of an exact row, which drops its `drop` lowest digits, and the rounded digits. The
- * digits below the highest dropped one are marked, so the rounding reads only the highest of them.
+ * digits below the highest dropped one are marked, so the rounding reads only the highest of them. Returns
+ * the rounded row.
  * @param {Reader} reader
- * @param {Cell[]} exact
+ * @param {Row} exactRow
  * @param {number} drop
  * @param {number} extra the number of rounded digits above the exact row
+ * @param {number} places of the rounded number
+ * @returns {Row}
  */
-export function readRounding(reader, exact, drop, extra) {
+export function readRounding(reader, { cells: exact, unit }, drop, extra, places) {
   const [half, lowestKept] = [digitValue(exact[drop - 1]), digitValue(exact[drop])];
   const isTie = half === 5 && !digitValue(exact[drop - 2]);
   const roundsUp = half > 5 || (half === 5 && (!isTie || lowestKept % 2 === 1));
@@ -177,7 +181,8 @@ export function readRounding(reader, exact, drop, extra) {
     const why = carry ? `${digit} + 1 from the rounding = ${digit + 1}` : `${digit}, kept`;
     digits.push(reader.take(String((digit + Number(carry)) % 10), why, j));
   }
-  return { rounding, digits };
+  const label = `rounded to ${formatPlaces(places)}`;
+  return { names: ["result"], label, cells: digits, side: [rounding], unit, acceptsMerge: true };
 }
 
 /**
@@ -196,27 +201,17 @@ export function readAnswerRow(reader, { digits, places, sign, unit }) {
   if (places) field.splice(places - lowest, 0, ".");
   if (sign?.text === "-") field.push("-");
   while (field.length < WIDTH) field.push("0");
-  return readAnswerCells(reader, [...field, "$"], unit);
-}
-
-/**
- * Reads an answer that does not follow from a result.
- * @param {Reader} reader
- * @param {string | null} expected null if any characters are correct
- * @param {number} unit
- * @returns {Row}
- */
-export function readAnyAnswer(reader, expected, unit) {
-  return readAnswerCells(reader, expected === null ? null : [...expected], unit);
+  const label = digits.length ? "the answer" : "the answer: less than half of its last place is rounded to 0";
+  return { ...readAnyAnswer(reader, [...field, "$"], unit), label, mergesIntoPrevious: true };
 }
 
 /**
  * Reads the characters of an answer and returns its row.
  * @param {Reader} reader
- * @param {string[] | null} expected
+ * @param {string[] | null} expected null if any characters are correct
  * @param {number} unit
  */
-function readAnswerCells(reader, expected, unit) {
+export function readAnyAnswer(reader, expected, unit) {
   /** @type {Cell[]} */
   const cells = [];
   while (reader.remaining || (expected && cells.length < expected.length)) {

@@ -1,6 +1,5 @@
 // Sums and differences on paper.
 
-import { formatPlaces } from "../format.js";
 import {
   derivedCells, digitValue, equation, formatDecimal, integerOf, isComplete, readAnswerRow, readCopies, readRounding,
   signedIntegerOf,
@@ -104,20 +103,16 @@ function* readResult(reader, { total, isNegative, aSign, decimals, drop, places 
     mergesIntoPrevious: true,
     acceptsMerge: true,
   };
-  let digits = magnitude;
   let resultRow = exact;
   if (drop) {
     yield exact;
-    const { rounding, digits: kept } = readRounding(reader, magnitude, drop, 0);
-    digits = kept;
-    const label = `rounded to ${formatPlaces(places)}`;
-    resultRow = { names: ["result"], label, cells: kept, side: [rounding], unit: decimals, acceptsMerge: true };
+    resultRow = readRounding(reader, exact, drop, 0, places);
   }
+  const digits = resultRow.cells;
   const negative = (aSign.text === "-") !== isNegative && digits.some((cell) => digitValue(cell));
   const sign = reader.take(negative ? "-" : "+", "the sign of the result");
   yield { ...resultRow, sign };
-  const answerRow = readAnswerRow(reader, { digits, places: Math.min(decimals, places), sign, unit: decimals });
-  yield { ...answerRow, label: "the answer", mergesIntoPrevious: true };
+  yield readAnswerRow(reader, { digits, places: Math.min(decimals, places), sign, unit: decimals });
 }
 
 /**

@@ -63,21 +63,6 @@ def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
     assert str(failure) == "the disk is gone"
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_model_thread_that_has_ended_calls_for_a_restart() -> None:
-    def end_thread() -> None:
-        raise SystemExit
-
-    with client_of(calculator_model()) as client:
-        assert client.get("/healthz").json()["model"] == "fake"
-        batcher = client.app.state.service.batcher  # type: ignore[attr-defined]
-        call = client.portal.start_task_soon(batcher.call, end_thread)  # type: ignore[union-attr]
-        wait_for(lambda: not batcher.is_alive)
-        call.cancel()  # the thread answers nobody any more
-        for path in ("/healthz", "/readyz"):
-            assert "restart" in problem(client.get(path), 503)["detail"]
-
-
 @pytest.mark.parametrize("may_serve", [True, False])
 def test_a_worker_whose_model_thread_has_ended_ends(
     monkeypatch: pytest.MonkeyPatch, may_serve: bool

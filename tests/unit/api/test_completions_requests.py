@@ -184,15 +184,17 @@ def test_the_models_thread_survives_any_error() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_without_the_models_thread_the_service_is_not_ready(
+def test_without_the_models_thread_the_service_has_to_be_restarted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with client_of(text_model("letters", text_tokenizer("abc")), deadline=0.05) as client:
-        assert client.get("/readyz").status_code == 200
+        for path in ("/healthz", "/readyz"):
+            assert client.get(path).json() == {"status": "ok", "model": "letters"}
         monkeypatch.setattr(Job, "kind", broken(SystemExit()))
         problem(ask(client, prompt="a"), 504, "deadline")
         wait_for(lambda: client.get("/readyz").status_code == 503)
-        problem(client.get("/readyz"), 503)
+        for path in ("/healthz", "/readyz"):
+            assert "restart" in problem(client.get(path), 503)["detail"]
 
 
 anything = st.recursive(
