@@ -57,6 +57,12 @@ def test_a_body_that_is_too_large_is_413(client: TestClient) -> None:
     problem(response, 413, "too-large")
 
 
+def test_an_object_of_very_many_members_is_refused(client: TestClient) -> None:
+    members = {f"m{n}": 1 for n in range(1_001)}
+    refused = problem(client.post("/v1/calculate", json=members), 400, "invalid-json")
+    assert "more than 1000 members" in refused["detail"]
+
+
 def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     listed = client.get("/v1/models").json()
     assert listed["object"] == "list"
@@ -184,6 +190,8 @@ def test_metrics_count_requests_and_answers() -> None:
         'calcgpt_answers_total{model="fake",verified="true"} 1.0',
         'calcgpt_answers_total{model="wrong",verified="false"} 1.0',
         'calcgpt_tokens_total{model="fake"} 22.0',
+        'calcgpt_batch_size_count{model="fake"} 22.0',  # forward passes, of one row each
+        'calcgpt_batch_size_sum{model="fake"} 22.0',
         'calcgpt_requests_total{method="POST",route="/v1/calculate",status="200"} 2.0',
         'calcgpt_requests_total{method="POST",route="/v1/calculate",status="422"} 1.0',
         "calcgpt_queue_depth 0.0",

@@ -104,6 +104,31 @@ def test_the_events_of_a_response_add_up_to_it(client: TestClient) -> None:
     assert done == whole
 
 
+def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None:
+    answer = chat(client, "(1+2)*3").json()
+    first, last = answer["calculation"]["nodes"]
+    read = len(first["prompt"] + last["prompt"])
+    written = len(first["output"] + last["output"])
+    work = {"reasoning_tokens": written - len(last["output"].rpartition("=")[2])}
+    counts = {"total_tokens": read + written, "completion_tokens_details": work}
+    assert answer["usage"] == {"prompt_tokens": read, "completion_tokens": written, **counts}
+    usage = respond(client, "(1+2)*3").json()["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (read, written)
+    assert (usage["total_tokens"], usage["output_tokens_details"]) == (read + written, work)
+    options = {"include_usage": True}
+    *_, end = streamed(chat(client, "(1+2)*3", stream=True, stream_options=options))
+    assert (end["choices"], end["usage"]) == ([], answer["usage"])
+
+
+def test_proxies_are_told_to_pass_a_stream_on_at_once(client: TestClient) -> None:
+    for stream in (
+        chat(client, "1+2", stream=True),
+        respond(client, "1+2", stream=True),
+        client.post("/v1/calculate/stream", json={"expression": "1+2"}),
+    ):
+        assert stream.headers["X-Accel-Buffering"] == "no"
+
+
 def test_the_last_message_of_a_user_is_the_expression(client: TestClient) -> None:
     parts = [{"type": "input_text", "text": "6"}, {"type": "input_text", "text": "*7"}]
     talk = [said("You are a calculator.", "system"), said("1+1"), said("2", "assistant")]
@@ -128,6 +153,12 @@ def test_what_a_client_demands_holds_here_too(client: TestClient) -> None:
     assert chat(client, "1/8", stop=["2", "."]).json()["choices"][0]["message"]["content"] == "0"
     mute = chat(client, "1+1", model="mute").json()["choices"][0]["message"]
     assert mute["content"] == "not a number"
+
+
+def test_a_stream_ends_at_a_stop_string_too(client: TestClient) -> None:
+    chunks = streamed(chat(client, "1/8", stop=["2", "."], stream=True))
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert "".join(delta.get("content", "") for delta in deltas) == "0"
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_every_choice_counts_as_an_operation() -> None:
             full = ask(client, prompt=["a", "b"], stream=True)
             assert "retry-after" in full.headers
             problem(full, 503, "full")
+            assert 'calcgpt_sheds_total{reason="full"} 1.0' in client.get("/metrics").text
         finally:
             model.decoder.gate.set()
         assert first.result().status_code == 200
@@ -142,6 +143,7 @@ def test_the_deadline_ends_a_completion() -> None:
             error = error_in(ask(client, prompt="a", stream=True))
             assert (error["status"], error["type"]) == (504, "urn:calcgpt:problem:deadline")
             problem(ask(client, prompt="a", echo=True, logprobs=1), 504, "deadline")
+            assert 'calcgpt_sheds_total{reason="deadline"} 3.0' in client.get("/metrics").text
         finally:
             model.decoder.gate.set()
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)

@@ -130,6 +130,25 @@ def test_waiting_problems_share_the_pass_whatever_their_lengths() -> None:
     assert decoder.batches == [4, *[1] * 10]  # 2 is confirmed of 21
 
 
+def test_a_job_that_departs_from_its_draft_comes_before_those_that_wait() -> None:
+    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(Operation.MUL))
+    encode, finished = CHECKPOINT.tokenizer.encode, list[str]()
+
+    async def work() -> None:
+        batcher = Batcher(Metrics(), max_batch=2, max_groups=1, wait=PATIENCE)
+
+        async def ask(prompt: str, drafter: Drafter | None = None) -> None:
+            ids, stop = encode(prompt).tolist(), int(encode("$")[0])
+            await batcher.complete(Job("model", decoder, ids, stop, drafter=drafter))
+            finished.append(prompt)
+
+        await asyncio.gather(ask(PRODUCT, Drafter(CHECKPOINT, decoder)), ask(SUM))
+        batcher.close()
+
+    asyncio.run(asyncio.wait_for(work(), PATIENCE))
+    assert finished == [PRODUCT, SUM]
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"sampling": Sampling(1.0, seed=1)}, {"n_top": 2}, {"max_new_tokens": 3}],
@@ -160,3 +179,12 @@ def test_the_service_drafts_if_it_is_set_to() -> None:
         assert answer["result"] == "9"
         passes[draft] = len(decoder.batches)
     assert passes == {False: 22, True: 2}
+
+
+def test_the_problems_of_a_request_share_the_pass_of_their_drafts() -> None:
+    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
+    model = LoadedModel(CHECKPOINT, decoder, "fake", Calculator(CHECKPOINT, decoder))
+    with client_of(model, draft=True, max_batch=3, batch_wait=1.0) as client:
+        body = {"expressions": ["1+2", "3+4", "5*6"], "places": 2}
+        client.post("/v1/calculate/batch", json=body)
+    assert decoder.batches == [3]

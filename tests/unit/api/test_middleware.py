@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.middleware import RequestLog, SecurityHeaders
+from api.protocol import UNSENT_BYTES
 from api.telemetry import Metrics
 
 log = logging.getLogger("service.route")
@@ -141,6 +142,14 @@ def test_health_checks_are_logged_at_level_debug(
 ) -> None:
     logged.get("/healthz")
     assert access(caplog)["levelname"] == "DEBUG"
+
+
+def test_a_long_path_is_cut_in_the_log(
+    logged: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    logged.get(f"/v1/items/{'x' * 5_000}")
+    assert len(access(caplog)["path"]) == 200
+    assert len(access(caplog)["message"]) < 300
 
 
 @pytest.mark.parametrize(
@@ -343,3 +352,13 @@ def test_a_long_response_is_sent_in_pieces() -> None:
     assert b"".join(pieces) == body
     assert [len(piece) for piece in pieces] == [16_384] * 15 + [10_240, 0]
     assert [message["more_body"] for message in sent[1:]] == [True] * 16 + [False]
+
+
+@pytest.mark.parametrize(
+    ("size", "pieces"), [(UNSENT_BYTES, [UNSENT_BYTES]), (UNSENT_BYTES + 1, [UNSENT_BYTES + 1, 0])]
+)
+def test_a_response_ends_only_after_its_client_has_read_nearly_all(
+    metrics: Metrics, size: int, pieces: list[int]
+) -> None:
+    sent = run(RequestLog(Response(bytes(size)), metrics))
+    assert [len(message["body"]) for message in sent[1:]] == pieces

@@ -25,7 +25,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from api.app import create_app
 from api.middleware import MAX_DISCARDED, BodyLimit
+from api.settings import Settings
 from api.slow_clients import SlowClients
 
 LIMIT = 1000
@@ -138,6 +140,21 @@ def test_of_many_slow_bodies_those_that_wait_longest_are_given_up(
     assert not any(responses[-n_left:])
 
 
+def test_bodies_that_no_longer_wait_take_no_room() -> None:
+    given_up: list[bool] = []
+    slow = SlowClients(max_bytes=3 * LIMIT, on_given_up=lambda: given_up.append(True))
+    for _ in range(5):  # one after the other
+        assert Exchange(coming(bytes(LIMIT)), None).run(slow=slow).status == 200
+
+    async def read_together() -> None:
+        async with slow.wait(PATIENCE) as add, slow.wait(PATIENCE) as add_to_other:
+            add(bytes(LIMIT))
+            add_to_other(bytes(LIMIT))
+
+    asyncio.run(read_together())
+    assert not given_up
+
+
 @given(
     pieces=st.lists(st.binary(max_size=LIMIT), max_size=5),
     announces=st.booleans(),
@@ -192,6 +209,21 @@ def test_a_body_that_does_not_arrive_is_408() -> None:
     assert exchange.status == 408
     assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-slow"
     assert (b"connection", b"close") in exchange.sent[0]["headers"]
+
+
+def test_the_service_waits_for_a_body_until_its_deadline() -> None:
+    sent: list[Message] = []
+    silent = coming(b"{", ends=False)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope: Scope = {"type": "http", "method": "POST", "path": "/v1/calculate", "headers": []}
+    app = create_app(Settings(deadline=0.01), lambda: iter(()))
+    asyncio.run(asyncio.wait_for(app(scope, silent, send), PATIENCE))
+    assert sent[0]["status"] == 408
+    detail = json.loads(sent[1]["body"])["detail"]
+    assert detail == "the body did not arrive within 0.01 s"
 
 
 def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:

@@ -137,3 +137,7 @@ def test_every_setting_is_an_option_with_help_and_its_default() -> None:
     with command.make_context("serve", ["--no-others", "--port", "1"]) as context:
         flags = {name: value for name, value in context.params.items() if value is not None}
     assert flags == {"others": False, "port": 1}
+
+
+def test_both_ports_may_be_any_free_one() -> None:
+    assert load_settings({"port": 0, "health_port": 0}).health_port == 0

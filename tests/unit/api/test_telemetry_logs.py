@@ -162,3 +162,15 @@ def test_configuring_twice_equals_configuring_once() -> None:
         telemetry.configure("json")
         log.info("hello")
     assert len(records(stream)) == 1
+
+
+def test_a_new_minute_has_room_for_new_records() -> None:
+    only = telemetry.RateLimitFilter()
+
+    def passes(second: float) -> bool:
+        content = {"name": "uvicorn.error", "msg": "rude", "created": second, "lineno": 1}
+        return only.passes(logging.makeLogRecord(content))
+
+    assert sum(passes(30.0) for _ in range(50)) == telemetry.MAX_RECORDS
+    assert not passes(59.9)
+    assert passes(60.0)
