@@ -46,7 +46,8 @@ class EndlessWork:
 
 @pytest.fixture
 def service() -> Service:
-    return Service(Settings(), ModelPool(lambda: iter(())), Metrics())
+    settings = Settings(deadline=2 * PATIENCE)  # no test waits for it
+    return Service(settings, ModelPool(lambda: iter(())), Metrics())
 
 
 def is_counted(service: Service) -> bool:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from fake_decoder import completing_decoder, right, wrong_at
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import ConfigError
 from calcgpt.export import web
+from datagen.arithmetic import Operation
 
 
 def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
@@ -29,3 +33,46 @@ def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     assert f'content="https://a.example/{picture}"' in (out / "index.html").read_text()
     assert (out / picture).is_file()
     assert picture not in (out / web.MARKER).read_text()  # other programs show it
+
+
+def test_models_of_one_name_are_refused(tiny: Checkpoint, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="two of the checkpoints have the same name"):
+        web.export_page([tiny, tiny], tmp_path / "out", force=False)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("with_half", "bits"), [(right, 16), (wrong_at(Operation.ADD), 32)])
+def test_weights_keep_32_bits_if_with_16_the_answers_are_others(
+    tiny: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    with_half: Callable[[str], str],
+    bits: int,
+) -> None:
+    decoders = iter(completing_decoder(tiny.tokenizer, write) for write in (right, with_half))
+    monkeypatch.setattr(web, "load_decoder", lambda *args, **options: ("fake", next(decoders)))
+    monkeypatch.setattr(web, "CHECKED", 5)
+    remark = web.export_page([tiny], tmp_path / "out", force=False)
+    assert ("rounded ones change what it solves" in remark) == (bits == 32)
+    header = (tmp_path / "out" / "models" / "tiny.safetensors").read_bytes()[8:]
+    assert header.count(f'"dtype":"F{bits}"'.encode()) == len(tiny.arrays)
+
+
+def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
+    tiny: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    for name, step in (("b-first", 10), ("a-last", 200), ("c-middle", 95)):
+        replace(tiny, metrics={**tiny.metrics, "step": step}).save(run / name)
+    rows = [{"step": n, "tokens": n, "loss": 1 / n} for n in (1, 50, 100, 200)]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    web.export_snapshots(run, tmp_path / "out", force=False)
+    shown = json.loads((tmp_path / "out" / web.LEARNING).read_text())["snapshots"]
+    assert [(one["file"], one["step"], one["loss"]) for one in shown] == [
+        ("b-first.safetensors", 10, 1.0),
+        ("c-middle.safetensors", 95, 0.01),
+        ("a-last.safetensors", 200, 0.005),
+    ]
+    monkeypatch.setattr(web, "MAX_BYTES", 5_000)
+    with pytest.raises(ConfigError, match="at most 5,000 are allowed"):
+        web.export_snapshots(run, tmp_path / "large", force=False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from calcgpt.data.tokenizer import (
     scratchpad_tokenizer,
 )
 from calcgpt.errors import ConfigError, DataError, ExpressionError, UserError
+from calcgpt.lab.example import FILE, export_example
 from calcgpt.lab.inspection import (
     BINS,
     INSERTED,
@@ -32,6 +35,7 @@ from calcgpt.lab.inspection import (
     select_heads,
 )
 from calcgpt.model.gpt import GPT, build_model
+from calcgpt.registry import resolve
 from datagen.notation import parse
 
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 16, "n_head": 2, "block_size": 64}
@@ -97,6 +101,11 @@ def test_the_inspected_model_gives_the_logits_of_the_model(name: str) -> None:
     plain = model.with_plain_attention()
     assert (model.config.attention_kernel, plain.config.attention_kernel) == ("sdpa", "plain")
     torch.testing.assert_close(plain(ids(TEXT)[None]), model(ids(TEXT)[None]))
+
+
+def test_nothing_is_dropped_in_an_inspection() -> None:
+    weights_LHSS = attention_weights(build(dropout=0.5), ids(TEXT))
+    torch.testing.assert_close(weights_LHSS, attention_weights(build(), ids(TEXT)))
 
 
 @torch.inference_mode()
@@ -304,3 +313,13 @@ def test_damaged_weights_are_refused() -> None:
         damaged.model.blocks[0].ff.up.weight[0, 0] = math.nan  # type: ignore
     with pytest.raises(DataError, match="damaged"):
         inspect(damaged, "1+1", n=2)
+
+
+def test_the_example_of_the_page_has_a_look_for_each_character(tmp_path: Path) -> None:
+    export_example(Checkpoint.load(resolve("scratchpad-tiny")), tmp_path / "out", force=False)
+    example = json.loads((tmp_path / "out" / FILE).read_text())
+    written = [event["data"]["text"] for event in example["events"] if event["name"] == "token"]
+    assert [look["candidates"][0][0] for look in example["looks"]] == written
+    assert [look["lens"][-1] for look in example["looks"]] == [
+        look["candidates"][0] for look in example["looks"]
+    ]

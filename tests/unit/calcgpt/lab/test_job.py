@@ -10,7 +10,7 @@ from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
-from calcgpt.lab.job import ContextLoss, score_model, with_block_size
+from calcgpt.lab.job import ContextLoss, Job, score_model, with_block_size
 from calcgpt.lab.suite import Scoring
 from calcgpt.model.gpt import build_model
 from calcgpt.model.positions import POSITIONS
@@ -90,3 +90,18 @@ def test_problems_have_no_longer_contexts(run: Checkpoint, data_folder: Path) ->
     result = score_model(checkpoint, DataFolder.load(data_folder), scoring)
     assert result["contexts"][1].val_loss is None
     assert result["answers"] == []
+
+
+def test_a_job_reports_its_rows_and_has_a_score_at_its_end(
+    data_folder: Path, tmp_path: Path
+) -> None:
+    recipe = load_recipe("nano", ["train.steps=4", "train.log_interval=2", "train.eval_problems=0"])
+    scoring = Scoring(batches=1, problems=0)
+    job = Job("sums", "plain", 1, recipe, data_folder, tmp_path / "run", scoring)
+    steps: list[int] = []
+    job.run("cpu", lambda step, loss: steps.append(step))
+    assert steps == [2, 4]
+    score = job.score()
+    assert score
+    assert (score.steps, job.steps_done()) == (4, 4)
+    assert score.tokens_per_s == pytest.approx(score.tokens / score.seconds, rel=0.02)

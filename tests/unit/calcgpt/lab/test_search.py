@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
+from ray.tune.search import Searcher
+from sweeps import new_trial, validation
+
 from calcgpt.errors import ConfigError
 from calcgpt.lab.search import Progress, RecordedSearch
 from calcgpt.lab.space import Space
@@ -78,6 +81,21 @@ def test_the_remaining_time_is_that_of_new_trials(show: bool, space: Space, tmp_
     assert {trial.ending.status for trial in trials[3:]} == {Status.STOPPED}
 
 
+def test_the_progress_has_the_best_result_and_a_trial_of_all_steps_is_complete(
+    space: Space, tmp_path: Path
+) -> None:
+    whole, short = (
+        new_trial(tmp_path, index, validation(step, 1.0)) for index, step in enumerate((40, 20))
+    )
+    with closing(Progress(space, [], True)) as reporter:
+        for trial, loss in ((whole, 0.5), (short, 0.25), (whole, 0.75)):
+            running = SimpleNamespace(config={"folder": str(trial.path)}, status="RUNNING")
+            reporter.on_trial_result(1, [running], running, {"val_loss": loss})
+            reporter.on_trial_complete(1, [], running)
+        assert "best val_loss 0.2500 (0001)" in str(reporter.bar)
+    assert [trial.ending.status for trial in (whole, short)] == ["completed", "stopped"]
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_seed_determines_the_search(space: Space, tmp_path: Path, algorithm: str) -> None:
     one, same, other = (
@@ -106,6 +124,40 @@ def test_a_search_continues_after_trials_without_a_result(
     search.on_trial_complete("b", error=True)
     assert search.suggest("c") is not None
     assert len(folder.trials()) == 3
+
+
+class Told(Searcher):
+    """A search that proposes the same values always, and keeps what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(metric="val_loss", mode="min")
+        self.told: list[tuple[str, Any]] = []
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        return {"train.lr": 1e-3, "train.schedule": 0}
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self.told.append((trial_id, result["round"]))
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.told.append((trial_id, None if error else result["val_loss"]))
+
+
+def test_a_search_is_told_each_round_once_and_no_result_of_a_trial_that_diverged(
+    space: Space, tmp_path: Path
+) -> None:
+    inner, folder = Told(), SweepFolder(tmp_path)
+    search = RecordedSearch(inner, space, folder, [], lambda trial: {})
+    rounds = [{"round": number, "val_loss": 1.0 / number} for number in (1, 2)]
+    for name in ("paused", "diverged"):
+        search.suggest(name)
+        for result in (rounds[0], rounds[0], rounds[1]):  # a paused trial begins anew
+            search.on_trial_result(name, result)
+    folder.trials()[1].end(Status.DIVERGED, "the loss is nan")
+    for name in ("paused", "diverged"):
+        search.on_trial_complete(name, rounds[1])
+    each = [("paused", 1), ("paused", 2), ("diverged", 1), ("diverged", 2)]
+    assert inner.told == [*each, ("paused", 0.5), ("diverged", None)]
 
 
 def test_the_scheduler_bohb_brings_its_own_algorithm(space: Space) -> None:

@@ -13,6 +13,8 @@ from sweeps import SPACE
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
+import math
+
 import numpy as np
 
 from calcgpt.cli.experiments import sweep
@@ -58,6 +60,12 @@ def test_a_draw_gives_a_value_within_the_bounds_and_survives_json(axis: Hyperpar
         else:
             assert examples[0] <= value <= examples[-1]
         assert repr(axis.value(json.loads(json.dumps(np.asarray(draw).item())))) == repr(value)
+
+
+def test_a_draw_beyond_a_bound_by_rounding_is_the_bound() -> None:
+    rate = axis(type="loguniform", low=1e-5, high=3e-2)
+    assert rate.value(math.nextafter(3e-2, 1)) == 3e-2
+    assert rate.value(math.nextafter(1e-5, 0)) == 1e-5
 
 
 def test_steps_of_q_are_exact_decimals() -> None:
@@ -114,6 +122,17 @@ def test_a_trial_is_the_recipe_with_its_values_for_the_steps_of_the_sweep(space:
     assert (train.lr, train.schedule, train.steps) == (0.005, "cosine", 40)
     assert (train.eval_interval, train.checkpoint_interval) == (10, 10)
     assert space.recipe_with(values).train.steps == load_recipe("nano").train.steps != 40
+
+
+@pytest.mark.parametrize(("grace", "interval"), [(10, 1), (40, 2)])
+def test_a_trial_has_a_row_soon_after_each_checkpoint(
+    space: Space, grace: int, interval: int
+) -> None:
+    """With that row, its round is reported: what a pause loses is the training in between."""
+    search = space.search.model_copy(update={"grace_steps": grace})
+    values = {"train.lr": 0.005, "train.schedule": "cosine"}
+    recipe = space.model_copy(update={"search": search}).trial_recipe(values)
+    assert recipe.train.log_interval == interval
 
 
 LR = '[space."train.lr"]\ntype = "loguniform"\nlow = 1e-4\nhigh = 1e-2\n'

@@ -11,6 +11,7 @@ from forks import PATIENCE
 from sweeps import SPACE, new_trial
 
 from datagen.extras import install_line
+from datagen.workers import usable_cores
 
 
 @pytest.mark.parametrize("modules", [("ray",), ("optuna",), ("torch", "ray", "matplotlib")])
@@ -49,6 +50,10 @@ def ray_and_optuna() -> None:
     [
         ([], "--data names a folder to train on"),
         (["--data", "nowhere"], "cannot read nowhere/train.txt"),
+        (  # a trial may use all cores
+            ["--data", "nowhere", "--cpus-per-trial", str(usable_cores())],
+            "cannot read nowhere/train.txt",
+        ),
         (["--cpus-per-trial", "4096"], "a trial needs 4096 CPUs, and this machine has"),
     ],
 )
@@ -90,3 +95,21 @@ def test_a_trial_without_its_values_is_refused(
     outcome = run_cli("sweep", recipe_file(SPACE), *flags)
     assert outcome.code == 2
     assert outcome.err == f"error: {file} does not belong to this sweep\n"
+
+
+@needs_ray
+def test_a_sweep_may_go_on_with_more_trials_and_with_nothing_else_changed(
+    run_cli: Callable[..., Any],
+    recipe_file: Callable[[str], str],
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("calcgpt.lab.search.run_search", lambda *args, **options: None)
+    flags = ("--out", tmp_path / "out", "--data", data_folder)
+    for text, message in {
+        SPACE: "no trial has a result",
+        SPACE.replace("trials = 3", "trials = 5"): "no trial has a result",
+        SPACE.replace("max_steps = 40", "max_steps = 80"): "holds another sweep",
+    }.items():
+        assert message in run_cli("sweep", recipe_file(text), *flags).err

@@ -137,6 +137,14 @@ def test_a_failure_is_recorded_and_the_trial_is_not_trained_again(
     assert [result["step"] for result in reports] == [10]  # only what the folder holds
 
 
+def test_the_reason_of_a_failure_is_one_line_of_moderate_length(tmp_path: Path) -> None:
+    trial = new_trial(tmp_path, 0)
+    trial.end(Status.FAILED, "a traceback\n" * 1_000)
+    reason = trial.ending.reason
+    assert reason.startswith("a traceback a traceback")
+    assert len(reason) == 500
+
+
 def test_trials_are_ranked_by_their_best_validation(space: Space, tmp_path: Path) -> None:
     new_trial(tmp_path, 0, validation(10, 3.0) + validation(20, 2.0))
     new_trial(tmp_path, 1, validation(10, 1.5) + validation(20, 1.75))
