@@ -46,7 +46,8 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
     byId("author").textContent = `GPT of ${formatCount(parameters)} parameters`;
   },
   onChoose() {
-    if (field.text && field.text === link.question) start(); // the answer that is shown is another model's
+    const isShown = field.text && field.text === link.question && byId("example").hidden;
+    if (isShown) start(); // otherwise the page would show the answer of another choice
   },
   onUnauthorized(error) {
     byId("error").replaceChildren(renderError(error, ""));

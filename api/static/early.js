@@ -1,29 +1,31 @@
 // A classic script, which runs before the modules of the page are there. It keeps what the user asks in
 // the meantime (`data-asked` of the form), and says so if the modules do not load.
 
-addEventListener("DOMContentLoaded", () => {
-  const form = /** @type {HTMLFormElement} */ (document.getElementById("calculator"));
-  const input = /** @type {HTMLInputElement} */ (document.getElementById("expression"));
-  const isReady = () => "ready" in form.dataset; // set by calculator.js, which then handles everything
+{
+  /** Returns an element of the page. Modules have `byId` for this.
+   * @param {string} id */
+  const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+  const isReady = () => "ready" in element("calculator").dataset; // set by calculator.js, which handles all events
 
   addEventListener("submit", (event) => {
     if (isReady()) return;
     event.preventDefault();
-    if (event.target === form) form.dataset.asked = "";
+    if (event.target === element("calculator")) element("calculator").dataset.asked = "";
   });
 
   addEventListener("click", ({ target }) => {
     const button = target instanceof Element && target.closest("button");
-    if (isReady() || !button) return;
-    const isExample = button.matches(".chip");
-    if (isExample) form.dataset.asked = "";
-    input.value = (isExample ? "" : input.value) + (isExample ? button.textContent : (button.dataset.key ?? ""));
+    if (!button || isReady()) return;
+    const input = /** @type {HTMLInputElement} */ (element("expression"));
+    if (button.matches(".chip:not([id])")) {
+      input.value = button.textContent ?? "";
+      element("calculator").dataset.asked = "";
+    } else input.value += button.dataset.key ?? "";
   });
 
   addEventListener("load", () => {
     if (isReady()) return;
-    const message = "The page did not load completely. Reload it, perhaps with a newer browser.";
-    /** @type {HTMLElement} */ (document.getElementById("error")).textContent = message;
-    /** @type {HTMLElement} */ (document.getElementById("model-facts")).textContent = "";
+    element("error").textContent = "The page did not load completely. Reload it, perhaps with a newer browser.";
+    element("model-facts").textContent = "";
   });
-});
+}

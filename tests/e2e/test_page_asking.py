@@ -1,0 +1,152 @@
+"""When the page asks a model: early, again after a choice, from the history, after the tour."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, calculate
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+
+OpenPage = Callable[..., "Page"]
+
+
+@pytest.mark.parametrize("chip", [None, "6÷344"])
+def test_what_is_asked_before_the_modules_are_there_is_answered(
+    page: Page, chip: str | None
+) -> None:
+    held: list[Route] = []
+    page.route("**/static/calculator.js", lambda route: held.append(route))
+    with page.expect_request("**/static/calculator.js"):
+        page.reload(wait_until="commit")
+    field = page.get_by_label("Expression")
+    if chip:
+        page.get_by_role("button", name=chip).click()
+    else:
+        page.get_by_role("button", name="7", exact=True).click()
+        field.press("End")
+        page.keyboard.type("*8")
+        page.keyboard.press("Enter")
+    expect(page.locator("#calculator")).to_have_attribute("data-asked", "")
+    for route in held:  # the list of modules, and perhaps the script itself
+        route.continue_()
+    page.unroute_all()
+    answered(page, "0.01744186" if chip else "56")
+    expect(page.locator("#example")).to_be_hidden()
+
+
+def test_a_page_whose_modules_do_not_load_says_so(open_page: OpenPage) -> None:
+    page = open_page()
+    with page.context.new_page() as broken:  # its errors are expected
+        broken.route("**/static/runner.js", lambda route: route.abort())
+        broken.goto(page.url)
+        expect(broken.get_by_role("alert")).to_contain_text("The page did not load completely.")
+        expect(broken.locator("#model-facts")).to_be_empty()
+        url = broken.url
+        broken.get_by_label("Expression").fill("2+2")
+        broken.keyboard.press("Enter")
+        assert broken.url == url
+
+
+def test_another_choice_asks_again(page: Page) -> None:
+    calculate(page, "1/3", "scratchpad-long")
+    answered(page, "0.33333333")
+    page.get_by_role("combobox", name="Decimal places").select_option("2")
+    answered(page, "0.33")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    expect(page.locator("#history .model").first).to_have_text("scratchpad-small")
+    assert "model=scratchpad-small" in page.url
+    page.get_by_label("Expression").fill("2+2")  # which was not asked yet
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    expect(page.locator("#answer .question")).to_have_text("1÷3")
+
+
+def test_the_history_asks_the_same_model_for_the_same_places(page: Page) -> None:
+    calculate(page, "1/3", "scratchpad-small")
+    page.get_by_role("combobox", name="Decimal places").select_option("2")
+    answered(page, "0.33")
+    calculate(page, "2+2", "scratchpad-long")
+    page.get_by_role("combobox", name="Decimal places").select_option("8")
+    entries = page.locator("#history button")
+    count = entries.count()
+    entries.filter(has_text="0.33").first.click()
+    answered(page, "0.33")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
+    expect(page.get_by_role("combobox", name="Decimal places")).to_have_value("2")
+    expect(page.get_by_label("Expression")).to_be_focused()
+    assert entries.count() == count  # the question is listed already
+
+
+def test_recalling_keeps_what_was_typed(page: Page) -> None:
+    for expression in ("1+1", "2+2"):
+        calculate(page, expression)
+    field = page.get_by_label("Expression")
+    field.fill("12*34")
+    for key, text in [("ArrowUp", "2+2"), ("ArrowUp", "1+1"), ("ArrowDown", "2+2")]:
+        field.press(key)
+        expect(field).to_have_value(text)
+    field.press("ArrowDown")
+    expect(field).to_have_value("12*34")
+    field.press("ArrowUp")
+    field.fill("5+5")  # from here on, another draft
+    field.press("ArrowUp")
+    expect(field).to_have_value("2+2")
+
+
+def test_the_tour_ends_with_the_model_that_it_began_with(page: Page) -> None:
+    page.get_by_role("button", name="Take the tour").first.click()
+    tour = page.get_by_role("dialog")
+    for _ in range(5):
+        tour.get_by_role("button", name="Next").click()
+    expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
+    expect(page.get_by_label("Expression")).to_be_in_viewport()
+    tour.get_by_role("button", name="Done").click()
+    answered(page, "68020.82")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+    expect(page.locator("#history button")).to_have_count(0)
+
+
+def test_a_link_to_a_panel_leads_to_the_panel(open_page: OpenPage, address: str) -> None:
+    page = open_page(viewport={"width": 390, "height": 844})
+    page.goto(f"{address}/#q=12*34&panel=learning")
+    expect(page.get_by_role("button", name="Watch it learn")).to_be_in_viewport()
+
+
+def test_a_product_of_long_random_numbers_is_asked(page: Page) -> None:
+    page.get_by_role("combobox", name="Model").select_option("direct")  # which cannot
+    page.get_by_role("button", name="Two random numbers of 20 digits").click()
+    expect(page.locator("#answer .result")).to_have_text(re.compile(r"\d{39,40}"))
+    expect(page.get_by_label("Expression")).to_have_value(re.compile(r"^[1-9]\d{19}×[1-9]\d{19}$"))
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+
+
+def test_the_title_names_the_calculation(page: Page) -> None:
+    title = page.title()
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    expect(page).to_have_title("12.5×3 = 37.5 · CalcGPT")
+    page.keyboard.press("Escape")
+    expect(page).to_have_title(title)
+
+
+def test_a_page_without_a_service_says_that_it_loads_the_model(
+    open_page: OpenPage, host_address: str
+) -> None:
+    page = open_page(host_address, service_workers="block")
+    held: list[Route] = []
+    page.route("**/models/*", lambda route: held.append(route))
+    page.reload()
+    answered(page, "14082.9")  # the example
+    page.get_by_label("Expression").fill("2+2")
+    with page.expect_request("**/models/*"):
+        page.keyboard.press("Enter")
+    expect(page.locator("#running")).to_contain_text(re.compile(r"Loading the model \(\d\.\d MB\)"))
+    for route in held:
+        route.continue_()
+    answered(page, "4")
