@@ -48,8 +48,9 @@ def one_line(text: object) -> str:
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
-    close = get_close_matches(name, list(valid), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    names = {candidate.lower(): candidate for candidate in valid}
+    close = get_close_matches(name.lower(), names, 1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:

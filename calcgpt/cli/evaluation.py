@@ -303,12 +303,16 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
         )
 
     require("the score of a text", "torch")
+    from calcgpt.data.tokenizer import UnknownCharacterError
     from calcgpt.evaluation.losses import score_text
     from datagen.files import read_text, text_sha256, write_json
     from datagen.progress import progress_bar
 
     text = read_text(data)
-    n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    try:
+        n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    except UnknownCharacterError as error:
+        raise UserError(error.in_file(data, text)) from None
     with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
         scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
     perplexity, bits = scores.perplexity, scores.bits_per_character

@@ -127,7 +127,7 @@ class Trainer:
             torch.manual_seed(self.config.seed)
             n_problem = self.config.eval_problems
             self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
-            self.tokenizer = tokenizer_for(recipe, data.train_text, self.val_problems)
+            self.tokenizer = tokenizer_for(recipe, data, self.val_problems)
             self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
             self.train_batches, self.val_batches = (
                 data.batches(split, self.tokenizer, self.config, recipe.model.block_size)

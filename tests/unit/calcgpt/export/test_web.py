@@ -11,6 +11,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.errors import DataError
 from calcgpt.export import web
 
 
@@ -29,3 +31,10 @@ def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     assert f'content="https://a.example/{picture}"' in (out / "index.html").read_text()
     assert (out / picture).is_file()
     assert picture not in (out / web.MARKER).read_text()  # other programs show it
+
+
+def test_a_model_of_text_makes_no_page(tiny: Checkpoint, tmp_path: Path) -> None:
+    of_text = replace(tiny, name="play", tokenizer=CharTokenizer("abcde"))
+    with pytest.raises(DataError, match="play predicts text: the page needs a model of arithmetic"):
+        web.export_page([of_text], tmp_path / "out", force=False)
+    assert not (tmp_path / "out").exists()
