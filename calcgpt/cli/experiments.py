@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.completion import complete_space, complete_suite
+from calcgpt.cli.completion import complete_checkpoint, complete_space, complete_suite
 from calcgpt.cli.options import (
+    NAME,
     PATH,
     SEED,
     Number,
@@ -181,12 +182,15 @@ def sweep(
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=PATH)
-def report(folders: tuple[Path, ...]) -> None:
-    """Print the scores in the metrics.json of FOLDERS as a Markdown table."""
+@click.argument(
+    "checkpoints", nargs=-1, required=True, type=NAME, shell_complete=complete_checkpoint
+)
+def report(checkpoints: tuple[str, ...]) -> None:
+    """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
     from calcgpt.evaluation.report import comparison_table
+    from calcgpt.registry import resolve
 
-    click.echo(comparison_table(folders))
+    click.echo(comparison_table([resolve(name) for name in checkpoints]))
 
 
 @click.command()

@@ -30,6 +30,7 @@ from calcgpt.cli.options import (
 if TYPE_CHECKING:
     from calcgpt.training.trackers import TrackerFactory
 
+log = logging.getLogger(__name__)
 RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new run
 
 
@@ -121,6 +122,13 @@ def train(
         with group.share_errors():
             loaded = load_recipe(recipe, overrides)
             source = load_task(task) if task else data
+            if main and loaded.train.warmup_steps >= loaded.train.steps:
+                log.warning(
+                    "train.warmup_steps (%d) is not below train.steps (%d): "
+                    "the run ends in its warm-up",
+                    loaded.train.warmup_steps,
+                    loaded.train.steps,
+                )
             trackers = _trackers(wandb_project) if main else []
         last = run(
             loaded,

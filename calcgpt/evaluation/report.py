@@ -230,6 +230,11 @@ def comparison_table(folders: Sequence[Path]) -> str:
     rows = []
     for folder in folders:
         metrics = load_metrics(folder)
+        if metrics.get("test") is None:
+            raise DataError(
+                f"{folder} is not published: `calcgpt publish {folder} OUT --data FOLDER` writes "
+                "its scores"
+            )
         source = f"{folder}: metrics.json is not that of a published checkpoint"
         try:
             parameters = f"{metrics['parameters']:,}"

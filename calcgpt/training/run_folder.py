@@ -156,7 +156,8 @@ class RunFolder:
         leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if _has_content(self.path / name)]
         if leftovers and not (resume and self._is_killed_early(interval)):
             what = f"{' and '.join(leftovers)}, but no checkpoint"
-            raise ConfigError(f"{self.path} holds {what}: --force replaces them")
+            them = "it" if len(leftovers) == 1 else "them"
+            raise ConfigError(f"{self.path} holds {what}: --force replaces {them}")
 
     def _is_killed_early(self, interval: int) -> bool:
         steps = [row["step"] for _, row in step_lines(self.metrics_path)]

@@ -97,8 +97,8 @@ def test_the_whole_path_from_data_to_an_answer(
         (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
-        (["report", "absent"], "absent/metrics.json"),
-        (["report", "{tiny}"], "not that of a published checkpoint"),
+        (["report", "absent"], "no checkpoint 'absent'"),
+        (["report", "{tiny}"], "tiny is not published: `calcgpt publish "),
         (["recipes", "blogg"], "did you mean 'blog'"),
         (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
@@ -204,6 +204,22 @@ def test_training_refuses_what_cannot_work_before_it_begins(
     assert line.startswith("error: ")
     assert reason in line
     assert not list(tmp_path.glob("run/step-*"))
+
+
+def test_a_warm_up_that_never_ends_is_noted(
+    run_cli: Callable[..., Any],
+    data_folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sets = [f"--set=train.{field}" for field in ("steps=2", "warmup_steps=2", "eval_problems=0")]
+    small = ["--recipe", "nano", "--set", "model.n_layer=1", "--quiet", "--device", "cpu"]
+    run_cli("train", *small, *sets, "--data", data_folder, "--out", tmp_path / "run")
+    assert "train.warmup_steps (2) is not below train.steps (2)" in caplog.text
+
+
+def test_the_scores_of_a_checkpoint_are_printed_by_its_name(run_cli: Callable[..., Any]) -> None:
+    assert run_cli("report", "direct").out.splitlines()[-1].startswith("| direct |")
 
 
 def test_help_names_every_command_in_its_section(run_cli: Callable[..., Any]) -> None:

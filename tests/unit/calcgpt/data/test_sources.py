@@ -153,6 +153,7 @@ def folder_of(path: Path, train: str, val: str, data_format: str | None = None) 
         ("nano", "direct", None),
         ("scratchpad", None, None),  # it is not known what the folder holds
         ("task", "scratchpad", None),  # a recipe for any characters
+        ("small", "scratchpad", None),  # a stream
     ],
 )
 def test_a_recipe_is_trained_on_worked_steps_only_if_it_writes_them(
