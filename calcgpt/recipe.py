@@ -13,7 +13,7 @@ from copy import deepcopy
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -87,6 +87,11 @@ def load_recipe(
 def load_preset(name: str) -> ModelConfig:
     """Returns the preset `name` of the package. Raises ConfigError for an unknown one."""
     return build(ModelConfig, _read_preset(name), f"preset {name!r}")
+
+
+def preset_toml(name: str) -> str:
+    """Returns a preset of the package as the [model] section of a recipe."""
+    return f"[model]\n{(PRESETS / f'{name}.toml').read_text('utf-8')}"
 
 
 def _read_preset(name: object) -> dict[str, Any]:
@@ -208,13 +213,22 @@ def _commented_lines(section: BaseModel, name: str) -> Iterator[str]:
         if isinstance(value, BaseModel):
             inner.append((field, value))
             continue
-        comment = f"  # {info.description}" if info.description else ""
+        names = ", ".join(_names_of(info.annotation))
+        meaning = " ".join(filter(None, (info.description, names and f"({names})")))
+        comment = f"  # {meaning}" if meaning else ""
         if value is None:
             yield f"# {field} = null{comment}"
         else:
             yield f"{field} = {_toml_value(value)}{comment}"
     for field, value in inner:
         yield from _commented_lines(value, f"{name}.{field}" if name else field)
+
+
+def _names_of(annotation: Any) -> list[str]:
+    """Returns the names that a field takes, as its value or as keys; empty if any would do."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return next(filter(None, map(_names_of, get_args(annotation))), [])
 
 
 def _toml_value(value: Any) -> str:

@@ -28,7 +28,7 @@ from calcgpt.cli.options import (
     seed_option,
     task_option,
 )
-from datagen.errors import UserError
+from datagen.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -43,7 +43,11 @@ OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 @click.command(name="eval")
 @checkpoint_argument
-@click.option("--data", type=PATH, help="A file of problems, or of plain text.")
+@click.option(
+    "--data",
+    type=PATH,
+    help="A file of problems or of plain text, or a folder with such a test.txt.",
+)
 @task_option
 @click.option(
     "--split",
@@ -131,6 +135,13 @@ def eval_(
     from calcgpt.registry import resolve
     from datagen.files import write_json, write_text
 
+    if data and data.is_dir():
+        if not (data / "test.txt").is_file():
+            val = data / "val.txt"
+            raise UserError(
+                f"{data} is a folder without test.txt: name a file in it, such as {val}"
+            )
+        data = data / "test.txt"
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
     _check_options(is_shared, task, split, temperature, scored, json_file)
@@ -155,9 +166,14 @@ def eval_(
     else:
         score = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling, plain=plain)
     _note_other_task(loaded, source)
-    record, evaluation = report.evaluation_record(
-        loaded, source, sampling, limit, not quiet, score, split
-    )
+    try:
+        record, evaluation = report.evaluation_record(
+            loaded, source, sampling, limit, not quiet, score, split
+        )
+    except DataError as error:
+        if _is_of_task(loaded) and str(error).startswith(f"{data}, line "):
+            raise UserError(f"{error}; for the file of a task, use --task") from None
+        raise
     if scored:
         write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
     if json_file:
@@ -243,6 +259,12 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
     if task and not data:
         return load_task(task)
     raise click.UsageError("give either --data or --task")
+
+
+def _is_of_task(checkpoint: Checkpoint) -> bool:
+    """Whether a model may have been trained on a user's own task: on lines of any characters."""
+    recipe = checkpoint.recipe
+    return recipe.tokenizer == "chars" and recipe.train.batches == "problems"
 
 
 def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:

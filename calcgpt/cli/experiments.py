@@ -187,10 +187,16 @@ def sweep(
 )
 def report(checkpoints: tuple[str, ...]) -> None:
     """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
+    from calcgpt.checkpoint import CONFIG, METRICS
     from calcgpt.evaluation.report import comparison_table
     from calcgpt.registry import resolve
 
-    click.echo(comparison_table([resolve(name) for name in checkpoints]))
+    def folder_of(name: str) -> Path:
+        path = Path(name)  # may hold the metrics alone
+        is_alone = (path / METRICS).is_file() and not (path / CONFIG).is_file()
+        return path if is_alone else resolve(name)
+
+    click.echo(comparison_table([folder_of(name) for name in checkpoints]))
 
 
 @click.command()

@@ -91,6 +91,9 @@ def train(
 ) -> None:
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
+    --out gets the checkpoints, which calc, eval and generate take, and metrics.jsonl. On two cores,
+    the recipe nano takes seconds, adder two minutes and scratchpad-long less than two hours.
+
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.
     """
@@ -108,8 +111,10 @@ def train(
     from calcgpt.data.task import load_task
     from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
 
-    if task and (data or engine == "ray"):
-        raise click.UsageError("--task needs --engine torch and replaces --data")
+    if task and data:
+        raise click.UsageError("give either --data or --task")
+    if task and engine == "ray":
+        raise click.UsageError("--task needs --engine torch")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     if threads:
@@ -194,9 +199,21 @@ def _trainer(
 @click.command()
 @click.argument("name", required=False, type=NAME, shell_complete=complete_recipe)
 def recipes(name: str | None) -> None:
-    """List the recipes, or show every field of the recipe NAME as TOML, with its meaning."""
-    from calcgpt.recipe import commented_toml, load_recipe, preset_names, recipe_names
+    """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
 
+    NAME can also be a preset: an architecture, for the [model] of a recipe.
+    """
+    from calcgpt.recipe import (
+        commented_toml,
+        load_recipe,
+        preset_names,
+        preset_toml,
+        recipe_names,
+    )
+
+    if name in preset_names() and name not in recipe_names():
+        click.echo(preset_toml(name), nl=False)
+        return
     if name:
         click.echo(commented_toml(load_recipe(name)), nl=False)
         return

@@ -30,7 +30,7 @@ from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer, Unknown
 from calcgpt.data.workers import Chunk, Workers, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
-from datagen.manifest import MANIFEST, SOURCE
+from datagen.manifest import JOURNAL, MANIFEST, SOURCE
 from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split
 
@@ -82,6 +82,10 @@ class DataFolder:
         manifest is not JSON."""
         if path.is_file():
             raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
+        if (path / JOURNAL).is_file() and not (path / MANIFEST).is_file():
+            raise DataError(
+                f"{path} is unfinished: the same `calcgpt datagen` command continues it"
+            )
         train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
         hashes = [text_sha256(train_text), text_sha256(val_text)]
         fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()

@@ -333,7 +333,7 @@ def _library() -> Any:
 # `type` in a `tokenizer.json` -> its class.
 TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairTokenizer}
 
-# Name in a recipe -> (text to learn from, most tokens if their number can be chosen) -> its tokenizer.
+# Name in a recipe -> (text to learn from, most tokens if it can be chosen) -> its tokenizer.
 # Raises ValueError if no tokenizer can be made from the text.
 TOKENIZERS: dict[str, Callable[..., Tokenizer]] = {
     "arithmetic": arithmetic_tokenizer,

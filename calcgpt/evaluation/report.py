@@ -115,6 +115,8 @@ def publish(
     check_replaceable(out, CONFIG, force)
     if predicts_text(checkpoint):
         raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
+    if isinstance(data, Path) and data.is_file():
+        raise DataError(f"{data} is a file: name its folder, which has val.txt and test.txt")
     also = also or {}
     splits = (str(Split.VAL), str(Split.TEST))
     val, test = (data / f"{split}.txt" if isinstance(data, Path) else data for split in splits)

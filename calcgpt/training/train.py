@@ -81,6 +81,8 @@ def train(
     run = RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
+            if isinstance(data, Path) and out.resolve() == data.resolve():
+                raise ConfigError(f"{out} is the folder of the data: --out must be another one")
             if group.is_main and not force:
                 run.check_start(resume, recipe.train.checkpoint_interval)
             torch_device = pick_device(group.device_name(device))

@@ -300,7 +300,7 @@ def test_a_run_that_diverges_names_its_newest_checkpoint(data: Path, tmp_path: P
     trainer.resume()
     with torch.no_grad():
         trainer.parameters[0].fill_(math.nan)
-    with pytest.raises(TrainingError, match="the newest checkpoint is .*/step-00000005$"):
+    with pytest.raises(TrainingError, match=r"the newest checkpoint is .*/step-00000005$"):
         trainer.run(progress=False)
 
 
