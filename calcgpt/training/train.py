@@ -111,8 +111,8 @@ def train(
                 n_process=group.world_size,
             )
         if progress and group.is_main:
-            what = "fresh problems" if data is None else str(getattr(data, "name", data))
-            tqdm.write(trainer.summary(what), file=sys.stderr)
+            name = data.name if isinstance(data, AnyTask) else data
+            tqdm.write(trainer.summary(str(name or "fresh problems")), file=sys.stderr)
         return trainer.run(progress, trackers)
 
 
