@@ -13,7 +13,7 @@ from copy import deepcopy
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -26,6 +26,17 @@ RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
 MAX_BYTES = 2**20  # of a file
 S = TypeVar("S", bound=BaseModel)
+# Pydantic's errors about a number or a boolean: the message says which value was given.
+_OF_VALUES = {
+    "bool_type",
+    "finite_number",
+    "float_type",
+    "greater_than",
+    "greater_than_equal",
+    "int_type",
+    "less_than",
+    "less_than_equal",
+}
 
 
 def recipe_names() -> list[str]:
@@ -51,7 +62,8 @@ def load_recipe(
 
     First the tables in `overlays`, which do not change, replace fields, then the
     `section.field=value` overrides, each in order. All of them take precedence over the fields of a
-    `preset` in [model].
+    `preset` in [model]. The preset of an override takes precedence over all fields but those of the
+    other overrides.
 
     Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
     a value of the wrong type or out of range.
@@ -59,11 +71,16 @@ def load_recipe(
     table = _read_recipe(name)
     for overlay in overlays:
         table = _merged(table, deepcopy(dict(overlay)))
+    overridden: dict[str, Any] = {}
     for override in overrides:
         _apply_override(table, override)
-    model = table.get("model")
+        _apply_override(overridden, override)
+    model, own = table.get("model"), overridden.get("model")
     if isinstance(model, dict) and "preset" in model:
-        table["model"] = {**_read_preset(model.pop("preset")), **model}
+        preset = _read_preset(model.pop("preset"))
+        stronger = own if isinstance(own, dict) and "preset" in own else model
+        table["model"] = {**model, **preset, **stronger}
+        table["model"].pop("preset", None)
     return build(Recipe, table, f"recipe {name!r}")
 
 
@@ -72,8 +89,16 @@ def load_preset(name: str) -> ModelConfig:
     return build(ModelConfig, _read_preset(name), f"preset {name!r}")
 
 
+def preset_toml(name: str) -> str:
+    """Returns a preset of the package as the [model] section of a recipe."""
+    return f"[model]\n{(PRESETS / f'{name}.toml').read_text('utf-8')}"
+
+
 def _read_preset(name: object) -> dict[str, Any]:
+    """Returns the fields of a preset: none for None, which stands for no preset."""
     names = preset_names()
+    if name is None:
+        return {}
     if name not in names:
         raise ConfigError(unknown_name("preset", str(name), names))
     return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
@@ -188,13 +213,22 @@ def _commented_lines(section: BaseModel, name: str) -> Iterator[str]:
         if isinstance(value, BaseModel):
             inner.append((field, value))
             continue
-        comment = f"  # {info.description}" if info.description else ""
+        names = ", ".join(_names_of(info.annotation))
+        meaning = " ".join(filter(None, (info.description, names and f"({names})")))
+        comment = f"  # {meaning}" if meaning else ""
         if value is None:
             yield f"# {field} = null{comment}"
         else:
             yield f"{field} = {_toml_value(value)}{comment}"
     for field, value in inner:
         yield from _commented_lines(value, f"{name}.{field}" if name else field)
+
+
+def _names_of(annotation: Any) -> list[str]:
+    """Returns the names that a field takes, as its value or as keys; empty if any would do."""
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    return next(filter(None, map(_names_of, get_args(annotation))), [])
 
 
 def _toml_value(value: Any) -> str:
@@ -224,19 +258,20 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[A
     return {key: (x, y) for key, (x, y) in pairs.items() if x != y}
 
 
-def build(section: type[S], table: Any, source: str) -> S:
-    """Returns a `section` built from a table. Raises ConfigError, which starts with `source`."""
+def build(section: type[S], table: Any, source: str, kind: str = "a table") -> S:
+    """Returns a `section` built from a table. Raises ConfigError, which starts with `source` and
+    calls the table `kind`."""
     try:
         return section.model_validate(table)
     except UserError as error:  # raised by a validator, for example of a space of a sweep
         raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
         raise ConfigError(
-            f"{source}: {_reason(section, error.errors(include_url=False)[0])}"
+            f"{source}: {_reason(section, error.errors(include_url=False)[0], kind)}"
         ) from None
 
 
-def _reason(section: type[BaseModel], error: ErrorDetails) -> str:
+def _reason(section: type[BaseModel], error: ErrorDetails, kind: str) -> str:
     """Returns what is wrong with a table, in one line."""
     field = ".".join(map(str, error["loc"]))
     if error["type"] == "literal_error":
@@ -246,7 +281,17 @@ def _reason(section: type[BaseModel], error: ErrorDetails) -> str:
         valid, hint = ", ".join(inner.model_fields), _field_hint(inner, str(error["loc"][-1]))
         return f"unknown field {field!r}; valid fields: {valid}{hint}"
     reason = error["msg"].removeprefix("Value error, ")
+    if error["type"] in ("model_type", "dict_type"):
+        reason = f"must be {kind}"
+    elif error["type"] in _OF_VALUES:
+        reason = reason.replace("a valid boolean", "true or false")
+        reason += f", not {_shown(error['input'])}"
     return f"{field}: {reason}" if field else reason
+
+
+def _shown(value: object) -> str:
+    """Returns the beginning of a value, as a message shows it."""
+    return "null" if value is None else f"{value!r:.40}"
 
 
 def _field_hint(section: type[BaseModel], name: str) -> str:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Errors from a value that was not validated: it may be missing or of another type.
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
+ENVIRONMENT_FILE = "environment.jsonl"  # of a run; see `calcgpt.training.run_folder`
 log = logging.getLogger(__name__)
 
 
@@ -50,6 +51,8 @@ def resolve(reference: str, root: Path | None = None) -> Path:
                 return best(folder)
     except OSError as error:  # for example a name that is too long
         raise CheckpointError(f"checkpoint {reference[:100]!r}: {error.strerror}") from None
+    if (Path(reference) / ENVIRONMENT_FILE).is_file():
+        raise CheckpointError(f"{reference}: this run has saved no checkpoint yet")
     names = _names_under(root)
     listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
     raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -36,9 +37,11 @@ def file_error(error: OSError, name: object = None) -> str:
     """Returns one line that says which file or folder cannot be used, and why. `name` is used if
     the error names no file."""
     reason = error.strerror or str(error)
+    file = error.filename or name
     if isinstance(error, FileExistsError):  # where a folder was to be made
-        reason = "is a file, and a folder is needed"
-    return f"{error.filename or name or 'cannot write'}: {reason}"
+        is_file = file is None or Path(str(file)).exists()
+        reason = "is a file, and a folder is needed" if is_file else "is a link to nothing"
+    return f"{file or 'cannot write'}: {reason}"
 
 
 def one_line(text: object) -> str:
@@ -48,8 +51,9 @@ def one_line(text: object) -> str:
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:
     """Returns a question that ends a message about an unknown name, or nothing if none is close."""
-    close = get_close_matches(name, list(valid), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    names = {candidate.lower(): candidate for candidate in valid}
+    close = get_close_matches(name.lower(), names, 1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
 def unknown_name(kind: str, name: str, valid: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
 from tqdm import tqdm
 
-from datagen.errors import DataError, one_line
+from datagen.errors import DataError, did_you_mean, one_line
 from datagen.files import write_bytes, write_json
 from datagen.manifest import (
     JOURNAL,
@@ -237,7 +237,8 @@ def _read(path: str, limits: Limits) -> bytes:
         with Path(path).open("rb") as file:
             content = file.read(limits.max_bytes + 1)
     except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
+        hint = did_you_mean(path, SOURCES)
+        raise DataError(f"cannot read {path}: {error.strerror}{hint}") from error
     if len(content) > limits.max_bytes:
         raise DataError(f"{path} is larger than {limits.max_bytes:,} bytes")
     return content

@@ -28,7 +28,7 @@ from calcgpt.cli.options import (
     seed_option,
     task_option,
 )
-from datagen.errors import UserError
+from datagen.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -43,7 +43,11 @@ OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 @click.command(name="eval")
 @checkpoint_argument
-@click.option("--data", type=PATH, help="A file of problems, or of plain text.")
+@click.option(
+    "--data",
+    type=PATH,
+    help="A file of problems or of plain text, or a folder with such a test.txt.",
+)
 @task_option
 @click.option(
     "--split",
@@ -131,6 +135,13 @@ def eval_(
     from calcgpt.registry import resolve
     from datagen.files import write_json, write_text
 
+    if data and data.is_dir():
+        if not (data / "test.txt").is_file():
+            val = data / "val.txt"
+            raise UserError(
+                f"{data} is a folder without test.txt: name a file in it, such as {val}"
+            )
+        data = data / "test.txt"
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
     _check_options(is_shared, task, split, temperature, scored, json_file)
@@ -155,9 +166,14 @@ def eval_(
     else:
         score = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling, plain=plain)
     _note_other_task(loaded, source)
-    record, evaluation = report.evaluation_record(
-        loaded, source, sampling, limit, not quiet, score, split
-    )
+    try:
+        record, evaluation = report.evaluation_record(
+            loaded, source, sampling, limit, not quiet, score, split
+        )
+    except DataError as error:
+        if _is_of_task(loaded) and str(error).startswith(f"{data}, line "):
+            raise UserError(f"{error}; for the file of a task, use --task") from None
+        raise
     if scored:
         write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
     if json_file:
@@ -245,6 +261,12 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
     raise click.UsageError("give either --data or --task")
 
 
+def _is_of_task(checkpoint: Checkpoint) -> bool:
+    """Whether a model may have been trained on a user's own task: on lines of any characters."""
+    recipe = checkpoint.recipe
+    return recipe.tokenizer == "chars" and recipe.train.batches == "problems"
+
+
 def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
@@ -303,12 +325,16 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
         )
 
     require("the score of a text", "torch")
+    from calcgpt.data.tokenizer import UnknownCharacterError
     from calcgpt.evaluation.losses import score_text
     from datagen.files import read_text, text_sha256, write_json
     from datagen.progress import progress_bar
 
     text = read_text(data)
-    n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    try:
+        n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    except UnknownCharacterError as error:
+        raise UserError(error.in_file(data, text)) from None
     with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
         scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
     perplexity, bits = scores.perplexity, scores.bits_per_character

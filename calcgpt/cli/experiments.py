@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.completion import complete_space, complete_suite
+from calcgpt.cli.completion import complete_checkpoint, complete_space, complete_suite
 from calcgpt.cli.options import (
+    NAME,
     PATH,
     SEED,
     Number,
@@ -181,12 +182,21 @@ def sweep(
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=PATH)
-def report(folders: tuple[Path, ...]) -> None:
-    """Print the scores in the metrics.json of FOLDERS as a Markdown table."""
+@click.argument(
+    "checkpoints", nargs=-1, required=True, type=NAME, shell_complete=complete_checkpoint
+)
+def report(checkpoints: tuple[str, ...]) -> None:
+    """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
+    from calcgpt.checkpoint import CONFIG, METRICS
     from calcgpt.evaluation.report import comparison_table
+    from calcgpt.registry import resolve
 
-    click.echo(comparison_table(folders))
+    def folder_of(name: str) -> Path:
+        path = Path(name)  # may hold the metrics alone
+        is_alone = (path / METRICS).is_file() and not (path / CONFIG).is_file()
+        return path if is_alone else resolve(name)
+
+    click.echo(comparison_table([folder_of(name) for name in checkpoints]))
 
 
 @click.command()

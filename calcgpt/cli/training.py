@@ -30,6 +30,7 @@ from calcgpt.cli.options import (
 if TYPE_CHECKING:
     from calcgpt.training.trackers import TrackerFactory
 
+log = logging.getLogger(__name__)
 RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new run
 
 
@@ -90,6 +91,9 @@ def train(
 ) -> None:
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
+    --out gets the checkpoints, which calc, eval and generate take, and metrics.jsonl. On two cores,
+    the recipe nano takes seconds, adder two minutes and scratchpad-long less than two hours.
+
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.
     """
@@ -107,8 +111,10 @@ def train(
     from calcgpt.data.task import load_task
     from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
 
-    if task and (data or engine == "ray"):
-        raise click.UsageError("--task needs --engine torch and replaces --data")
+    if task and data:
+        raise click.UsageError("give either --data or --task")
+    if task and engine == "ray":
+        raise click.UsageError("--task needs --engine torch")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     if threads:
@@ -121,6 +127,13 @@ def train(
         with group.share_errors():
             loaded = load_recipe(recipe, overrides)
             source = load_task(task) if task else data
+            if main and loaded.train.warmup_steps >= loaded.train.steps:
+                log.warning(
+                    "train.warmup_steps (%d) is not below train.steps (%d): "
+                    "the run ends in its warm-up",
+                    loaded.train.warmup_steps,
+                    loaded.train.steps,
+                )
             trackers = _trackers(wandb_project) if main else []
         last = run(
             loaded,
@@ -186,9 +199,21 @@ def _trainer(
 @click.command()
 @click.argument("name", required=False, type=NAME, shell_complete=complete_recipe)
 def recipes(name: str | None) -> None:
-    """List the recipes, or show every field of the recipe NAME as TOML, with its meaning."""
-    from calcgpt.recipe import commented_toml, load_recipe, preset_names, recipe_names
+    """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
 
+    NAME can also be a preset: an architecture, for the [model] of a recipe.
+    """
+    from calcgpt.recipe import (
+        commented_toml,
+        load_recipe,
+        preset_names,
+        preset_toml,
+        recipe_names,
+    )
+
+    if name in preset_names() and name not in recipe_names():
+        click.echo(preset_toml(name), nl=False)
+        return
     if name:
         click.echo(commented_toml(load_recipe(name)), nl=False)
         return

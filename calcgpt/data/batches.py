@@ -104,8 +104,9 @@ class ProblemLines:
         is_newline = points == ord("\n")
         self.lengths = np.diff(np.flatnonzero(is_newline), prepend=-1) - 1
         self.starts = np.cumsum(self.lengths) - self.lengths  # in `ids`, which has no newlines
-        self.ids = tokenizer.encode_points(points[~is_newline])
-        is_equals = self.ids == tokenizer.encode("=")[0]
+        characters = points[~is_newline]
+        self.ids = tokenizer.encode_points(characters)
+        is_equals = characters == ord("=")
         if not self.lengths.all() or not np.logical_or.reduceat(is_equals, self.starts).all():
             raise DataError("batches 'problems' need one problem per line, each with an '='")
         # Index of the first `=` of each line, relative to the line's start.

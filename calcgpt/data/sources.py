@@ -26,11 +26,11 @@ from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
 from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, Line, read_problems, split_line
 from calcgpt.data.task import AnyTask, Task
-from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
+from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer, UnknownCharacterError
 from calcgpt.data.workers import Chunk, Workers, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
 from datagen.files import read_json, read_text, sha256, text_sha256
-from datagen.manifest import MANIFEST
+from datagen.manifest import JOURNAL, MANIFEST, SOURCE
 from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split
 
@@ -52,6 +52,10 @@ class TrainingData(Protocol):
     def train_text(self) -> str:
         """The whole training text, from which a tokenizer is made; empty without files."""
 
+    @property
+    def val_text(self) -> str:
+        """The whole validation text; empty without files."""
+
     def batches(
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
@@ -70,6 +74,7 @@ class DataFolder:
     val_text: str
     holds_problems: bool  # its lines are arithmetic problems, not plain text
     fingerprint: str  # hash of the manifest, or of both texts if no manifest has their hashes
+    has_work: bool | None = None  # whether its problems have worked steps; None: it is not known
 
     @classmethod
     def load(cls, path: Path) -> DataFolder:
@@ -77,21 +82,61 @@ class DataFolder:
         manifest is not JSON."""
         if path.is_file():
             raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
+        if (path / JOURNAL).is_file() and not (path / MANIFEST).is_file():
+            raise DataError(
+                f"{path} is unfinished: the same `calcgpt datagen` command continues it"
+            )
         train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
         hashes = [text_sha256(train_text), text_sha256(val_text)]
         fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()
-        manifest = path / MANIFEST
+        manifest, has_work = path / MANIFEST, None
         if holds_problems := manifest.is_file():
-            recorded = read_json(manifest).get("sha256")
+            content = read_json(manifest)
+            recorded, has_work = content.get("sha256"), _has_work(content.get("format"))
             if isinstance(recorded, dict) and [recorded.get(s) for s in ("train", "val")] == hashes:
                 fingerprint = sha256(manifest)  # else a file was edited
-        return cls(path, train_text, val_text, holds_problems, fingerprint)
+        return cls(path, train_text, val_text, holds_problems, fingerprint, has_work)
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Raises ConfigError if its problems have worked steps and the recipe's have none, or the
+        other way round. A stream may be any text."""
+        if recipe.train.batches == "stream":
+            return
+        expected = _has_work(recipe.data.format) if recipe.data else None
+        if expected is None and recipe.tokenizer == "arithmetic":
+            expected = False
+        if None in (expected, self.has_work) or expected == self.has_work:
+            return
+        if expected:
+            raise ConfigError(
+                f"{self.path} has no worked steps: `calcgpt datagen --format scratchpad` makes "
+                "such data, or leave out --data"
+            )
+        raise ConfigError(
+            f"{self.path} has worked steps, which this recipe does not write: use a recipe such as "
+            "'scratchpad', or data without them (`calcgpt datagen --format direct`)"
+        )
 
     def batches(
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         text = self.train_text if split == Split.TRAIN else self.val_text
-        return BATCHES[config.batches](text, tokenizer, config, block_size)
+        file, hint = self.path / f"{split}.txt", ""
+        try:
+            return BATCHES[config.batches](text, tokenizer, config, block_size)
+        except DataError as error:
+            if config.batches == "problems" and self._is_plain_text():
+                hint = "; for plain text: --set tokenizer=chars --set train.batches=stream"
+            if isinstance(error, UnknownCharacterError):
+                raise DataError(f"{error.in_file(file, text)}{hint}") from None
+            raise DataError(f"{file}: {error}{hint}") from None
+
+    def _is_plain_text(self) -> bool:
+        """Whether the folder holds no problems: not every line has an `=`."""
+        if self.holds_problems:
+            return False
+        has_source = (self.path / SOURCE).is_file()
+        return has_source or not all("=" in line for line in self.train_text.splitlines())
 
     def validation_problems(self, count: int) -> list[Line] | None:
         return read_problems(self.path / "val.txt", count) if self.holds_problems else None
@@ -100,7 +145,7 @@ class DataFolder:
 class FreshData:
     """Problems drawn by the [data] section of a recipe, from the seed of its training."""
 
-    train_text = ""
+    train_text = val_text = ""
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.problems = FreshProblems(config, seed)
@@ -124,7 +169,9 @@ class FreshData:
 
 
 class TaskData:
-    """A user's own task, with the seed of the training."""
+    """A user's own task, with the seed of the training. Its text is its vocabulary."""
+
+    val_text = ""
 
     def __init__(self, task: AnyTask, seed: int) -> None:
         self.task, self.seed = task, seed
@@ -188,7 +235,9 @@ def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData
     if isinstance(source, AnyTask):
         return TaskData(source, recipe.train.seed)
     if source is not None:
-        return DataFolder.load(source)
+        folder = DataFolder.load(source)
+        folder.check_recipe(recipe)
+        return folder
     if recipe.data is None:
         raise ConfigError(
             "the recipe has no [data] section: --data names a folder to train on, "
@@ -197,12 +246,15 @@ def training_data(recipe: Recipe, source: Path | AnyTask | None) -> TrainingData
     return FreshData(recipe.data, recipe.train.seed)
 
 
-def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line]) -> Tokenizer:
-    """Returns the tokenizer of a recipe for its training text. Raises ConfigError if it has no text
-    to learn from, or if the validation problems or the positions need one token per character."""
-    name = recipe.tokenizer
+def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Line]) -> Tokenizer:
+    """Returns the tokenizer of a recipe for its data: `chars` has the characters of both splits,
+    `bpe` learns from the training text. Raises ConfigError if it has no text to learn from, or if
+    the validation problems or the positions need one token per character."""
+    name, text = recipe.tokenizer, data.train_text
+    if name == "chars":
+        text = "".join({*text, *data.val_text})
     try:
-        tokenizer = TOKENIZERS[name](train_text, recipe.vocab_size)
+        tokenizer = TOKENIZERS[name](text, recipe.vocab_size)
     except ValueError as error:  # the text is empty
         raise ConfigError(f"tokenizer {name!r} needs a data folder: {error}") from None
     if val_problems and not tokenizer.is_char_level:
@@ -217,6 +269,11 @@ def tokenizer_for(recipe: Recipe, train_text: str, val_problems: Sequence[Line])
             f"{vocabulary!r}, the tokens of tokenizer {name!r}"
         )
     return tokenizer
+
+
+def _has_work(format_name: object) -> bool | None:
+    """Whether a format has worked steps; None for what is not the name of a format."""
+    return format_name != "direct" if isinstance(format_name, str) else None
 
 
 class _Block(NamedTuple):

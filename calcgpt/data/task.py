@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,6 +65,7 @@ class Task:
     check: Check | None = None
     alphabet: str | None = None
     name: str = ""
+    folder: Path | None = None  # of the Python file, from which the functions may import
 
     @cached_property
     def vocabulary(self) -> str:
@@ -155,11 +158,12 @@ class Task:
         return bool(self._call("check", self.check, question, answer))
 
     def _call(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise DataError(f"{self._source}: its {role} failed with {reason}") from error
+        with _imports_from(self.folder):
+            try:
+                return function(*arguments)
+            except (Exception, SystemExit) as error:
+                reason = _described(error)
+                raise DataError(f"{self._source}: its {role} failed with {reason}") from error
 
 
 @dataclass(frozen=True)
@@ -250,20 +254,55 @@ def _task_of_python(path: Path, name: str) -> Task:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their module there
-    try:
-        spec.loader.exec_module(module)
-        task = getattr(module, name, None)  # a module can have a __getattr__ of its own
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{path} failed with {type(error).__name__}: {error}") from error
+    folder = path.resolve().parent
+    with _imports_from(folder):
+        try:
+            spec.loader.exec_module(module)
+            task = getattr(module, name, None)  # a module can have a __getattr__ of its own
+        except (Exception, SystemExit) as error:
+            raise ConfigError(f"{path} failed with {_described(error)}") from error
     reference = f"{path}:{name}"
     if isinstance(task, Task):
-        return replace(task, name=reference)
+        return replace(task, name=reference, folder=folder)
     if callable(task):
-        return Task(task, name=reference)
+        return Task(task, name=reference, folder=folder)
     names = [
         key for key, value in vars(module).items() if isinstance(value, Task) or callable(value)
     ]
     raise ConfigError(f"{path} has no task {name!r}{did_you_mean(name, names)}")
+
+
+@contextmanager
+def _imports_from(folder: Path | None) -> Iterator[None]:
+    """Within the block, modules are imported from this folder first, as in a script there."""
+    if folder is None:
+        yield
+        return
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        if str(folder) in sys.path:  # the user's code may have changed it
+            sys.path.remove(str(folder))
+
+
+def _described(error: BaseException) -> str:
+    """Returns the message of an error in a user's code, with the file and the line there."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and frame.filename != __file__
+    ]
+    message = f"{type(error).__name__}: {error}"
+    if not frames:  # a SyntaxError, whose message has them
+        return message
+    folder = Path(frames[0].filename).parent
+    file, line = [
+        (path.name, frame.lineno)
+        for frame in frames
+        if (path := Path(frame.filename)).parent == folder
+    ][-1]
+    return f"{message} ({file}, line {line})"
 
 
 def _check_split(split: str) -> None:

@@ -31,6 +31,22 @@ CodePoints = npt.NDArray[np.uint8 | np.uint32]
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 
 
+class UnknownCharacterError(DataError):
+    """A text has a character that is not in the vocabulary."""
+
+    def __init__(self, character: str, position: int) -> None:
+        super().__init__(character, position)
+        self.character, self.position = character, position
+
+    def __str__(self) -> str:
+        return f"character {self.character!r} at position {self.position} is not in the vocabulary"
+
+    def in_file(self, path: object, text: str) -> str:
+        """Returns the message with the line of a file that holds `text`."""
+        line = text.count("\n", 0, text.index(self.character)) + 1
+        return f"{path}, line {line}: character {self.character!r} is not in the vocabulary"
+
+
 class IncrementalDecoder(Protocol):
     """Decodes a text whose ids come in parts."""
 
@@ -140,10 +156,7 @@ class CharTokenizer(Tokenizer):
         ids = self._ids.take(points, mode="clip")
         if (unknown := ids < 0).any():
             position = int(unknown.argmax())
-            character = chr(points[position])
-            raise DataError(
-                f"character {character!r} at position {position} is not in the vocabulary"
-            )
+            raise UnknownCharacterError(chr(points[position]), position)
         return ids.astype(self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
@@ -320,7 +333,7 @@ def _library() -> Any:
 # `type` in a `tokenizer.json` -> its class.
 TYPES: dict[str, type[Tokenizer]] = {"chars": CharTokenizer, "bpe": BytePairTokenizer}
 
-# Name in a recipe -> (training text, most tokens if their number can be chosen) -> its tokenizer.
+# Name in a recipe -> (text to learn from, most tokens if it can be chosen) -> its tokenizer.
 # Raises ValueError if no tokenizer can be made from the text.
 TOKENIZERS: dict[str, Callable[..., Tokenizer]] = {
     "arithmetic": arithmetic_tokenizer,

@@ -115,6 +115,8 @@ def publish(
     check_replaceable(out, CONFIG, force)
     if predicts_text(checkpoint):
         raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
+    if isinstance(data, Path) and data.is_file():
+        raise DataError(f"{data} is a file: name its folder, which has val.txt and test.txt")
     also = also or {}
     splits = (str(Split.VAL), str(Split.TEST))
     val, test = (data / f"{split}.txt" if isinstance(data, Path) else data for split in splits)
@@ -230,6 +232,11 @@ def comparison_table(folders: Sequence[Path]) -> str:
     rows = []
     for folder in folders:
         metrics = load_metrics(folder)
+        if metrics.get("test") is None:
+            raise DataError(
+                f"{folder} is not published: `calcgpt publish {folder} OUT --data FOLDER` writes "
+                "its scores"
+            )
         source = f"{folder}: metrics.json is not that of a published checkpoint"
         try:
             parameters = f"{metrics['parameters']:,}"

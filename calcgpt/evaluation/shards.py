@@ -300,7 +300,8 @@ def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
     names the first bad line."""
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         source = f"{path}, line {number}"
-        yield build(kind, parse_json(line, source), f"{source} is not a scored problem")
+        content = parse_json(line, source)
+        yield build(kind, content, f"{source} is not a scored problem", "a JSON object")
 
 
 def scored_problems(path: Path, kind: type[S]) -> Iterator[tuple[Problem, S]]:

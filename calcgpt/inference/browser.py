@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.native.positions import unsupported_part
 from datagen.coordinates import rotary_frequencies
 from datagen.notation import ALPHABET
@@ -40,7 +40,12 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     if part := unsupported_part(config):
         raise ConfigError(f"the engine in the browser does not support {part}")
-    tokenizer.require_characters().encode(ALPHABET)
+    try:
+        tokenizer.require_characters().encode(ALPHABET)
+    except DataError:
+        raise DataError(
+            f"{checkpoint.name} predicts text: the page needs a model of arithmetic"
+        ) from None
     model = config.model_dump() | {
         "n_kv_head": config.kv_heads,
         "head_dim": config.head_dim,

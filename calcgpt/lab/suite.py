@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
-from calcgpt.errors import ConfigError, unknown_name
+from calcgpt.errors import ConfigError, DataError, unknown_name
 from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 from datagen.plan import DatasetPlan
 
@@ -32,6 +32,13 @@ class Overlay(Section):
     model: dict[str, Any] = Field({})
     train: dict[str, Any] = Field({})
 
+    @field_validator("train")
+    @classmethod
+    def _check_train(cls, table: dict[str, Any]) -> dict[str, Any]:
+        if "seed" in table:
+            raise ValueError("seed is the suite's: list it in seeds")
+        return table
+
     def table(self) -> dict[str, Any]:
         """Returns the fields that are set, as a table of a recipe."""
         return self.model_dump(include=set(Overlay.model_fields), exclude_defaults=True)
@@ -47,8 +54,16 @@ class Problems(Section):
     distribution: str = "blog"
     format: str = "direct"
 
+    @model_validator(mode="after")
+    def _check_plan(self) -> Self:
+        try:
+            self.plan()
+        except DataError as error:
+            raise ValueError(str(error)) from None
+        return self
+
     def plan(self) -> DatasetPlan:
-        """Returns the plan for `datagen`. Raises DataError if it is not valid."""
+        """Returns the plan for `datagen`."""
         return DatasetPlan(**self.model_dump())
 
 
@@ -172,9 +187,12 @@ class Suite(Section):
             {"train": {"seed": seed}},
         ]
         try:
-            return load_recipe(self.recipe, overrides, layers)
+            recipe = load_recipe(self.recipe, overrides, layers)
         except ConfigError as error:
             raise ConfigError(f"task {task!r}, variant {variant!r}: {error}") from None
+        if recipe.train.seed != seed:  # an override would give all runs one seed
+            raise ConfigError("train.seed is the suite's: use --seed")
+        return recipe
 
 
 def suite_names() -> list[str]:

@@ -23,6 +23,7 @@ from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import step_lines
 from calcgpt.recipe import differences
+from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
 from calcgpt.registry import best
 from datagen.files import locked
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:  # tables of runs need no torch
 log = logging.getLogger(__name__)
 N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
-ENVIRONMENT_FILE = "environment.jsonl"
 TENSORBOARD = "tensorboard"
 TRAINING = "training.safetensors"
 
@@ -156,7 +156,8 @@ class RunFolder:
         leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if _has_content(self.path / name)]
         if leftovers and not (resume and self._is_killed_early(interval)):
             what = f"{' and '.join(leftovers)}, but no checkpoint"
-            raise ConfigError(f"{self.path} holds {what}: --force replaces them")
+            them = "it" if len(leftovers) == 1 else "them"
+            raise ConfigError(f"{self.path} holds {what}: --force replaces {them}")
 
     def _is_killed_early(self, interval: int) -> bool:
         steps = [row["step"] for _, row in step_lines(self.metrics_path)]

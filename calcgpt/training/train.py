@@ -9,6 +9,7 @@ Shapes: B sequences, T tokens, V tokens of the vocabulary.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
@@ -79,6 +81,8 @@ def train(
     run = RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
+            if isinstance(data, Path) and out.resolve() == data.resolve():
+                raise ConfigError(f"{out} is the folder of the data: --out must be another one")
             if group.is_main and not force:
                 run.check_start(resume, recipe.train.checkpoint_interval)
             torch_device = pick_device(group.device_name(device))
@@ -106,6 +110,9 @@ def train(
                 step=trainer.counters.step,
                 n_process=group.world_size,
             )
+        if progress and group.is_main:
+            name = data.name if isinstance(data, AnyTask) else data
+            tqdm.write(trainer.summary(str(name or "fresh problems")), file=sys.stderr)
         return trainer.run(progress, trackers)
 
 
@@ -127,7 +134,7 @@ class Trainer:
             torch.manual_seed(self.config.seed)
             n_problem = self.config.eval_problems
             self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
-            self.tokenizer = tokenizer_for(recipe, data.train_text, self.val_problems)
+            self.tokenizer = tokenizer_for(recipe, data, self.val_problems)
             self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
             self.train_batches, self.val_batches = (
                 data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
@@ -164,6 +171,12 @@ class Trainer:
         replays = self.group.world_size == self.config.grad_accum == 1
         mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
         return compiled(loss, self.model, dynamic=None, mode=mode)
+
+    def summary(self, data: str) -> str:
+        """Returns what is trained, on which data and for how long, in one line."""
+        size = f"{self.model.n_parameters():,} parameters, {len(self.tokenizer):,} tokens"
+        first = f" from step {self.counters.step:,}" if self.counters.step else ""
+        return f"{size}; {data}; {self.config.steps:,} steps{first} of {self.config.batch_size:,}"
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -238,7 +251,7 @@ class Trainer:
             return
         config, step = self.config, self.counters.step
         row = self.clock.row(self.counters, self.group)
-        _check_finite(row["loss"], "the loss", step)
+        self._check_finite(row["loss"], "the loss", step)
         log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
         bar.set_postfix_str(
             f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
@@ -255,7 +268,7 @@ class Trainer:
         if result is None:
             return {}
         step, (val_loss, scores) = self.counters.step, result
-        _check_finite(val_loss, "the validation loss", step)
+        self._check_finite(val_loss, "the validation loss", step)
         log.write(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         return {"val_loss": val_loss, **scored}
@@ -338,7 +351,7 @@ class Trainer:
         with self._averaged() as (model, raw):
             # The loss of a step is that of the weights before it.
             weight_sum = sum(float(p.detach().abs().sum()) for p in model.parameters())
-            _check_finite(weight_sum, "the sum of the weights", self.counters.step)
+            self._check_finite(weight_sum, "the sum of the weights", self.counters.step)
             tensors = self._training_tensors(raw)
             if self.group.is_main:
                 saved = Checkpoint.from_model(
@@ -383,11 +396,15 @@ class Trainer:
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
 
-
-def _check_finite(value: float, name: str, step: int) -> None:
-    """Raises TrainingError for infinity and NaN."""
-    if not math.isfinite(value):
-        raise TrainingError(
-            f"{name} is {value} at step {step}: a lower learning rate may help; the last "
-            f"checkpoint is from an earlier step"
-        )
+    def _check_finite(self, value: float, name: str, step: int) -> None:
+        """Raises TrainingError for infinity and NaN."""
+        if not math.isfinite(value):
+            checkpoints = self.folder.checkpoints()
+            raise TrainingError(
+                f"{name} is {value} at step {step}: a lower learning rate may help; "
+                + (
+                    f"the newest checkpoint is {checkpoints[-1]}"
+                    if checkpoints
+                    else "there is no checkpoint yet: --force starts the run again"
+                )
+            )

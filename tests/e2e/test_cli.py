@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["nosuch"], "nosuch"),
         (["train", "--data", "data", "--out", "run"], "--recipe"),
         (["eval", "{tiny}", "--data", "absent.txt"], "absent.txt"),
-        (["eval", "{tiny}", "--data", "{data}"], "is a folder: name a file in it"),
+        (["eval", "{tiny}", "--data", "{tiny}"], "is a folder without test.txt: name a file in it"),
         (["eval", "{tiny}", "--data", "{tiny}/README.md"], "README.md, line 1"),
         (["eval", "absent", "--data", "{data}/test.txt"], "no checkpoint 'absent'"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
@@ -97,8 +98,9 @@ def test_the_whole_path_from_data_to_an_answer(
         (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
         (["publish", "{tiny}", "out", "--data", "absent"], "absent/val.txt"),
-        (["report", "absent"], "absent/metrics.json"),
-        (["report", "{tiny}"], "not that of a published checkpoint"),
+        (["publish", "{tiny}", "out", "--data", "{data}/test.txt"], "is a file: name its folder"),
+        (["report", "absent"], "no checkpoint 'absent'"),
+        (["report", "{tiny}"], "tiny is not published: `calcgpt publish "),
         (["recipes", "blogg"], "did you mean 'blog'"),
         (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
@@ -186,7 +188,9 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["--recipe", "nano", "--threads", "0"], "--threads"),
         (["--recipe", "nano", "--resume", "--force"], "use only one of them"),
         (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
-        (["--recipe", "task", "--task", "own.txt"], "--task needs --engine torch"),
+        (["--recipe", "nano", "--out", "{data}"], "is the folder of the data: --out must be"),
+        (["--recipe", "scratchpad"], "has no worked steps: `calcgpt datagen --format scratchpad`"),
+        (["--recipe", "task", "--task", "own.txt"], "give either --data or --task"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -198,12 +202,29 @@ def test_training_refuses_what_cannot_work_before_it_begins(
     reason: str,
 ) -> None:
     out = tmp_path / "run"
+    args = [arg.format(data=data_folder) for arg in args]
     outcome = run_cli("train", "--quiet", "--data", data_folder, "--out", out, *args)
     assert outcome.code == 2
     (line,) = outcome.err.splitlines()
     assert line.startswith("error: ")
     assert reason in line
     assert not list(tmp_path.glob("run/step-*"))
+
+
+def test_a_warm_up_that_never_ends_is_noted(
+    run_cli: Callable[..., Any],
+    data_folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sets = [f"--set=train.{field}" for field in ("steps=2", "warmup_steps=2", "eval_problems=0")]
+    small = ["--recipe", "nano", "--set", "model.n_layer=1", "--quiet", "--device", "cpu"]
+    run_cli("train", *small, *sets, "--data", data_folder, "--out", tmp_path / "run")
+    assert "train.warmup_steps (2) is not below train.steps (2)" in caplog.text
+
+
+def test_the_scores_of_a_checkpoint_are_printed_by_its_name(run_cli: Callable[..., Any]) -> None:
+    assert run_cli("report", "direct").out.splitlines()[-1].startswith("| direct |")
 
 
 def test_help_names_every_command_in_its_section(run_cli: Callable[..., Any]) -> None:
@@ -219,7 +240,29 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
     assert "\nblog-rope " in run_cli("recipes").out
     shown = run_cli("recipes", "blog").out
     assert "n_embd = 96  # width of the residual stream\n" in shown
+    assert 'norm = "layernorm"  # normalisation (layernorm, rmsnorm)\n' in shown
     assert tomllib.loads(shown)["model"]["n_embd"] == 96
+    preset = tomllib.loads(run_cli("recipes", "llama").out)["model"]
+    assert (preset["position"], preset["feedforward"]) == ("rope", "swiglu")
+
+
+def test_a_folder_is_scored_on_its_test_file(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path
+) -> None:
+    outcome = run_cli("eval", tiny_folder, "--data", data_folder, "--quiet", "--n", 2)
+    assert f"{data_folder / 'test.txt'}: greedy" in outcome.out
+
+
+def test_the_file_of_a_task_is_for_its_own_option(
+    run_cli: Callable[..., Any], tiny: Checkpoint, tmp_path: Path
+) -> None:
+    train = tiny.recipe.train.model_copy(update={"batches": "problems"})
+    of_task = tiny.recipe.model_copy(update={"tokenizer": "chars", "train": train})
+    replace(tiny, recipe=of_task).save(tmp_path / "model")
+    (tmp_path / "own.txt").write_text("abc=cba\n")
+    outcome = run_cli("eval", tmp_path / "model", "--data", tmp_path / "own.txt", "--quiet")
+    assert outcome.code == 2
+    assert outcome.err.endswith("; for the file of a task, use --task\n")
 
 
 @pytest.mark.parametrize(

@@ -286,10 +286,7 @@ def test_a_model_is_trained_on_it(
     Path("play.txt").write_bytes(TEXT)
     ended = run_cli("datagen", "text", "--source", "play.txt")
     assert ended.code == 0, ended.err
-    recipe = (
-        "--recipe nano --set tokenizer=chars --set train.batches=stream "
-        "--set train.join_lines=false --set train.steps=2 --set model.n_layer=1 --device cpu"
-    )
+    recipe = "--recipe text --set train.steps=2 --set model.n_layer=1 --device cpu"
     ended = run_cli("train", *recipe.split(), "--data", "data/play", "--out", "run", "--quiet")
     assert ended.code == 0, ended.err
     assert '"val_loss"' in Path("run", "metrics.jsonl").read_text()

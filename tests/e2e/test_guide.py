@@ -28,6 +28,7 @@ FEW = (
 )
 SHORT = {
     "--recipe nano": f"--recipe nano {FEW}",
+    "--recipe text": f"--recipe text {FEW}",
     "--recipe task": "--recipe task --set train.steps=3 --set model.n_embd=16"
     " --set model.block_size=20",
     "--recipe adder": "--recipe adder --set train.steps=3 --set train.eval_batches=1"

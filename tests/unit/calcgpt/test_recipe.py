@@ -208,6 +208,21 @@ def test_overrides_can_choose_a_preset_and_change_it() -> None:
         assert load_recipe("nano", overrides).model == expected
 
 
+def test_a_preset_of_an_override_replaces_the_fields_of_the_recipe(
+    recipe_file: Callable[[str], str],
+) -> None:
+    name = recipe_file('[model]\nn_layer = 3\nposition = "alibi"\nnorm = "layernorm"\n')
+    overrides = ("model.preset=llama", "model.norm=layernorm")
+    expected = load_preset("llama").model_copy(update={"n_layer": 3, "norm": "layernorm"})
+    assert load_recipe(name, overrides).model == expected
+    overlay = {"model": {"position": "none"}}
+    assert load_recipe(name, overrides[:1], [overlay]).model.position == "rope"
+
+
+def test_an_override_can_take_the_preset_away() -> None:
+    assert load_recipe("nano", ("model.preset=null",)).model == ModelConfig()
+
+
 def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
     name = recipe_file("[train]\nsteps = 7\n")  # no section that an overlay could be merged into
     overlay = {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}

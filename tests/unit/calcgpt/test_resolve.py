@@ -56,6 +56,12 @@ def test_what_no_file_can_be_called_is_no_checkpoint(
         resolve(name, tmp_path)
 
 
+def test_a_run_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+    (tmp_path / "environment.jsonl").write_text("{}\n")
+    with pytest.raises(CheckpointError, match="this run has saved no checkpoint yet"):
+        resolve(str(tmp_path))
+
+
 def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     entry(tmp_path, "a", 0.5)
     file = entry(tmp_path, "b", 0.4) / METRICS

@@ -25,6 +25,7 @@ from datagen.files import (
     write_json,
     write_text,
 )
+from datagen.manifest import writing
 
 
 def names(folder: Path) -> list[str]:
@@ -93,6 +94,15 @@ def test_what_cannot_be_written_is_refused_before_the_work(
         with pytest.raises(UserError, match=f"^cannot write to the folder {tmp_path}: Permission"):
             check(tmp_path / "new.json")
     check_output_file(Path("/dev/stdout"))
+
+
+def test_a_link_to_nothing_is_no_folder_to_write_to(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "absent")
+    with pytest.raises(UserError, match="link: is a link to nothing"):
+        check_output_folder(link)
+    with pytest.raises(DataError, match="link: is a link to nothing"), writing(link):
+        pass
 
 
 def test_two_writers_of_one_file_have_temporary_files_of_their_own(

@@ -270,3 +270,8 @@ def test_the_default_folder_of_a_source(source: str, folder: str) -> None:
 def test_a_source_without_a_file_name_is_refused(source: str) -> None:
     with pytest.raises(DataError, match="say which folder"):
         default_folder(source)
+
+
+def test_a_name_that_is_nearly_that_of_a_text_gets_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="; did you mean 'tinyshakespeare'"):
+        prepare_text(tmp_path, "shakespeare")

@@ -1,5 +1,6 @@
 """The data of a run, with files and without."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,8 +9,15 @@ import pytest
 from calcgpt.config import DataConfig, TrainConfig
 from calcgpt.data.batches import ProblemBatches
 from calcgpt.data.problems import split_line
-from calcgpt.data.sources import VALIDATION_POOL, DataFolder, FreshBatches, FreshData, training_data
-from calcgpt.data.tokenizer import TOKENIZERS
+from calcgpt.data.sources import (
+    VALIDATION_POOL,
+    DataFolder,
+    FreshBatches,
+    FreshData,
+    tokenizer_for,
+    training_data,
+)
+from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import load_recipe
 from datagen.files import sha256
@@ -76,6 +84,12 @@ def test_the_fingerprint_of_problems_is_that_of_their_manifest_until_a_file_is_e
         DataFolder.load(tmp_path)
 
 
+def test_an_unfinished_data_set_says_how_to_continue(tmp_path: Path) -> None:
+    (tmp_path / "journal.json").write_text("{}")
+    with pytest.raises(DataError, match="is unfinished: the same `calcgpt datagen` command"):
+        DataFolder.load(tmp_path)
+
+
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     data = FreshData(config(), 1)
     lines = data.validation_problems(50)
@@ -121,3 +135,65 @@ def test_a_folder_without_a_manifest_holds_no_problems(data_folder: Path, tmp_pa
     for name in ("train.txt", "val.txt"):
         (tmp_path / name).write_bytes((data_folder / name).read_bytes())
     assert DataFolder.load(tmp_path).validation_problems(5) is None
+
+
+def folder_of(path: Path, train: str, val: str, data_format: str | None = None) -> Path:
+    """Makes a data folder. With a format, it has a manifest, and so holds problems."""
+    path.mkdir(exist_ok=True)
+    (path / "train.txt").write_text(train)
+    (path / "val.txt").write_text(val)
+    if data_format:
+        (path / "manifest.json").write_text(json.dumps({"format": data_format}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "data_format", "reason"),
+    [
+        ("scratchpad", "direct", "has no worked steps: `calcgpt datagen --format scratchpad`"),
+        ("adder", "direct", "has no worked steps"),
+        ("nano", "scratchpad", "has worked steps, which this recipe does not write"),
+        ("direct", "loose-scratchpad", "has worked steps"),
+        ("scratchpad", "scratchpad", None),
+        ("scratchpad", "loose-scratchpad", None),
+        ("nano", "direct", None),
+        ("scratchpad", None, None),  # it is not known what the folder holds
+        ("task", "scratchpad", None),  # a recipe for any characters
+        ("small", "scratchpad", None),  # a stream
+    ],
+)
+def test_a_recipe_is_trained_on_worked_steps_only_if_it_writes_them(
+    name: str, data_format: str | None, reason: str | None, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path, "1=1", "1=1", data_format)
+    if reason is None:
+        training_data(load_recipe(name), folder)
+        return
+    with pytest.raises(ConfigError, match=reason):
+        training_data(load_recipe(name), folder)
+
+
+def test_the_characters_of_a_text_are_those_of_both_splits(tmp_path: Path) -> None:
+    data = DataFolder.load(folder_of(tmp_path, "abba", "abc"))
+    tokenizer = tokenizer_for(load_recipe("nano", ("tokenizer=chars",)), data, [])
+    assert isinstance(tokenizer, CharTokenizer)
+    assert tokenizer.vocabulary == "abc"
+
+
+def test_an_unknown_character_is_named_with_its_file_and_line(tmp_path: Path) -> None:
+    sums = "$(1+1)=2$\n" * 9
+    data = DataFolder.load(folder_of(tmp_path, sums, f"{sums}$(1+x)=2$\n"))
+    with pytest.raises(DataError) as caught:
+        data.batches(Split.VAL, TOKENIZERS["arithmetic"](""), PROBLEMS, 64)
+    path = tmp_path / "val.txt"
+    assert str(caught.value) == f"{path}, line 10: character 'x' is not in the vocabulary"
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, CharTokenizer(" =beot"), CharTokenizer(" beot")])
+def test_plain_text_in_place_of_problems_is_told_how_to_train_on_it(
+    tokenizer: CharTokenizer, tmp_path: Path
+) -> None:
+    data = DataFolder.load(folder_of(tmp_path, "a = b\nto be or not\n", "to be\n"))
+    hint = "for plain text: --set tokenizer=chars --set train.batches=stream"
+    with pytest.raises(DataError, match=hint):
+        data.batches(Split.VAL, tokenizer, PROBLEMS, 64)

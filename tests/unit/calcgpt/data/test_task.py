@@ -215,6 +215,39 @@ def rare(random: Random) -> str:
     return f"{random.randrange(10**9)}={'z' if random.random() < 1e-4 else 'a'}"
 
 
+def test_a_python_file_imports_from_its_own_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "first_helper_of_a_task.py").write_text("ONE = 1\n")
+    (folder / "second_helper_of_a_task.py").write_text("TWO = 2\n")
+    (folder / "sums.py").write_text(
+        "from first_helper_of_a_task import ONE\n"
+        "def draw(random):\n"
+        "    from second_helper_of_a_task import TWO\n"  # only when it is called
+        "    a = random.randrange(1000)\n"
+        "    return f'{a}+{ONE}={a + TWO - ONE}'\n"
+    )
+    before = list(sys.path)
+    task = load_task(f"{folder}/sums.py:draw")
+    assert len(task.lines("all", 0, 5)) == 5
+    assert sys.path == before
+
+
+def test_an_error_in_a_python_file_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("def half(n):\n    return n / 0\n")
+    (tmp_path / "later.py").write_text(
+        "import json\nfrom half import half\n\n\ndef draw(random):\n    return half(1)\n"
+        "def read(random):\n    return json.loads('{')\n"
+    )
+    (tmp_path / "now.py").write_text("\n1 / 0\n")
+    with pytest.raises(ConfigError, match=r"division by zero \(now\.py, line 2\)"):
+        load_task(f"{tmp_path}/now.py:draw")
+    with pytest.raises(DataError, match=r"division by zero \(half\.py, line 2\)"):
+        load_task(f"{tmp_path}/later.py:draw").lines("all", 0, 5)
+    with pytest.raises(DataError, match=r"line 1 column 2 \(char 1\) \(later\.py, line 8\)"):
+        load_task(f"{tmp_path}/later.py:read").lines("all", 0, 5)
+
+
 @pytest.mark.parametrize(
     ("draw", "reason"),
     [

@@ -420,7 +420,7 @@ def test_the_comparison_table_shows_the_scores_of_metrics_json(tmp_path: Path) -
 
 def test_a_checkpoint_that_is_not_published_is_named(tiny_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"tiny: metrics\.json is not that of a published checkpoint"
+        DataError, match=r"tiny is not published: `calcgpt publish .*tiny OUT --data FOLDER`"
     ):
         comparison_table([tiny_folder])
     with pytest.raises(CheckpointError, match=r"absent/metrics\.json"):

@@ -13,7 +13,8 @@ import pytest
 from fake_decoder import completing_decoder, right, wrong_at
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
+from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.export import web
 from datagen.arithmetic import Operation
 
@@ -76,3 +77,10 @@ def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
     monkeypatch.setattr(web, "MAX_BYTES", 5_000)
     with pytest.raises(ConfigError, match="at most 5,000 are allowed"):
         web.export_snapshots(run, tmp_path / "large", force=False)
+
+
+def test_a_model_of_text_makes_no_page(tiny: Checkpoint, tmp_path: Path) -> None:
+    of_text = replace(tiny, name="play", tokenizer=CharTokenizer("abcde"))
+    with pytest.raises(DataError, match="play predicts text: the page needs a model of arithmetic"):
+        web.export_page([of_text], tmp_path / "out", force=False)
+    assert not (tmp_path / "out").exists()

@@ -112,6 +112,12 @@ def test_a_variant_overrides_the_task_and_both_override_the_recipe() -> None:
         ({"variants": {".hidden": {}}}, "cannot name a folder"),
         ({"variants": {"a": {"tasks": ["nowhere"]}}}, "unknown task 'nowhere'"),
         ({"variants": {"a": {"mode": {}}}}, "unknown field"),
+        ({"variants": {"a": {"train": {"seed": 1}}}}, "variants.a.train: seed is the suite's"),
+        ({"tasks": {"t": {"text": "x", "train": {"seed": 1}}}}, "tasks.t.train: seed is the"),
+        (
+            {"tasks": {"t": {"problems": {"train": 0, "val": 5, "test": 5}}}},
+            "tasks.t.problems: train must be",
+        ),
         ({"tasks": {"t": {}}}, "either problems or text"),
         ({"score": {"contexts": [2]}}, "must include 1"),
         ({"score": {"batches": 0}}, "batches"),
@@ -130,6 +136,12 @@ def test_the_error_of_a_variant_names_it() -> None:
     suite = build(Suite, small(variants={"odd": {"model": {"n_embd": 33}}}), "suite")
     with pytest.raises(ConfigError, match=r"task 'sums', variant 'odd': .*n_embd 33"):
         suite.recipe_of("sums", "odd", 1, ())
+
+
+def test_an_override_cannot_give_all_runs_one_seed() -> None:
+    suite = build(Suite, small(seeds=[1, 2, 3]), "suite")
+    with pytest.raises(ConfigError, match=r"^train.seed is the suite's: use --seed$"):
+        suite.recipe_of("sums", "plain", 1, ["train.seed=7"])
 
 
 def test_the_error_of_an_unknown_suite_lists_the_names(tmp_path: Path) -> None:

@@ -286,9 +286,35 @@ def test_large_recipes_train_on_problems_and_on_text(
 
 
 def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -> None:
-    with pytest.raises(TrainingError, match="the loss is nan at step"):
-        run(data, tmp_path, "train.lr=1e30", "train.grad_clip=0.0", "train.warmup_steps=0")
+    diverging = ("train.lr=1e30", "train.grad_clip=0.0", "train.warmup_steps=0")
+    with pytest.raises(TrainingError, match="the loss is nan at step") as caught:
+        run(data, tmp_path, *diverging)
+    assert str(caught.value).endswith("there is no checkpoint yet: --force starts the run again")
     assert RunFolder(tmp_path).checkpoints() == []
+
+
+def test_a_run_that_diverges_names_its_newest_checkpoint(data: Path, tmp_path: Path) -> None:
+    run(data, tmp_path, NO_ANSWERS, "train.schedule=constant", "train.steps=5")
+    chosen = recipe(NO_ANSWERS, "train.schedule=constant")
+    trainer = Trainer(chosen, training_data(chosen, data), RunFolder(tmp_path), CPU)
+    trainer.resume()
+    with torch.no_grad():
+        trainer.parameters[0].fill_(math.nan)
+    with pytest.raises(TrainingError, match=r"the newest checkpoint is .*/step-00000005$"):
+        trainer.run(progress=False)
+
+
+def test_the_first_line_says_what_is_trained(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = recipe(NO_ANSWERS, "train.steps=2")
+    last = train(chosen, data, tmp_path / "loud")
+    train(chosen, data, tmp_path / "quiet", progress=False)
+    parameters = Checkpoint.load(last).n_parameters
+    said = f"{parameters:,} parameters, 21 tokens; {data}; 2 steps of 8"
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == said
+    assert lines.count(said) == 1
 
 
 @pytest.mark.parametrize(
