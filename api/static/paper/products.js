@@ -80,9 +80,10 @@ function readRow(reader, first, source, previous, k) {
     const terms = [`${cell.text} × ${multiplier.text}`];
     if (digitValue(above)) terms.push(`${above.text} above`);
     if (carry && digitValue(carry)) terms.push(`carry ${carry.text}`);
-    const why = `${terms.join(" + ")} = ${total}: writes ${digit}${next ? `, carries ${next}` : ""}`;
+    const sum = `${terms.join(" + ")} = ${total}`;
+    const why = `${sum}: writes ${digit}${next ? `, carries ${next}` : ""}`;
     digits.push(reader.take(String(digit), why, k - 1 + j));
-    carries.push(reader.take(String(next), why, k + j));
+    carries.push(reader.take(String(next), next ? why : `${sum}: carries 0`, k + j));
   }
   digits.push(...carries.splice(-1));
   return { multiplier, digits, carries };
@@ -96,7 +97,7 @@ function readRow(reader, first, source, previous, k) {
  */
 function labelOfRow({ multiplier, digits }, first, previous) {
   const rest = integerOf(previous.slice(1));
-  const addend = previous.length ? `${rest} left from the row before + ` : "";
+  const addend = previous.length ? `${rest} (the row above without its last digit) + ` : "";
   const text = `${addend}${integerOf(first)} × ${multiplier.text}`;
   if (!isComplete(digits)) return text;
   return `${text} ${equation(rest + integerOf(first) * BigInt(digitValue(multiplier)), integerOf(digits))}`;

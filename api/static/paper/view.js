@@ -202,6 +202,7 @@ export class SheetView {
  * @param {string} text */
 function createTextCell(text) {
   const cell = createElement("span", "cell operator", text);
+  cell.translate = false;
   cell.role = "gridcell";
   return cell;
 }
