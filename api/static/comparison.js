@@ -230,7 +230,7 @@ class Checkpoints {
   }
 }
 
-/** Returns the decimal places nearest to some that a model can be asked for. One without a range of digits has no choice.
+/** Returns the places nearest to some that a model can be asked for. One without a range of digits has no choice.
  * @param {number} places
  * @param {Domain} domain */
 function nearestPlaces(places, { digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {

@@ -91,7 +91,7 @@ export function confidenceSentence(probability) {
   if (probability >= SURE) return `${words}.`;
   const percent = formatPercent(probability);
   if (probability >= 0.5) return `${words}: ${percent}.`;
-  return `The model gave its own answer a chance of ${percent.replace("<", "less than")}.`;
+  return `The model gave this a chance of ${percent.replace("<", "less than")}.`;
 }
 
 /**

@@ -273,6 +273,28 @@ def test_rows_drawn_one_after_the_other_are_those_drawn_at_once(plain_page: Page
     assert plain_page.evaluate(DRAWN, drawn) == [True] * len(drawn)
 
 
+EXTENTS = """async (lines) => {
+    const { paper } = await import("/static/paper.js");
+    const { SheetView } = await import("/static/paper/view.js");
+    return lines.map((line) => {
+        const cut = line.indexOf("=") + 1;
+        const columns = [cut + 2, line.length].map((end) => {
+            const view = new SheetView();
+            view.show(paper(line.slice(0, cut), line.slice(cut, end)), [], "a sum");
+            const { style } = view.element.querySelector(".sheet");
+            return [style.getPropertyValue("--columns"), style.getPropertyValue("--high")];
+        });
+        return String(columns[0]) === String(columns[1]);
+    });
+}"""
+
+
+def test_the_first_digit_already_has_the_columns_of_the_whole_sheet(plain_page: Page) -> None:
+    drawn = [line for op in CHECKS for line in lines(op, seed=13)[:50] if op != "/" or ";" in line]
+    same = plain_page.evaluate(EXTENTS, drawn)
+    assert [line for line, is_same in zip(drawn, same, strict=True) if not is_same] == []
+
+
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")

@@ -19,7 +19,10 @@ import {
 export function* readProduct(reader, { a, b, places }) {
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, a.digits.length, 0, "first number");
-  yield { names: ["a"], label: "first number", sign: aSign, cells: first, unit: a.places };
+  const isRounded = a.places + b.places > places; // which takes one more digit
+  /** @type {[number, number]} */
+  const extent = [0, Math.max(a.digits.length + b.digits.length - (isRounded ? 0 : 1), a.places + b.places)];
+  yield { names: ["a"], label: "first number", sign: aSign, cells: first, unit: a.places, extent };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
   const second = readCopies(reader, b, b.digits.length, 0, "second number");
   yield { names: ["b"], label: "second number", operator: "×", sign: bSign, cells: second, unit: b.places };

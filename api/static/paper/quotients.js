@@ -36,7 +36,9 @@ export function* readQuotient(reader, { a, b, places }) {
   const nBelow = n > 1 ? a.digits.length - (width - 2) - n : 0; // lowest digits of A, which no row brings down
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, a.digits.length, 0, "first number", { nMarked: nBelow });
-  yield { names: ["a"], label: "first number, which is divided", sign: aSign, cells: first, unit: a.places };
+  /** @type {[number, number] | undefined} */
+  const extent = b.isZero || n <= 1 ? undefined : [Math.min(0, leadColumn - n), Math.max(leadColumn + 1 + width, unit)];
+  yield { names: ["a"], label: "first number, which is divided", sign: aSign, cells: first, unit: a.places, extent };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
   const divisor = readCopies(reader, b, width + 1, zeros, "second number", { lowest: leadColumn });
   yield {
