@@ -52,10 +52,11 @@ def open_page(
     page.goto(f"{address}#q={QUESTION}")
     if style:
         page.add_style_tag(content=style)
-    page.wait_for_selector(f'#answer .value:text-is("{ANSWER}")')
+    page.locator("#answer .value").get_by_text(ANSWER, exact=True).wait_for()
     page.locator("#work:not([aria-busy=true])").wait_for()
     page.evaluate("document.activeElement.blur()")
     page.locator(f'[data-at="{CARRY}"]').first.hover()
+    page.locator(".sheet .arcs path").first.wait_for(state="attached")
     return page
 
 
