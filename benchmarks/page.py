@@ -173,7 +173,7 @@ def main() -> None:
             url = f"{address}#q={QUESTION}"
             first_seconds = {
                 "answer to a link": [
-                    seconds_to(browser, url, f'#answer .value:text-is("{ANSWER}")')
+                    seconds_to(browser, url, f'#answer .value:has-text("{ANSWER}")')
                     for _ in range(arguments.runs)
                 ],
                 "first character of the example": [

@@ -20,15 +20,21 @@ from calcgpt.export.web import PAGE, export_page
 from calcgpt.registry import resolve
 from datagen.files import write_bytes
 
-QUESTION, ANSWER = "471*29.9", "14082.9"
+QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("scratchpad-long", "direct")
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
-# A preview is small, so it shows less, and larger: the expression, the answer and the work.
+# A preview is small, so it shows less, and larger: the claim, the answer and the work.
 PREVIEW = """
-    main { grid-template-columns: 19rem 1fr; }
-    .nodes { border: 0; padding: 0; }
-    .choice, #keypad, #keys, #work > .bar, .views, .legend, .history, .readout { display: none; }
+    body { grid-template: "top top" "calculator work" / 19rem 1fr; padding: 0 1.75rem; }
+    .top { padding: 1rem 0 0.9rem; }
+    h1 { color: var(--accent); }
+    .tagline { color: inherit; font-size: 2.1rem; font-weight: 700; line-height: 1.15; }
+    .card { padding: 0.9rem 1.25rem; }
+    .nodes, .node { border: 0; padding: 0; }
+    .choice, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history, .readout, footer {
+        display: none;
+    }
 """
 
 
@@ -42,13 +48,15 @@ def open_page(
         color_scheme="light",
         reduced_motion="reduce",
     )
+    page.set_default_timeout(300_000)  # milliseconds, for a busy machine
     page.goto(f"{address}#q={QUESTION}")
     if style:
         page.add_style_tag(content=style)
-    page.wait_for_selector(f'#answer .value:text-is("{ANSWER}")')
+    page.locator("#answer .value").get_by_text(ANSWER, exact=True).wait_for()
     page.locator("#work:not([aria-busy=true])").wait_for()
     page.evaluate("document.activeElement.blur()")
     page.locator(f'[data-at="{CARRY}"]').first.hover()
+    page.locator(".sheet .arcs path").first.wait_for(state="attached")
     return page
 
 

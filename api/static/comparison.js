@@ -15,7 +15,8 @@ const MAX_TEMPERATURE = 2;
 const TOP_K_CHOICES = [2, 3, 5];
 const CONTEXT = 10; // characters that are shown before the first one that differs
 
-/** @typedef {{id: string, name: string, parameters: number}} NamedModel a checkpoint */
+/** @typedef {import("./client.js").Domain} Domain */
+/** @typedef {{id: string, name: string, parameters: number, domain: Domain}} NamedModel a checkpoint */
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
 /** @typedef {import("./panel.js").State} State */
 
@@ -81,7 +82,7 @@ class Samples {
     this.#operation = operation;
     this.element = createElement("section", "part");
     const hint =
-      "The work above was written greedily: always the most probable character. Here each character is drawn by its " +
+      "Above, the model always wrote the most probable character. Here each character is drawn by its " +
       "probability. The higher the temperature, the more often an improbable one is drawn.";
     const redraw = createButton("plain", "Draw new samples", () => {
       this.#firstSeed += N_SAMPLES;
@@ -205,16 +206,16 @@ class Checkpoints {
     const { problem, places } = this.#operation;
     const cards = this.#models.map(({ name }) => createElement("li", "sample", `${name} …`));
     this.#cards.replaceChildren(...cards);
-    for (const [index, { id, name, parameters }] of this.#models.entries()) {
+    for (const [index, { id, name, parameters, domain }] of this.#models.entries()) {
       if (!this.element.isConnected) return; // the panel was closed
-      const [result, isRight, content] = await this.#answer(id, problem, places);
+      const [result, isRight, content] = await this.#answer(id, problem, nearestPlaces(places, domain));
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
       cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
     }
   }
 
   /**
-   * Returns the answer of a model, with its default places if it cannot give as many as the operation has.
+   * Returns the answer of a model, or what kept it from answering.
    * @param {string} model
    * @param {string} problem
    * @param {number} places
@@ -224,15 +225,16 @@ class Checkpoints {
     try {
       return await ask(model, problem, places);
     } catch (error) {
-      const isTooMany = error instanceof ServiceError && /too-many-places/.test(error.type ?? "");
-      if (!isTooMany) return [undefined, false, [messageOf(error)]];
-    }
-    try {
-      return await ask(model, problem);
-    } catch (error) {
       return [undefined, false, [messageOf(error)]];
     }
   }
+}
+
+/** Returns the places nearest to some that a model can be asked for. One without a range of digits has no choice.
+ * @param {number} places
+ * @param {Domain} domain */
+function nearestPlaces(places, { digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
+  return digits === null ? defaultPlaces : Math.min(places, maxPlaces);
 }
 
 /**
@@ -244,7 +246,7 @@ class Checkpoints {
  * Asks a model for the result of an operation.
  * @param {string} model
  * @param {string} problem
- * @param {number} [places]
+ * @param {number} places
  * @returns {Promise<CardContent>}
  */
 async function ask(model, problem, places) {

@@ -83,6 +83,18 @@ export function describeConfidence(probability) {
 }
 
 /**
+ * Returns a sentence on the confidence in a whole answer, with the probability unless the model was sure.
+ * @param {number} probability
+ */
+export function confidenceSentence(probability) {
+  const words = `The model was ${describeConfidence(probability)}`;
+  if (probability >= SURE) return `${words}.`;
+  const percent = formatPercent(probability);
+  if (probability >= 0.5) return `${words}: ${percent}.`;
+  return `The model gave this a chance of ${percent.replace("<", "less than")}.`;
+}
+
+/**
  * Returns how strongly a probability is shaded, from 0 (not at all) to 1.
  * @param {number} probability
  */

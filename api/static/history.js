@@ -99,6 +99,7 @@ export class History {
     const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(entry));
     const mark = createElement("span", "icon", verified ? "✓" : "✗");
     mark.ariaHidden = "true";
+    button.translate = false;
     const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `);
     outcome.append(mark);
     button.append(

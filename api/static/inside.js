@@ -16,8 +16,8 @@ import { parseQuestion } from "./paper/sheet.js";
 
 const MAX_NAMED = 3; // characters that the description names
 const HINT =
-  "The model computes in layers, one after the other. In each, several heads look back at earlier characters: the darker " +
-  "a character, the more they took from it.";
+  "The model computes in layers, one after the other. In each, several heads look back at earlier characters. Arcs " +
+  "lead to these: the thicker, the more the heads took from the character.";
 
 /** Adds the panel to each operation that a model has answered. */
 export class Inside {

@@ -98,9 +98,9 @@ export class Models {
     return (models.find(({ id }) => id === preferred) ?? models[0])?.id ?? "";
   }
 
-  /** The id, the display name and the number of parameters of each model. */
+  /** The id, the display name, the number of parameters and the domain of each model. */
   get all() {
-    return this.#models.map((model) => ({ id: model.id, name: displayName(model), parameters: model.parameters }));
+    return this.#models.map((model) => ({ ...model, name: displayName(model) }));
   }
 
   /** Selects a model, or the default one if it is not listed, which the page then says, and places, or

@@ -2,12 +2,14 @@
 
 import { checkResult } from "./exact.js";
 import {
-  SURE, createButton, createElement, describeConfidence, formatNumbers, formatPercent, formatPlaces, formatResult,
+  SURE, confidenceSentence, createButton, createElement, formatNumbers, formatPercent, formatPlaces, formatResult,
   formatSigns,
 } from "./format.js";
+import { createNumber } from "./number.js";
 import { parseQuestion } from "./paper/sheet.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
+const ASCII_SIGN = /(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // but not what was typed, which is quoted, nor a hyphen
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
 /**
@@ -25,9 +27,12 @@ export function renderAnswer(calculation) {
   const comparison = verified && result !== null ? checkResult(expression, result, places, rounded) : null;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
-  const text = formatResult(result);
-  value.append(createElement("span", "question", `${formatSigns(expression)} `), "=\u00a0", createElement("span", "value", text));
-  value.style.setProperty("--length", String(text.length + 2));
+  const question = createElement("span", "question", `${formatSigns(expression)} `);
+  question.translate = false;
+  const number = createNumber("span", "value", formatResult(result));
+  value.append(question, "=\u00a0", number);
+  const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
+  value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
   const isRounded = comparison ? comparison.isRounded && !comparison.isExact : rounded;
   if (isRounded) value.append(createElement("span", "rounded", ` rounded to ${formatPlaces(places)}`));
@@ -52,8 +57,7 @@ function confidenceLine({ whole }) {
   const line = createElement("p", "sure");
   line.classList.toggle("doubtful", !isSure);
   line.title = formatPercent(whole);
-  const probability = isSure ? "" : `: ${formatPercent(whole)}`;
-  line.append(icon(isSure ? "●" : "○"), `The model was ${describeConfidence(whole)}${probability}.`);
+  line.append(icon(isSure ? "●" : "○"), confidenceSentence(whole));
   return line;
 }
 
@@ -83,7 +87,7 @@ function disagreementBox({ result, exact, nodes }) {
   const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
     const pair = createElement("div");
-    pair.append(createElement("dt", "", name), createElement("dd", "", formatResult(value)));
+    pair.append(createElement("dt", "", name), createNumber("dd", "", formatResult(value)));
     values.append(pair);
   }
   box.append(title, values);
@@ -144,8 +148,9 @@ export function renderError(error, typed, askUnproven) {
  */
 function messageWithPosition(error, typed) {
   const { position } = error;
-  const message = error.message.replace(/at position (\d+)/, (_, at) => `at character ${Number(at) + 1}`);
-  if (position === undefined) return message;
+  if (position === undefined) return error.message;
+  const counted = error.message.replace(/at position (\d+)/, (_, at) => `at character ${Number(at) + 1}`);
+  const message = counted.replace(ASCII_SIGN, formatSigns); // as the keys show them
   if (position < [...typed].length) return `${message} (character ${position + 1})`;
   return `the expression is not finished: ${message.replace(/, not the end$/, " at its end")}`;
 }
@@ -173,6 +178,7 @@ function retryText(seconds) {
 function markedExpression(typed, position, end = position + 1) {
   const characters = [...typed];
   const line = createElement("p", "place");
+  line.translate = false;
   const [before, marked, after] = [characters.slice(0, position), characters.slice(position, end), characters.slice(end)];
   const mark = createElement("mark", "", beginning(marked));
   if (!mark.textContent) mark.append(createElement("span", "unseen", "here"), "\u2002");

@@ -2,7 +2,7 @@
 // and as rows of text (docs/SCRATCHPAD.md) that are shaded by probability.
 
 import {
-  IMPROBABLE, SURE, SURE_CHARACTER, createElement, describeConfidence, doubt,
+  IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, describeConfidence, doubt,
   formatNumbers, formatPercent, formatResult, formatSigns, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
@@ -59,6 +59,7 @@ export class Step {
     this.element.style.setProperty("--depth", String(depthOf(node, nodes)));
     this.#foldsWhenDone = count > 1 && index < count - 1;
     this.#heading = createElement("h3", "problem", formatNumbers(node.expression));
+    this.#heading.translate = false;
     this.#body = createElement(count > 1 ? "details" : "div", "operation");
     const head = createElement(count > 1 ? "summary" : "div", "head");
     head.append(this.#heading, this.#verdict);
@@ -123,7 +124,7 @@ export class Step {
     this.#heading.append(" ", createElement("strong", "", formatResult(result)));
     const isSure = confidence.whole >= SURE;
     const confidenceWords = describeConfidence(confidence.whole);
-    const confidenceText = isSure ? "" : ` The model was ${confidenceWords}: ${formatPercent(confidence.whole)}.`;
+    const confidenceText = isSure ? "" : ` ${confidenceSentence(confidence.whole)}`;
     if (!agrees) this.#status.textContent = `✗ Wrong: exact is ${formatNumbers(exact)}.${confidenceText}`;
     else if (!isSure) this.#status.textContent = `✓ Right.${confidenceText}`;
     this.element.classList.toggle("unsure", !isSure);
@@ -252,6 +253,7 @@ class Row {
     this.#label = createElement("span", "row-label", label);
     this.element = createElement("li", "line");
     this.characters = createElement("span", "characters");
+    this.characters.translate = false;
     // Screen readers read a finished row as one sentence, not one character at a time.
     this.visible = createElement("span", "seen");
     this.visible.ariaHidden = "true";

@@ -317,8 +317,7 @@ class _Reader:
             reason = "a comma; write decimals with a point: a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := spelling.WORD.match(text, start):
-            allowed = "an expression has numbers, + - * / ^ % and parentheses"
-            reason = f"{word[0]!r} is not known: {allowed}"
+            reason = f"{word[0]!r} is not known: {spelling.ONLY}"
             if word[0].lower() == "of":
                 reason = "'of' may only follow a percentage, which divides nothing: 20% of 50"
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
@@ -334,7 +333,9 @@ class _Reader:
             elif re.fullmatch("[0-9]{3}", self._normal[start:end]):
                 reason += "; a comma may separate thousands, a space may not"
             elif spelling.FRACTION.match(self._normal, start):
-                reason += "; write 3 1/2 as (3+1/2)"
+                reason += "; write a number and a fraction as a sum, like (3+1/2)"
+            elif character == "(" and (sign := self._last_sign()) in ("/", "^"):
+                reason += f"; 6{sign}2(3) is (6{sign}2)*3 to some and 6{sign}(2*3) to others"
             return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
         elif character == ")":
             reason = "a ) without its ("

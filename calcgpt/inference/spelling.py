@@ -58,17 +58,19 @@ FRACTION = re.compile(r"[0-9]+\s*/")
 QUESTION = re.compile(r"\?(?=\s*\Z)")
 SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 NO_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
-HINTS = {  # by a character that is not understood
+_HINTS = {  # by a character that is not understood, wherever it stands
     **dict.fromkeys("$€£¥₹₽°", "; write numbers without units"),
     **dict.fromkeys("½¼¾⅓⅔", "; write 0.5 or (1/2), for example"),
     "—": "; to subtract, write -",
 }
+ONLY = "this calculator has only numbers, + - * / ^ % and parentheses"
+HINTS = {**_HINTS, **dict.fromkeys("√∛∜!πΠ∞∑∏∫|", f"; {ONLY}")}  # where a number is expected
 HINTS_AFTER_NUMBER = {  # the same, where an operation is expected
-    **HINTS,
+    **_HINTS,
     **dict.fromkeys("kKmM", "; write numbers without units"),
-    **dict.fromkeys("xX", "; to multiply, write * or ×"),
+    **dict.fromkeys("xX", "; to multiply, write *"),
     **dict.fromkeys("eE", "; write a number with all its digits"),
-    ":": "; to divide, write / or ÷",
+    ":": "; to divide, write /",
     "·": "; a decimal point is written .",
     ".": "; a number has one decimal point, and a comma separates thousands",
     **dict.fromkeys("_'’", "; it may only separate thousands"),

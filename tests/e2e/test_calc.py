@@ -148,7 +148,7 @@ def test_file_names_in_place_of_a_star_are_recognized(
         ),
         (
             "2 + 0x3",
-            "error: 'x' is not an operation; valid are + - * / ^; to multiply, write * or ×\n"
+            "error: 'x' is not an operation; valid are + - * / ^; to multiply, write *\n"
             "  2 + 0x3\n       ^\n",
         ),
     ],

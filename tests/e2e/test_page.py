@@ -272,7 +272,7 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
         if not node["agrees"]
     ]
     expect(box.locator("li")).to_have_text([error.replace("*", "×") for error in errors])
-    expect(page.locator("#answer .sure")).to_contain_text("The model was guessing")
+    expect(page.locator("#answer .sure")).to_contain_text("The model gave this a chance of ")
     expect(page.locator("#nodes .node.wrong")).to_have_count(2)
     assert rows(page)[1::2] == [node["output"] for node in truth["nodes"]]  # a row each: no steps
     expect(page.locator("#history button")).to_contain_text("✗")

@@ -33,6 +33,9 @@ def test_an_error_marks_its_position(page: Page) -> None:
             "😀",
             "A number is expected, not '😀' (character 5).",
         ),  # two units of UTF-16, one character
+        ("√2", "√", "not '√'; this calculator has only numbers, + − × ÷ ^ % and parentheses"),
+        ("6÷2(1+2)", "(", "; 6÷2(3) is (6÷2)×3 to some and 6÷(2×3) to others"),
+        ("2×/3", "/", "A number is expected, not '/'"),
         ("3.125*2", "125", "two"),
         ("1/(2-2)", "(2-2)", "ivision by zero"),
     ]:

@@ -273,6 +273,44 @@ def test_rows_drawn_one_after_the_other_are_those_drawn_at_once(plain_page: Page
     assert plain_page.evaluate(DRAWN, drawn) == [True] * len(drawn)
 
 
+NO_CARRIES = """async (lines) => {
+    const { explain, paper } = await import("/static/paper.js");
+    return lines.flatMap((line) => {
+        const cut = line.indexOf("=") + 1;
+        const { rows } = paper(line.slice(0, cut), line.slice(cut));
+        const carries = rows.flatMap((row) => row.carries);
+        return carries.filter(({ at, text }) => at >= 0 && text === "0").map(explain);
+    });
+}"""
+
+
+def test_a_carry_of_zero_says_so(plain_page: Page) -> None:
+    explained = plain_page.evaluate(NO_CARRIES, [line for op in "*/" for line in lines(op, 9)[:5]])
+    assert {words.rpartition(": ")[2] for words in explained} == {"carries 0", "borrows 0"}
+
+
+EXTENTS = """async (lines) => {
+    const { paper } = await import("/static/paper.js");
+    const { SheetView } = await import("/static/paper/view.js");
+    return lines.map((line) => {
+        const cut = line.indexOf("=") + 1;
+        const columns = [cut + 2, line.length].map((end) => {
+            const view = new SheetView();
+            view.show(paper(line.slice(0, cut), line.slice(cut, end)), [], "a sum");
+            const { style } = view.element.querySelector(".sheet");
+            return [style.getPropertyValue("--columns"), style.getPropertyValue("--high")];
+        });
+        return String(columns[0]) === String(columns[1]);
+    });
+}"""
+
+
+def test_the_first_digit_already_has_the_columns_of_the_whole_sheet(plain_page: Page) -> None:
+    drawn = [line for op in CHECKS for line in lines(op, seed=13)[:50] if op != "/" or ";" in line]
+    same = plain_page.evaluate(EXTENTS, drawn)
+    assert [line for line, is_same in zip(drawn, same, strict=True) if not is_same] == []
+
+
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     calculate(page, "471*29.9", "scratchpad-long")
     answered(page, "14082.9")
@@ -498,11 +536,15 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
 
 
 def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
-    calculate(page, "12.5*3")
-    answered(page, "37.5")
+    calculate(page, "(1+2)*3")
+    answered(page, "9")
+    expect(page.locator("#tour-offer")).to_be_visible()
+    expect(page.locator(".sheet").first).to_be_hidden()  # the step is folded
     page.emulate_media(media="print")
+    expect(page.locator("#tour-offer")).to_be_hidden()
+    expect(page.locator(".sheet").first).to_be_visible()
     expect(page.get_by_label("Expression")).to_be_visible()
     expect(page.locator("#answer .value")).to_be_visible()
-    expect(page.locator(".sheet")).to_be_visible()
+    expect(page.locator(".sheet").last).to_be_visible()
     for name in ("button", "radio", "checkbox", "combobox", "link"):
         expect(page.get_by_role(name)).to_have_count(0)

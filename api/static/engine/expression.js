@@ -48,21 +48,25 @@ const PREFIX = /[-+]|(?:minus|plus)(?![A-Za-z])/iy;
 const PERCENT = /%|per ?cent(?![A-Za-z])/iy;
 const AFTER_PERCENT = /(?:%|per ?cent)$/i;
 const SUPERSCRIPT = /[⁰¹²³⁴⁵⁶⁷⁸⁹]+/y;
-/** Hints for characters that are not understood.
+const ONLY = "this calculator has only numbers, + - * / ^ % and parentheses";
+/** Hints for characters that are not understood, wherever they stand.
  * @type {Record<string, string>} */
-const HINTS = {
+const COMMON_HINTS = {
   ...hint("$€£¥₹₽°", "; write numbers without units"),
   ...hint("½¼¾⅓⅔", "; write 0.5 or (1/2), for example"),
   "—": "; to subtract, write -",
 };
+/** The same, where a number is expected.
+ * @type {Record<string, string>} */
+const HINTS = { ...COMMON_HINTS, ...hint("√∛∜!πΠ∞∑∏∫|", `; ${ONLY}`) };
 /** The same, where an operation is expected.
  * @type {Record<string, string>} */
 const HINTS_AFTER_NUMBER = {
-  ...HINTS,
+  ...COMMON_HINTS,
   ...hint("kKmM", "; write numbers without units"),
-  ...hint("xX", "; to multiply, write * or ×"),
+  ...hint("xX", "; to multiply, write *"),
   ...hint("eE", "; write a number with all its digits"),
-  ":": "; to divide, write / or ÷",
+  ":": "; to divide, write /",
   "·": "; a decimal point is written .",
   ".": "; a number has one decimal point, and a comma separates thousands",
   ...hint("_'’", "; it may only separate thousands"),
@@ -177,6 +181,7 @@ class Parser {
   #units; // the index of the UTF-16 unit of each code point
   #position = 0;
   #exponentEnd = -1; // the position after the last exponent
+  #ambiguous = ""; // the / or ^ before a factor in parentheses, which is refused
 
   /** @param {string[]} typed */
   constructor(typed) {
@@ -251,10 +256,11 @@ class Parser {
    * and 2^3(4) as well, because people read them in two ways.
    * @param {string} sign of the operation before the last operand */
   #impliedProduct(sign) {
-    if (this.#peek() !== "(" || sign === "/") return "";
+    if (this.#peek() !== "(") return "";
     const before = this.#before().trimEnd();
     const followsExponent = [...before].length === this.#exponentEnd;
-    return /[0-9.)]$/.test(before) && !followsExponent ? "*" : "";
+    this.#ambiguous = followsExponent ? "^" : sign === "/" ? "/" : "";
+    return /[0-9.)]$/.test(before) && !this.#ambiguous ? "*" : "";
   }
 
   /** @returns {Parsed} */
@@ -363,7 +369,7 @@ class Parser {
   #syntaxError(reason) {
     const word = this.#match(WORD);
     if (word) {
-      const unknown = `'${word}' is not known: an expression has numbers, + - * / ^ % and parentheses`;
+      const unknown = `'${word}' is not known: ${ONLY}`;
       const misplaced = "'of' may only follow a percentage, which divides nothing: 20% of 50";
       const message = word.toLowerCase() === "of" ? misplaced : unknown;
       return new ExpressionError("syntax", message, this.#position, this.#position + word.length);
@@ -378,7 +384,11 @@ class Parser {
     let hint = "";
     if (this.#followsPercent()) hint = "; % divides by 100, and there is no remainder";
     else if (/^[0-9]{3}$/.test(typed)) hint = "; a comma may separate thousands, a space may not";
-    else if (this.#match(FRACTION)) hint = "; write 3 1/2 as (3+1/2)";
+    else if (this.#match(FRACTION)) hint = "; write a number and a fraction as a sum, like (3+1/2)";
+    else if (typed === "(" && this.#ambiguous) {
+      const sign = this.#ambiguous;
+      hint = `; 6${sign}2(3) is (6${sign}2)*3 to some and 6${sign}(2*3) to others`;
+    }
     const reason = `an operation is missing: one of + - * / ^${hint}`;
     return new ExpressionError("no-operation", reason, this.#position, this.#position + [...typed].length);
   }

@@ -18,7 +18,10 @@ import {
 export function* readProduct(reader, { a, b, places }) {
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, a.digits.length, 0, "first number");
-  yield { names: ["a"], label: "first number", sign: aSign, cells: first, unit: a.places };
+  const isRounded = a.places + b.places > places; // which takes one more digit
+  /** @type {[number, number]} */
+  const extent = [0, Math.max(a.digits.length + b.digits.length - (isRounded ? 0 : 1), a.places + b.places)];
+  yield { names: ["a"], label: "first number", sign: aSign, cells: first, unit: a.places, extent };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
   const second = readCopies(reader, b, b.digits.length, 0, "second number");
   yield { names: ["b"], label: "second number", operator: "×", sign: bSign, cells: second, unit: b.places };
@@ -79,9 +82,10 @@ function readRow(reader, first, source, previous, k) {
     const terms = [`${cell.text} × ${multiplier.text}`];
     if (digitValue(above)) terms.push(`${above.text} above`);
     if (carry && digitValue(carry)) terms.push(`carry ${carry.text}`);
-    const why = `${terms.join(" + ")} = ${total}: writes ${digit}${next ? `, carries ${next}` : ""}`;
+    const sum = `${terms.join(" + ")} = ${total}`;
+    const why = `${sum}: writes ${digit}${next ? `, carries ${next}` : ""}`;
     digits.push(reader.take(String(digit), why, k - 1 + j));
-    carries.push(reader.take(String(next), why, k + j));
+    carries.push(reader.take(String(next), next ? why : `${sum}: carries 0`, k + j));
   }
   digits.push(...carries.splice(-1));
   return { multiplier, digits, carries };
@@ -95,7 +99,7 @@ function readRow(reader, first, source, previous, k) {
  */
 function labelOfRow({ multiplier, digits }, first, previous) {
   const rest = integerOf(previous.slice(1));
-  const addend = previous.length ? `${rest} left from the row before + ` : "";
+  const addend = previous.length ? `${rest} (the row above without its last digit) + ` : "";
   const text = `${addend}${integerOf(first)} × ${multiplier.text}`;
   if (!isComplete(digits)) return text;
   return `${text} ${equation(rest + integerOf(first) * BigInt(digitValue(multiplier)), integerOf(digits))}`;

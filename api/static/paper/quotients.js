@@ -36,7 +36,9 @@ export function* readQuotient(reader, { a, b, places }) {
   const nBelow = n > 1 ? a.digits.length - (width - 2) - n : 0; // lowest digits of A, which no row brings down
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, a.digits.length, 0, "first number", { nMarked: nBelow });
-  yield { names: ["a"], label: "first number, which is divided", sign: aSign, cells: first, unit: a.places };
+  /** @type {[number, number] | undefined} */
+  const extent = b.isZero || n <= 1 ? undefined : [Math.min(0, leadColumn - n), Math.max(leadColumn + 1 + width, unit)];
+  yield { names: ["a"], label: "first number, which is divided", sign: aSign, cells: first, unit: a.places, extent };
   const bSign = reader.take(b.isNegative ? "-" : "+", "the sign of the second number");
   const divisor = readCopies(reader, b, width + 1, zeros, "second number", { lowest: leadColumn });
   yield {
@@ -209,17 +211,22 @@ function readSubtraction(reader, divisor, dividend, { sign, digit, column }, bel
   const carries = [];
   const direction = sign.text === "-" ? 1 : -1;
   let total = 0;
+  const carriesOrBorrows = direction > 0 ? "carries" : "borrows";
+  let sum = "";
   let why = "";
   for (let j = 0; j < divisor.length; j++) {
-    if (j) carries.push(reader.take(String(Math.abs(Math.floor(total / 10))), why, column + j));
+    if (j) {
+      const carried = Math.abs(Math.floor(total / 10));
+      carries.push(reader.take(String(carried), carried ? why : `${sum}: ${carriesOrBorrows} 0`, column + j));
+    }
     const carry = carries.at(-1);
     total = digitValue(dividend[j]) + direction * (digitValue(digit) * digitValue(divisor[j]) + digitValue(carry));
     const operator = direction > 0 ? "+" : "−";
     const terms = [dividend[j].text, operator, digit.text, "×", divisor[j].text];
     if (carry && digitValue(carry)) terms.push(operator, carry.text, direction > 0 ? "carried" : "borrowed");
     const [written, next] = [((total % 10) + 10) % 10, Math.abs(Math.floor(total / 10))];
-    const nextCarry = next ? `, ${direction > 0 ? "carries" : "borrows"} ${next}` : "";
-    why = `${terms.join(" ")} = ${formatDecimal(BigInt(total), 0)}: gives ${written}${nextCarry}`;
+    sum = `${terms.join(" ")} = ${formatDecimal(BigInt(total), 0)}`;
+    why = `${sum}: gives ${written}${next ? `, ${carriesOrBorrows} ${next}` : ""}`;
     remainder.push(reader.takeMarked(String(written), why, column + j, below && (remainder.at(-1) ?? below)));
   }
   return { remainder, carries };

@@ -21,10 +21,11 @@ import { formatPlaces } from "../format.js";
  * side: cells beside the row; unit: the column of the units; isDerived: whether the page computed the
  * row; hasLine: whether there is a line above it; showsPlus: whether the sign is shown if it is +;
  * mergesIntoPrevious: whether the row is merged into the row before it if that row has acceptsMerge and
- * both show the same number.
+ * both show the same number; extent: the lowest and the highest column that the whole sheet will have, which
+ * the first row tells, so that nothing moves while the others are written.
  * @typedef {{names: string[], label: string, cells: Cell[], unit: number, carries?: Cell[],
  *   operator?: string, sign?: Cell | null, side?: Cell[], isDerived?: boolean, hasLine?: boolean,
- *   showsPlus?: boolean, mergesIntoPrevious?: boolean, acceptsMerge?: boolean}} Row
+ *   showsPlus?: boolean, mergesIntoPrevious?: boolean, acceptsMerge?: boolean, extent?: [number, number]}} Row
  */
 
 /**

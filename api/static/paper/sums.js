@@ -27,7 +27,9 @@ export function* readSum(reader, { operation, a, b, places }) {
   const first = readCopies(reader, a, count, decimals - a.places, "first number");
   /** @type {Cell[]} */
   const carries = [];
-  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: decimals };
+  /** @type {[number, number]} */
+  const extent = [0, Math.max(count - 1, decimals)];
+  const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: decimals, extent };
   yield top;
 
   const isAdded = b.isNegative === isDifference;

@@ -39,7 +39,9 @@ export class SheetView {
   show(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
-    const columns = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries].map(({ column }) => column));
+    const columns = sheet.rows.flatMap(({ cells, carries, extent = [] }) => {
+      return [...extent, ...[...cells, ...carries].map(({ column }) => column)];
+    });
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
     this.#grid.ariaLabel = `The work of ${name}, as on paper`;
     const n = high - low + 1;
@@ -202,6 +204,7 @@ export class SheetView {
  * @param {string} text */
 function createTextCell(text) {
   const cell = createElement("span", "cell operator", text);
+  cell.translate = false;
   cell.role = "gridcell";
   return cell;
 }

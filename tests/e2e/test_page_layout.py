@@ -1,0 +1,121 @@
+"""Where the page puts its parts: on a phone, with large letters, from right to left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, calculate
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+
+OpenPage = Callable[..., "Page"]
+PRODUCT = "471×29.9"
+SHIFTS = """() => {
+    window.shifts = [];
+    window.observer = new PerformanceObserver((list) => shifts.push(...list.getEntries()));
+    observer.observe({ type: "layout-shift", buffered: true });
+}"""
+SHIFTED = (
+    """() => [...shifts, ...observer.takeRecords()].reduce((sum, { value }) => sum + value, 0)"""
+)
+LEFTS = "all => all.map(e => e.getBoundingClientRect().left)"
+
+
+def test_a_phone_has_the_keypad_and_the_link_to_the_work_in_view(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    answered(page, "14082.9")
+    for part in ("#expression", "#keypad", "#to-work"):
+        expect(page.locator(part)).to_be_in_viewport(ratio=1)
+    keypad, choice = (page.locator(part).bounding_box() for part in ("#keypad", ".choice"))
+    assert keypad
+    assert choice
+    assert choice["y"] > keypad["y"] + keypad["height"]
+    page.get_by_role("button", name="plus").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("combobox", name="Model")).to_be_focused()
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (1280, 800)])
+def test_nothing_moves_while_the_page_loads(page: Page, width: int, height: int) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    answered(page, "14082.9")
+    page.add_init_script(f"({SHIFTS})()")
+    page.reload()
+    answered(page, "14082.9")
+    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    assert page.evaluate(SHIFTED) < 0.02
+
+
+def test_a_model_without_a_choice_of_places_leaves_no_gap(page: Page) -> None:
+    page.get_by_role("combobox", name="Model").select_option("direct")
+    boxes = [page.locator(part).bounding_box() for part in ("#model", "#work")]
+    ends = [box["x"] + box["width"] for box in boxes if box]
+    assert ends[0] == pytest.approx(ends[1])
+
+
+def test_numbers_run_from_left_to_right_and_are_not_translated(page: Page) -> None:
+    calculate(page, PRODUCT)
+    answered(page, "14082.9")
+    page.evaluate("() => { document.documentElement.dir = 'rtl'; }")
+    lefts = page.locator(".sheet .row").last.locator(".cell").evaluate_all(LEFTS)
+    assert lefts == sorted(lefts)
+    for part in ("#expression", "#answer .result", ".problem", ".characters", ".expression"):
+        expect(page.locator(part).first).to_have_css("direction", "ltr")
+    for part in ("#expression", "#answer .value", ".problem", ".sheet .cell", ".characters"):
+        assert page.locator(part).first.evaluate("e => e.translate") is False, part
+
+
+def test_large_letters_break_no_number_and_leave_the_tour_its_text(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    calculate(page, "313.46*217", "direct")
+    page.evaluate("() => { document.documentElement.style.fontSize = '32px'; }")
+    for number in page.locator("#answer dd").all():
+        height, line = number.evaluate(
+            "e => [e.offsetHeight, parseFloat(getComputedStyle(e).lineHeight)]"
+        )
+        assert height < 1.5 * line
+    page.locator("#tour-offer").get_by_role("button", name="Take the tour").click()
+    box = page.get_by_role("dialog").bounding_box()
+    assert box
+    assert box["height"] > 0.5 * 844
+
+
+def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
+    calculate(page, "-12345678.12345*1", "scratchpad-long")
+    value = page.locator("#answer .value")
+    expect(value).to_have_text("−12345678.12345")
+    expect(value.locator(".group")).to_have_text(["345", "678", "45"])
+    copied = "e => { getSelection().selectAllChildren(e); return getSelection().toString(); }"
+    assert value.evaluate(copied) == "−12345678.12345"
+    assert "−12345678.12345" in page.locator("#answer .result").aria_snapshot()
+    calculate(page, "1234+0.5")
+    expect(value).to_have_text("1234.5")
+    expect(value.locator(".group")).to_have_count(0)
+
+
+def test_models_are_compared_without_refusals(page: Page) -> None:
+    refused: list[str] = []
+    page.on("response", lambda response: response.ok or refused.append(response.url))
+    calculate(page, "6/344", "scratchpad-long")
+    page.get_by_role("button", name="Compare models").click()
+    page.get_by_role("button", name="Run all models").click()
+    expect(page.locator(".of-models strong")).to_have_count(5)
+    assert refused == []
+
+
+def test_without_scripts_nothing_stands_there_that_needs_them(
+    browser: Browser, address: str
+) -> None:
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(address)
+        expect(page.locator("noscript p")).to_be_visible()
+        for role in ("button", "textbox", "combobox"):
+            expect(page.get_by_role(role)).to_have_count(0)
+        expect(page.get_by_text("Loading the models")).to_be_hidden()
