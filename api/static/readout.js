@@ -36,7 +36,7 @@ export class Readout {
     document.body.append(this.#box);
     addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
     addEventListener("keydown", () => (this.#isTouched = false), true);
-    for (const name of ["scroll", "resize"]) addEventListener(name, () => this.#updatePosition(), true);
+    for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
   }
 
   /** Whether the user last used a finger. */
@@ -117,7 +117,7 @@ export class Readout {
  * Returns the character, its explanation and its probability, as elements.
  * @param {Character} character
  */
-function contentOf({ output, at, probability, words, isChoice }) {
+export function contentOf({ output, at, probability, words, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
   const probabilityText = isSure ? "sure" : formatPercent(probability);
