@@ -117,7 +117,7 @@ export class Readout {
  * Returns the character, its explanation and its probability, as elements.
  * @param {Character} character
  */
-export function contentOf({ output, at, probability, words, isChoice }) {
+function contentOf({ output, at, probability, words, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
   const probabilityText = isSure ? "sure" : formatPercent(probability);

@@ -256,9 +256,9 @@ export class Step {
    * @param {number} at -1 to highlight none
    * @param {number[]} [weights] draws arcs, as `showSources` does */
   highlight(at, weights) {
-    const copies = new Set(this.#paper.copiesOf(at).map(String));
-    for (const cell of this.element.querySelectorAll("[data-at]")) {
-      cell.classList.toggle("pointed", copies.has(/** @type {HTMLElement} */ (cell).dataset.at ?? ""));
+    for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
+    for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
+      for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
     }
     if (weights) this.showSources(at, weights);
   }

@@ -4,7 +4,6 @@
 import { look } from "./backend.js";
 import { byId, createButton, createElement } from "./format.js";
 import { meanWeights } from "./inside/bars.js";
-import { contentOf } from "./readout.js";
 
 const RATE = 8; // characters a second; half of it in slow motion
 const DELAY = 120; // milliseconds before the model is run, so that it does not run at each step of a drag
@@ -32,6 +31,7 @@ export class Timeline {
   #playButton = createButton("plain", "", () => (this.#playFrame ? this.pause() : this.#play()));
   #slider = createElement("input");
   #text = createElement("p", "now");
+  #words = new Text(); // always the same node: to replace it makes Chromium compute the styles of the whole work again
 
   /**
    * @param {import("./steps.js").Step} step
@@ -57,6 +57,7 @@ export class Timeline {
     });
     const controls = createElement("div", "controls");
     controls.append(back, this.#playButton, forward, this.#slider);
+    this.#text.append(this.#words);
     this.element.append(controls, this.#text);
     this.#showPlaying();
     this.#describe();
@@ -129,12 +130,14 @@ export class Timeline {
 
   /** Describes the newest character. */
   #describe() {
-    const at = this.#end - 1;
-    if (this.#end === this.#length) this.#text.textContent = `The model wrote ${this.#length} characters. ${HINT}`;
-    else if (!this.#end) this.#text.textContent = "Nothing is written yet.";
-    else this.#text.replaceChildren(...contentOf(this.#step.describe(at)));
-    const words = this.#end && this.#end < this.#length ? this.#step.describe(at).words : "";
-    this.#slider.ariaValueText = `character ${this.#end} of ${this.#length}${words && `: ${words}`}`;
+    const isPart = this.#end && this.#end < this.#length;
+    const { output, words } = this.#step.describe(this.#end - 1);
+    const number = `${this.#end} of ${this.#length}`;
+    const explanation = isPart && words ? `: ${words}` : "";
+    this.#slider.ariaValueText = `character ${number}${explanation}`;
+    if (isPart) this.#words.data = `Character ${number}, “${output[this.#end - 1]}”${explanation}`;
+    else if (this.#end) this.#words.data = `The model wrote ${this.#length} characters. ${HINT}`;
+    else this.#words.data = "Nothing is written yet.";
   }
 
   /** Shows where the model looked for the newest character, unless the user soon goes on to another one. */
