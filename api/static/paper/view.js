@@ -85,7 +85,7 @@ export class SheetView {
       entry.shown = element;
       element.classList.toggle("unwritten", !row);
     }
-    this.#broken.classList.toggle("unwritten", sheet.broken < 0);
+    this.#broken.classList.toggle("unwritten", sheet.broken < 0 && !this.#broken.hidden);
     this.#setTabStop(this.#grid.querySelector(".row:not(.unwritten) [data-at]"));
   }
 
