@@ -31,7 +31,7 @@ export class Timeline {
   #playButton = createButton("plain", "", () => (this.#playFrame ? this.pause() : this.#play()));
   #slider = createElement("input");
   #text = createElement("p", "now");
-  #words = new Text(); // always the same node: to replace it makes Chromium compute the styles of the whole work again
+  #words = new Text(); // one node: to replace it makes Chromium compute the styles of the whole work again
 
   /**
    * @param {import("./steps.js").Step} step
