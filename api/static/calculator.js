@@ -175,7 +175,10 @@ async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
   const isAsked = field.text === question && link.question === question;
   const isShown = isAsked && !runner.isRunning && byId("answer").textContent;
-  for (const step of runner.steps) step.highlight(-1, []);
+  for (const step of runner.steps) {
+    step.showAll();
+    step.highlight(-1, []);
+  }
   readout.hide();
   if (isShown && models.choice.model === model) return;
   models.choose({ ...choiceBeforeTour, model });
@@ -332,6 +335,7 @@ addEventListener("hashchange", () => {
   if (parseHash(location.hash)) models.reopen();
   else runner.clear(); // back to where nothing was asked
 });
+addEventListener("beforeprint", () => runner.steps.forEach((step) => step.showAll()));
 addEventListener("pageshow", () => showView(byId("work").dataset.view ?? "")); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation

@@ -22,6 +22,8 @@ import { readSum } from "./paper/sums.js";
  * @typedef {{question: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet
  */
 
+/** Worked steps begin with a sign, an answer with a digit. */
+export const HAS_WORK = /^[-+]/;
 /** @type {Record<string, RowReader>} */
 const WORK_READERS = { "+": readSum, "-": readSum, "*": readProduct, "/": readQuotient };
 /** @type {Record<string, string>} */
@@ -32,15 +34,15 @@ const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
  * is not in the notation.
  * @param {string} prompt
  * @param {string} text
+ * @param {boolean} hasWork whether worked steps stand before the answer, which an empty text does not tell
  * @returns {Sheet | null}
  */
-export function paper(prompt, text) {
+export function paper(prompt, text, hasWork = HAS_WORK.test(text)) {
   const question = parseQuestion(prompt);
   if (!question) return null;
   const reader = new Reader(text);
   const rows = [];
   let broken = -1;
-  const hasWork = /^[-+]/.test(text);
   try {
     for (const row of (hasWork ? WORK_READERS[question.operation] : readDirectAnswer)(reader, question)) rows.push(row);
   } catch (error) {

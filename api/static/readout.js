@@ -36,7 +36,7 @@ export class Readout {
     document.body.append(this.#box);
     addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
     addEventListener("keydown", () => (this.#isTouched = false), true);
-    for (const name of ["scroll", "resize"]) addEventListener(name, () => this.#updatePosition(), true);
+    for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
   }
 
   /** Whether the user last used a finger. */

@@ -7,8 +7,11 @@ import {
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT } from "./inside/bars.js";
-import { paper } from "./paper.js";
+import { reportState } from "./panel.js";
+import { HAS_WORK, paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
+import { Row } from "./row.js";
+import { Timeline } from "./timeline.js";
 
 /**
  * The detail of the event `point`: the user points at a character. at: its index in what the model wrote;
@@ -18,7 +21,7 @@ import { SheetView } from "./paper/view.js";
  */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
-const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
+const MIN_LENGTH = 3; // characters of an answer that has a time line
 const ROW_START = /[;|:=]/;
 
 const ANSWER_LABEL = "answer, backwards";
@@ -34,8 +37,10 @@ export class Step {
   #text = "";
   /** @type {number[]} */
   #probabilities = [];
-  /** @type {Row | null} */
-  #row = null;
+  /** @type {Row[]} the rows that the model wrote */
+  #lines = [];
+  /** @type {Timeline | null} */
+  #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
   #frame = 0;
   #heading;
@@ -97,12 +102,14 @@ export class Step {
   /** Adds a character that the model wrote.
    * @param {import("./client.js").Token} token */
   addToken({ text, probability }) {
-    if (!this.#row || this.#beginsRow(text)) {
-      this.#row?.close();
-      this.#row = new Row(this.#labelOf(text));
-      this.#rows.append(this.#row.element);
+    const at = this.#text.length;
+    if (!at || this.#beginsRow(text)) {
+      this.#lines.at(-1)?.close();
+      const line = new Row(this.#labelOf(text), at);
+      this.#lines.push(line);
+      this.#rows.append(line.element);
     }
-    this.#row.add(text, probability, this.#text.length);
+    this.#lines.at(-1)?.add(text, probability);
     this.#text += text;
     this.#probabilities.push(probability);
     this.#frame ||= requestAnimationFrame(() => this.#draw());
@@ -111,7 +118,7 @@ export class Step {
   /** Shows the result of the operation.
    * @param {import("./client.js").Node} node */
   end({ problem, result, exact, agrees, confidence }) {
-    this.#row?.close();
+    this.#lines.at(-1)?.close();
     this.element.classList.remove("writing");
     this.element.classList.toggle("wrong", !agrees);
     this.#status.textContent = "";
@@ -121,6 +128,10 @@ export class Step {
       return;
     }
     this.#draw();
+    if (this.#text.length >= MIN_LENGTH) {
+      this.#timeline = new Timeline(this, formatNumbers(problem), this.#text.length);
+      this.#rows.after(this.#timeline.element);
+    }
     this.#heading.append(" ", createElement("strong", "", formatResult(result)));
     const isSure = confidence.whole >= SURE;
     const confidenceWords = describeConfidence(confidence.whole);
@@ -134,7 +145,7 @@ export class Step {
 
   /** Shows that the operation was stopped before its end. */
   stop() {
-    this.#row?.close();
+    this.#lines.at(-1)?.close();
     if (this.#question) this.#draw();
     this.element.classList.remove("writing");
   }
@@ -143,13 +154,50 @@ export class Step {
    * character exists.
    * @param {number} at */
   pointAt(at) {
-    const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
+    this.showAll();
     this.#setOpen(true);
-    const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
+    const shown = this.#visibleCellOf(at) ?? this.#paper.cellOf(at);
     if (!shown) return false;
     shown.scrollIntoView({ block: "center" });
     this.#pointAtElement(shown, true, at);
     return true;
+  }
+
+  /** Returns the element that shows a character in a view that is shown, or undefined if there is none.
+   * @param {number} at */
+  #visibleCellOf(at) {
+    return [...this.element.querySelectorAll(`[data-at="${at}"]`)].find((cell) => cell.checkVisibility());
+  }
+
+  /** Shows the whole work, if the time line shows a part of it. */
+  showAll() {
+    this.#timeline?.showAll();
+  }
+
+  /** Shows the first characters of the whole work. Marks and returns the newest one, if it is not the last.
+   * @param {number} end the number of characters */
+  showUntil(end) {
+    this.highlight(-1, []);
+    for (const cell of this.element.querySelectorAll(".newest")) cell.classList.remove("newest");
+    for (const line of this.#lines) line.showUntil(end);
+    const sheet = paper(this.#question?.prompt ?? "", this.#text.slice(0, end), HAS_WORK.test(this.#text));
+    if (sheet) this.#paper.showPart(sheet);
+    this.element.dispatchEvent(new Event("redrawn")); // a box beside a character that is gone closes
+    if (end === this.#text.length) return null;
+    const at = end - 1;
+    const cells = [this.#paper.cellOf(at), this.#rows.querySelector(`[data-at="${at}"]`)];
+    for (const cell of cells) cell?.classList.add("newest");
+    return cells.find((cell) => cell?.checkVisibility()) ?? null;
+  }
+
+  /** Shows a character in the panels and in the address. The event does not bubble, so that no box appears beside
+   * the character: the time line says the same, and the box could cover it.
+   * @param {number} at */
+  choose(at) {
+    /** @type {Point} */
+    const detail = { at, isChosen: true, anchor: this.element };
+    this.element.dispatchEvent(new CustomEvent("point", { detail }));
+    reportState(this.element, { at: at + 1 });
   }
 
   /** Returns what the box beside a character shows.
@@ -209,9 +257,9 @@ export class Step {
    * @param {number} at -1 to highlight none
    * @param {number[]} [weights] draws arcs, as `showSources` does */
   highlight(at, weights) {
-    const copies = new Set(this.#paper.copiesOf(at).map(String));
-    for (const cell of this.element.querySelectorAll("[data-at]")) {
-      cell.classList.toggle("pointed", copies.has(/** @type {HTMLElement} */ (cell).dataset.at ?? ""));
+    for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
+    for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
+      for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
     }
     if (weights) this.showSources(at, weights);
   }
@@ -224,6 +272,7 @@ export class Step {
     const anchor = target.closest("[data-at]");
     if (!(anchor instanceof HTMLElement)) return;
     const at = index ?? Number(anchor.dataset.at);
+    if (isChosen) this.#timeline?.pause();
     this.highlight(at);
     /** @type {Point} */
     const detail = { at, isChosen, anchor };
@@ -238,57 +287,6 @@ export class Step {
   /** @param {string} character */
   #labelOf(character) {
     return HAS_WORK.test(this.#text + character) ? (ROW_LABELS[character] ?? "work") : ANSWER_LABEL;
-  }
-}
-
-/** Shows a row: its label, its characters, and their lowest probability. */
-class Row {
-  #label;
-  /** @type {number | null} */
-  #lowest = null;
-  #isClosed = false;
-
-  /** @param {string} label */
-  constructor(label) {
-    this.#label = createElement("span", "row-label", label);
-    this.element = createElement("li", "line");
-    this.characters = createElement("span", "characters");
-    this.characters.translate = false;
-    // Screen readers read a finished row as one sentence, not one character at a time.
-    this.visible = createElement("span", "seen");
-    this.visible.ariaHidden = "true";
-    this.visible.append(this.#label, this.characters);
-    this.element.append(this.visible);
-  }
-
-  /**
-   * Adds a character.
-   * @param {string} text
-   * @param {number | null} probability null if the model only reads the character
-   * @param {number} at its index in what the model wrote
-   */
-  add(text, probability, at = -1) {
-    const span = createElement("span", "", text);
-    if (probability !== null) {
-      span.dataset.at = String(at);
-      span.title = `${text}: ${formatPercent(probability)}`;
-      span.style.setProperty("--doubt", doubt(probability).toFixed(3));
-      span.classList.toggle("improbable", probability < IMPROBABLE);
-      this.#lowest = Math.min(this.#lowest ?? 1, probability);
-    }
-    this.characters.append(span);
-  }
-
-  /** Adds the lowest probability and the sentence for screen readers, once. */
-  close() {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    const isSure = this.#lowest === null || this.#lowest >= SURE_CHARACTER;
-    const lowest = isSure ? "" : formatPercent(this.#lowest ?? 1);
-    this.visible.append(createElement("span", "least", lowest));
-    const lowestText = lowest && `, lowest probability ${lowest}`;
-    const spoken = `${this.#label.textContent}: ${this.characters.textContent}${lowestText}`;
-    this.element.append(createElement("span", "unseen", spoken));
   }
 }
 

@@ -16,7 +16,9 @@ export class SheetView {
   #sheet = null;
   /** @type {number[]} */
   #probabilities = [];
-  /** @type {{key: string, element: Element}[]} the rows that are shown; the key is the row as JSON */
+  /** The rows of the work. key: the row as JSON; element: the whole row; shown: what stands in its place, which is
+   * another element while the user sees only a part of the row.
+   * @type {{name: string, key: string, element: HTMLElement, shown: HTMLElement}[]} */
   #rows = [];
   #columns = 0;
   element = createElement("div", "paper");
@@ -53,16 +55,40 @@ export class SheetView {
       const previous = this.#rows[index];
       if (previous?.key === key) return;
       const rowElement = this.#drawRow(row);
-      if (previous) previous.element.replaceWith(rowElement);
+      if (previous) previous.shown.replaceWith(rowElement);
       else this.#grid.append(rowElement);
-      this.#rows[index] = { key, element: rowElement };
+      this.#rows[index] = { name: row.names[0], key, element: rowElement, shown: rowElement };
     });
-    for (const { element: removed } of this.#rows.splice(sheet.rows.length)) removed.remove();
-    const first = this.#grid.querySelector("[data-at]");
-    if (first instanceof HTMLElement && !this.#grid.querySelector("[tabindex='0']")) first.tabIndex = 0;
+    for (const { shown } of this.#rows.splice(sheet.rows.length)) shown.remove();
+    if (!this.#grid.querySelector("[tabindex='0']")) this.#setTabStop(this.#grid.querySelector("[data-at]"));
     this.#broken.hidden = sheet.broken < 0;
     if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
     this.#columns = n;
+  }
+
+  /**
+   * Shows an earlier state of the work that `show` has shown. All rows keep their place and their size: those that
+   * were not begun are hidden. A row that became a part of another one later is not shown.
+   * @param {import("../paper.js").Sheet} sheet
+   */
+  showPart(sheet) {
+    const rows = new Map(sheet.rows.map((row) => [row.names[0], row]));
+    const changes = this.#rows.map((entry) => {
+      const row = rows.get(entry.name);
+      const isPartial = row !== undefined && JSON.stringify(row) !== entry.key;
+      const height = isPartial ? entry.shown.offsetHeight : 0; // all are read before the first change
+      return { entry, row, isPartial, height };
+    });
+    for (const { entry, row, isPartial, height } of changes) {
+      const element = row && isPartial ? this.#drawRow(row) : entry.element;
+      if (height) element.style.height = `${height}px`;
+      element.classList.toggle("plain-to-see", entry.element.classList.contains("plain-to-see")); // for its margin
+      if (element !== entry.shown) entry.shown.replaceWith(element);
+      entry.shown = element;
+      element.classList.toggle("unwritten", !row);
+    }
+    this.#broken.classList.toggle("unwritten", sheet.broken < 0 && !this.#broken.hidden);
+    this.#setTabStop(this.#grid.querySelector(".row:not(.unwritten) [data-at]"));
   }
 
   /** @param {ShownRow} row */
@@ -162,11 +188,17 @@ export class SheetView {
     event.stopPropagation();
     const next = moves[key]();
     if (!next) return;
+    this.#setTabStop(next);
+    next.focus();
+  }
+
+  /** Makes a cell the only one that the Tab key reaches.
+   * @param {Element | null} next */
+  #setTabStop(next) {
     for (const cell of this.#grid.querySelectorAll("[tabindex='0']")) {
       if (cell instanceof HTMLElement) cell.tabIndex = -1;
     }
-    next.tabIndex = 0;
-    next.focus();
+    if (next instanceof HTMLElement) next.tabIndex = 0;
   }
 
   /** The grid, or null if no sheet is shown yet. */

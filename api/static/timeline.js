@@ -1,0 +1,180 @@
+// The time line below the work of an operation. It shows the work as it was after each character that the
+// model wrote: the user plays it, goes from one character to the next, or drags a slider.
+
+import { look } from "./backend.js";
+import { byId, createButton, createElement } from "./format.js";
+import { meanWeights } from "./inside/bars.js";
+
+const RATE = 8; // characters a second; half of it in slow motion
+const DELAY = 120; // milliseconds before the model is run, so that it does not run at each step of a drag
+const HINT = "Play them again, or go through them one by one.";
+const ICON_SIZE = 16;
+const SVG = "http://www.w3.org/2000/svg";
+/** The paths of the icons. */
+const ICONS = {
+  play: "M4 2v12l10-6z",
+  pause: "M3 2h4v12H3zM9 2h4v12H9z",
+  back: "M11.5 2 4 8l7.5 6V2ZM1 2h2v12H1z",
+  forward: "M4.5 2 12 8l-7.5 6V2ZM13 2h2v12h-2z",
+};
+
+/** The controls of an operation that is completely written. */
+export class Timeline {
+  #step;
+  #length;
+  #end; // the number of characters that are shown
+  #frame = 0; // of the next drawing, so that there is at most one in a frame
+  #playFrame = 0; // 0 while it does not play
+  #lastTime = 0; // when the last character was played
+  #requestId = 0; // of the last request to the model: only its result is shown
+  #slow = byId("slow", HTMLInputElement);
+  #playButton = createButton("plain", "", () => (this.#playFrame ? this.pause() : this.#play()));
+  #slider = createElement("input");
+  #text = createElement("p", "now");
+  #words = new Text(); // one node: to replace it makes Chromium compute the styles of the whole work again
+
+  /**
+   * @param {import("./steps.js").Step} step
+   * @param {string} name of the operation
+   * @param {number} length the number of characters that the model wrote
+   */
+  constructor(step, name, length) {
+    this.#step = step;
+    this.#length = length;
+    this.#end = length;
+    this.element = createElement("div", "timeline");
+    this.element.role = "group";
+    this.element.ariaLabel = `Time line of ${name}`;
+    const back = createButton("plain", "", () => this.#stepBy(-1));
+    const forward = createButton("plain", "", () => this.#stepBy(1));
+    setIcon(back, "One character back", ICONS.back);
+    setIcon(forward, "One character forward", ICONS.forward);
+    Object.assign(this.#slider, { type: "range", min: 0, max: length, value: length, ariaLabel: "Characters" });
+    this.#slider.addEventListener("input", () => {
+      this.#text.ariaLive = "off"; // a screen reader reads the slider
+      this.pause();
+      this.#goTo(Number(this.#slider.value));
+    });
+    const controls = createElement("div", "controls");
+    controls.append(back, this.#playButton, forward, this.#slider);
+    this.#text.append(this.#words);
+    this.element.append(controls, this.#text);
+    this.#showPlaying();
+    this.#describe();
+  }
+
+  /** Stops playing. */
+  pause() {
+    if (!this.#playFrame) return;
+    cancelAnimationFrame(this.#playFrame);
+    this.#playFrame = 0;
+    this.#showPlaying();
+    this.#settle();
+  }
+
+  /** Shows the whole work at once. */
+  showAll() {
+    this.pause();
+    if (this.#end === this.#length) return;
+    this.#goTo(this.#length);
+    this.#draw();
+  }
+
+  #play() {
+    this.#text.ariaLive = "off"; // it changes too fast to be read aloud
+    if (this.#end === this.#length) this.#goTo(0);
+    this.#lastTime = performance.now();
+    this.#playFrame = requestAnimationFrame((now) => this.#advance(now));
+    this.#showPlaying();
+  }
+
+  /** Plays a character when its time has come.
+   * @param {number} now */
+  #advance(now) {
+    if (this.#end === this.#length || !this.element.checkVisibility()) {
+      this.pause(); // it has ended, or the operation was folded or removed
+      return;
+    }
+    const rate = this.#slow.checked ? RATE / 2 : RATE;
+    if (now - this.#lastTime >= 1000 / rate) {
+      this.#lastTime = now;
+      this.#goTo(this.#end + 1);
+    }
+    this.#playFrame = requestAnimationFrame((next) => this.#advance(next));
+  }
+
+  /** @param {number} count */
+  #stepBy(count) {
+    this.#text.ariaLive = "polite";
+    this.pause();
+    this.#goTo(Math.max(0, Math.min(this.#length, this.#end + count)));
+  }
+
+  /** Shows a number of characters, in the next frame.
+   * @param {number} end */
+  #goTo(end) {
+    this.#end = end;
+    this.#slider.value = String(end);
+    this.#frame ||= requestAnimationFrame(() => this.#draw());
+  }
+
+  #draw() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.element.classList.toggle("moved", this.#end < this.#length);
+    const newest = this.#step.showUntil(this.#end);
+    this.#describe();
+    newest?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (!this.#playFrame) this.#settle();
+  }
+
+  /** Describes the newest character. */
+  #describe() {
+    const isPart = this.#end && this.#end < this.#length;
+    const { output, words } = this.#step.describe(this.#end - 1);
+    const number = `${this.#end} of ${this.#length}`;
+    const explanation = isPart && words ? `: ${words}` : "";
+    this.#slider.ariaValueText = `character ${number}${explanation}`;
+    if (isPart) this.#words.data = `Character ${number}, “${output[this.#end - 1]}”${explanation}`;
+    else if (this.#end) this.#words.data = `The model wrote ${this.#length} characters. ${HINT}`;
+    else this.#words.data = "Nothing is written yet.";
+  }
+
+  /** Shows where the model looked for the newest character, unless the user soon goes on to another one. */
+  async #settle() {
+    const requestId = ++this.#requestId;
+    if (!this.#end || this.#end === this.#length) return;
+    await new Promise((resolve) => setTimeout(resolve, DELAY));
+    if (requestId !== this.#requestId || this.#playFrame) return;
+    const at = this.#end - 1;
+    this.#step.choose(at);
+    const { model, prompt, output } = this.#step.describe(at);
+    try {
+      const weights = meanWeights(await look(model, prompt + output, prompt.length + at));
+      if (requestId === this.#requestId && !this.#playFrame) this.#step.showSources(at, weights);
+    } catch {} // the model could not be loaded or run: there are no arcs
+  }
+
+  #showPlaying() {
+    if (this.#playFrame) setIcon(this.#playButton, "Pause", ICONS.pause);
+    else setIcon(this.#playButton, "Play", ICONS.play);
+  }
+}
+
+/**
+ * Shows an icon on a button.
+ * @param {HTMLButtonElement} button
+ * @param {string} name
+ * @param {string} path
+ */
+function setIcon(button, name, path) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);
+  svg.setAttribute("aria-hidden", "true");
+  const shape = document.createElementNS(SVG, "path");
+  shape.setAttribute("d", path);
+  svg.append(shape);
+  button.replaceChildren(svg);
+  button.ariaLabel = name;
+  button.title = name;
+}

@@ -1,0 +1,161 @@
+"""The time line below an operation, which goes through its writing character by character."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, calculate, violations
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+OpenPage = Callable[..., "Page"]
+
+LENGTH = 52  # of what the model writes for 471×29.9
+SCRUB = """(slider, end) => {
+    slider.value = end;
+    slider.dispatchEvent(new Event("input"));
+}"""
+VISIBLE = """all => all.filter(e => e.checkVisibility({ visibilityProperty: true }))
+    .map(e => Number(e.dataset.at))"""
+REACHED = "(slider) => slider.value >= 3 && slider.value < 50"
+PLACES = """() => [".paper", ".rows", ".timeline", "#legend"].map(
+    (selector) => document.querySelector(selector).getBoundingClientRect())
+    .map(({ top, height }) => [Math.round(top + scrollY), Math.round(height)])"""
+
+
+@pytest.fixture
+def written(page: Page) -> Page:
+    calculate(page, "471*29.9", "scratchpad-long")
+    answered(page, "14082.9")
+    page.get_by_role("radio", name="Both").check()
+    return page
+
+
+def slider(page: Page) -> Locator:
+    return page.get_by_role("group", name="Time line of 471×29.9").get_by_role("slider")
+
+
+def scrub(page: Page, end: int) -> None:
+    slider(page).evaluate(SCRUB, end)
+    expect(slider(page)).to_have_attribute("aria-valuetext", re.compile(f"^character {end} of"))
+
+
+def raw(page: Page) -> list[int]:
+    """The characters of the raw text that are visible."""
+    shown: list[int] = page.locator(".characters [data-at]").evaluate_all(VISIBLE)
+    return shown
+
+
+def on_paper(page: Page) -> set[int]:
+    return set(page.locator(".sheet [data-at]").evaluate_all(VISIBLE))
+
+
+def test_it_shows_exactly_the_characters_written_so_far(written: Page) -> None:
+    whole = on_paper(written)
+    assert raw(written) == list(range(LENGTH))
+    expect(slider(written)).to_have_value(str(LENGTH))
+    for end in (20, 0, 1, 36, 9, 47, LENGTH - 1):
+        scrub(written, end)
+        assert raw(written) == list(range(end))
+        assert on_paper(written) == {at for at in whole if at < end}
+    scrub(written, 20)
+    expect(written.locator(".newest")).to_have_text(["1", "1"])  # on paper and in the raw text
+    expect(slider(written)).to_have_attribute(
+        "aria-valuetext", "character 20 of 52: 1 × 9 + 3 above = 12: writes 2, carries 1"
+    )
+    expect(written.locator(".sheet .label").nth(4)).to_have_text(
+        "423 left from the row before + 471 × 9"
+    )
+    expect(written.locator(".sheet .arcs path")).not_to_have_count(0)
+    assert "at=20" in written.url
+    scrub(written, 47)  # a digit of the answer is a copy of one of the product
+    expect(written.locator(".sheet .newest")).to_have_text("4")
+    scrub(written, LENGTH)
+    assert on_paper(written) == whole
+    assert raw(written) == list(range(LENGTH))
+    expect(written.locator(".newest, .unwritten")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [320, 1280])
+def test_nothing_moves(written: Page, width: int) -> None:
+    written.set_viewport_size({"width": width, "height": 740})
+    places = written.evaluate(PLACES)
+    for end in range(LENGTH, -1, -3):
+        scrub(written, end)
+        assert written.evaluate(PLACES)[:2] == places[:2], end
+        assert written.evaluate(PLACES)[3] == places[3], end
+    assert written.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_it_is_used_with_the_keyboard(written: Page) -> None:
+    back = written.get_by_role("button", name="One character back")
+    back.press("Enter")
+    expect(slider(written)).to_have_value(str(LENGTH - 1))
+    back.press("Space")
+    expect(slider(written)).to_have_value(str(LENGTH - 2))
+    expect(back).to_be_focused()
+    forward = written.get_by_role("button", name="One character forward")
+    for value in (LENGTH - 1, LENGTH, LENGTH):
+        forward.press("Enter")
+        expect(slider(written)).to_have_value(str(value))
+    slider(written).press("Home")
+    expect(slider(written)).to_have_attribute("aria-valuetext", "character 0 of 52")
+    assert raw(written) == []
+    slider(written).press("ArrowRight")
+    slider(written).press("ArrowRight")
+    expect(slider(written)).to_have_attribute("aria-valuetext", re.compile("^character 2 of 52: "))
+    assert raw(written) == [0, 1]
+    expect(slider(written)).to_be_focused()
+    assert violations(written) == []
+    answered(written, "14082.9")  # the keys did not calculate again
+
+
+def test_it_plays_and_pauses(written: Page) -> None:
+    scrub(written, LENGTH - 3)
+    written.get_by_role("button", name="Play").press("Enter")
+    expect(slider(written)).to_have_value(str(LENGTH))  # by itself
+    play = written.get_by_role("button", name="Play")
+    expect(play).to_be_focused()
+    play.press("Enter")  # from the start
+    pause = written.get_by_role("button", name="Pause")
+    written.wait_for_function(REACHED, arg=slider(written).element_handle())
+    pause.press("Enter")
+    expect(play).to_be_visible()
+    value = int(slider(written).input_value())
+    assert value < LENGTH
+    expect(slider(written)).to_have_attribute("aria-valuetext", re.compile(f"^character {value} "))
+    assert raw(written) == list(range(value))
+    play.press("Enter")
+    expect(pause).to_be_visible()
+    written.locator(".sheet [data-at='1']").click()
+    expect(play).to_be_visible()  # to point at a character pauses
+    expect(written.locator(".readout")).to_be_visible()
+
+
+def test_the_whole_work_is_printed_and_toured(written: Page) -> None:
+    scrub(written, 20)
+    written.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert raw(written) == list(range(LENGTH))
+    written.emulate_media(media="print")
+    expect(written.locator(".timeline")).to_be_hidden()
+    written.emulate_media(media="screen")
+    scrub(written, 20)
+    written.get_by_role("button", name="Take the tour").last.click()
+    expect(slider(written)).to_have_value(str(LENGTH))
+    expect(written.locator(".unwritten")).to_have_count(0)
+
+
+def test_each_operation_has_its_own(page: Page) -> None:
+    calculate(page, "(1/3-12)*3", "scratchpad-long")
+    page.get_by_role("button", name="Open or fold all").click()
+    sliders = page.get_by_role("slider")
+    expect(sliders).to_have_count(3)
+    sliders.first.evaluate(SCRUB, 5)
+    expect(sliders.first).to_have_attribute("aria-valuetext", re.compile("^character 5 of"))
+    expect(page.locator(".node").first.locator(".unwritten")).not_to_have_count(0)
+    expect(page.locator(".node").last.locator(".unwritten")).to_have_count(0)
