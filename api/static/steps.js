@@ -3,7 +3,7 @@
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, describeConfidence, doubt,
-  formatNumbers, formatPercent, formatResult, formatSigns, targetOf,
+  formatNumbers, formatResult, formatSigns, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT } from "./inside/bars.js";
