@@ -238,9 +238,9 @@ def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     """
     routes = APIRouter(tags=["operations"])
 
-    @routes.get("/healthz")
+    @routes.get("/healthz", responses=responses(503))
     async def healthz() -> Status:
-        """Check that the process is alive."""
+        """Check that the process is alive and can run models."""
         try:
             return Status(status="ok", model=ready())
         except ProblemError as error:

@@ -216,6 +216,7 @@ class Service:
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
         self._drafters: dict[Calculator, Drafter] = {}
+        self._has_started = False
 
     def start(self) -> None:
         """Starts the model's thread. Call it in the event loop that serves the requests."""
@@ -223,6 +224,7 @@ class Service:
         self.batcher = Batcher(
             self.metrics, settings.max_batch, settings.max_groups, settings.batch_wait
         )
+        self._has_started = True
 
     def close(self) -> None:
         """Ends the model's thread. Unfinished requests stay unanswered."""
@@ -231,7 +233,8 @@ class Service:
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError (503) if the service cannot
         answer."""
-        if not self.batcher.is_alive:  # first, because even a model that is loading cannot run
+        # First, because even a model that is loading cannot run without the thread.
+        if self._has_started and not self.batcher.is_alive:
             raise ProblemError(503, "the model's thread has ended: restart the service")
         return self.models.find().name
 
