@@ -47,7 +47,7 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
   },
   onChoose() {
     const isShown = field.text && field.text === link.question && byId("example").hidden;
-    if (isShown) start(); // otherwise the page would show the answer of another choice
+    if (isShown) start({ isKept: false }); // otherwise the page would show the answer of another choice
   },
   onUnauthorized(error) {
     byId("error").replaceChildren(renderError(error, ""));

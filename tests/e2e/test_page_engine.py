@@ -154,7 +154,10 @@ def test_a_look_inside(exported: Page) -> None:
     calculate(exported, "471/299", "scratchpad-long")
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Look inside the model").press("Enter")
-    words, slider = exported.locator(".looked-at"), exported.get_by_role("slider", name="Character")
+    words, slider = (
+        exported.locator(".looked-at"),
+        exported.get_by_role("slider", name="Character", exact=True),
+    )
     expect(words).to_have_text(re.compile(r"^It wrote \+ as character 1\. It looked most at \S "))
     slider.press("End")
     expect(words).to_contain_text("It wrote $ as character 150.")

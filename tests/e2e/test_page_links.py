@@ -156,7 +156,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     answered(page, "14082.9")
     link = "#q=471*29.9&model=scratchpad-long"
     page.get_by_role("button", name="Look inside the model").click()
-    page.get_by_role("slider", name="Character").press("End")
+    page.get_by_role("slider", name="Character", exact=True).press("End")
     expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")
     page.get_by_label("Layer").select_option("2")
     page.get_by_label("Head").select_option("3")
@@ -200,7 +200,7 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     steps = int(page.url.rpartition("=")[2])
     page.reload()
     expect(title).to_contain_text(f"After {steps:,} steps")
-    page.get_by_role("button", name="Play").click()  # from the first snapshot on
+    page.get_by_text("Play", exact=True).click()  # from the first snapshot on
     page.wait_for_url(re.compile("panel=learning&trained=50$"))
 
 

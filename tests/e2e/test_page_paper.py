@@ -337,7 +337,7 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     expect(sheet.locator(":focus")).to_have_text("9")
     page.keyboard.press("End")
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: writes 9")
+    expect(page.locator(".readout")).to_contain_text("1 × 9 = 9: carries 0")
     page.keyboard.press("Enter")  # does not calculate again
     expect(sheet.locator(":focus")).to_have_count(1)
     sheet.locator("[data-at='19']").click()

@@ -69,7 +69,7 @@ def test_it_shows_exactly_the_characters_written_so_far(written: Page) -> None:
         "aria-valuetext", "character 20 of 52: 1 × 9 + 3 above = 12: writes 2, carries 1"
     )
     expect(written.locator(".sheet .label").nth(4)).to_have_text(
-        "423 left from the row before + 471 × 9"
+        "423 (the row above without its last digit) + 471 × 9"
     )
     expect(written.locator(".sheet .arcs path")).not_to_have_count(0)
     assert "at=20" in written.url

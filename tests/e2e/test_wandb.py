@@ -26,6 +26,7 @@ OVERRIDES = (
     "data.format=direct",
     "data.mixture.blog=1",
     "train.schedule=constant",  # may be resumed with more steps
+    "train.warmup_steps=0",
     "train.checkpoint_interval=10",
     "train.log_interval=2",
     "train.eval_interval=10",
