@@ -402,6 +402,7 @@ def test_it_fits_every_width(page: Page) -> None:
     calculate(page, "(313.46-12)*(7+8.5)/9")
     calculate(page, WRONG, "direct")
     page.get_by_role("combobox", name="Model").select_option("scratchpad-long")  # with places
+    page.locator("#running").wait_for(state="hidden")  # it is asked, too
     for width in (320, 360, 640, 768, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 740})
         label, places, earlier = page.evaluate(LINES)
