@@ -1,4 +1,4 @@
-"""When the page asks a model: early, again after a choice, from the history, after the tour."""
+"""When the page asks a model: early, again after a choice, and from the history."""
 
 from __future__ import annotations
 
@@ -99,19 +99,6 @@ def test_recalling_keeps_what_was_typed(page: Page) -> None:
     field.fill("5+5")  # from here on, another draft
     field.press("ArrowUp")
     expect(field).to_have_value("2+2")
-
-
-def test_the_tour_ends_with_the_model_that_it_began_with(page: Page) -> None:
-    page.get_by_role("button", name="Take the tour").first.click()
-    tour = page.get_by_role("dialog")
-    for _ in range(5):
-        tour.get_by_role("button", name="Next").click()
-    expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
-    expect(page.get_by_label("Expression")).to_be_in_viewport()
-    tour.get_by_role("button", name="Done").click()
-    answered(page, "68020.82")
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
-    expect(page.locator("#history button")).to_have_count(0)
 
 
 def test_a_link_to_a_panel_leads_to_the_panel(open_page: OpenPage, address: str) -> None:

@@ -16,7 +16,7 @@ from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 OpenPage = Callable[..., "Page"]
@@ -449,90 +449,6 @@ def test_an_example_can_be_stopped_before_it_shows_anything(open_page: OpenPage)
     page.get_by_label("Expression").fill("7")
     expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
     expect(page.locator("#nodes .node")).to_have_count(0)
-
-
-def test_the_buttons_of_the_tour_stand_beside_each_other(page: Page) -> None:
-    page.set_viewport_size({"width": 320, "height": 640})
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
-    tour = page.get_by_role("dialog")
-    tour.get_by_role("button", name="Next").click()
-    expect(tour.get_by_role("button")).to_have_text(["Skip", "Back", "Next"])
-    tops = tour.get_by_role("button").evaluate_all("all => all.map(e => e.offsetTop)")
-    assert len(set(tops)) == 1
-
-
-def test_the_tour_fits_a_low_window(page: Page) -> None:
-    page.set_viewport_size({"width": 640, "height": 320})  # a phone on its side, or zoomed in
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
-    tour = page.get_by_role("dialog")
-    for title in ["The question", "Digits backwards", "The steps"]:
-        expect(tour.get_by_role("heading")).to_have_text(title)
-        expect(tour.get_by_role("heading")).to_be_in_viewport(ratio=0.9)
-        expect(tour.get_by_role("button", name="Next")).to_be_in_viewport(ratio=0.9)
-        tour.evaluate("tour => tour.scrollTo(0, tour.scrollHeight)")
-        tour.get_by_role("button", name="Next").click()
-
-
-def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
-    model = page.get_by_role("combobox", name="Model")
-    model.select_option("direct")
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
-    expect(page.locator(".toured")).to_be_visible()
-    answered(page, "14082.9")
-    expect(model).to_have_value("scratchpad-long")
-    page.keyboard.press("Escape")
-    expect(model).to_have_value("direct")
-
-
-def test_the_tour_without_a_model_that_answers_at_once(page: Page) -> None:
-    def without(route: Route) -> None:
-        response = route.fetch()
-        models = [m for m in response.json()["data"] if m["id"].startswith("scratchpad")]
-        route.fulfill(response=response, json={"data": models})
-
-    page.route("**/v1/models", without)
-    page.reload()
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").click()
-    tour = page.get_by_role("dialog")
-    for _ in range(4):
-        tour.get_by_role("button", name="Next").click()
-    expect(tour).to_contain_text("5 of 5")
-    expect(page.locator(".toured")).to_be_visible()
-    page.keyboard.press("Enter")  # in the tour
-    tour.get_by_role("button", name="Done").click()
-    expect(page.locator("#history button")).to_have_count(0)
-
-
-def test_the_tour_is_offered_once(page: Page, address: str) -> None:
-    offer = page.locator("#tour-offer")
-    offer.get_by_role("button", name="Take the tour").press("Enter")
-    tour, model = page.get_by_role("dialog"), page.get_by_role("combobox", name="Model")
-    for title in ["The question", "Digits backwards", "The steps", "Where it looks"]:
-        expect(tour.get_by_role("heading")).to_have_text(title)
-        expect(page.locator(".toured")).to_be_visible()
-        if title == "Where it looks":
-            expect(page.locator(".arcs path")).not_to_have_count(0)
-        tour.get_by_role("button", name="Next").press("Enter")
-    tour.get_by_role("button", name="Next").press("Enter")
-    expect(page.locator(".toured")).to_contain_text("Exact arithmetic disagrees")
-    expect(model).to_have_value("blog")
-    tour.get_by_role("button", name="Back").press("Enter")
-    answered(page, "14082.9")  # the example again
-    expect(page.locator(".toured")).to_contain_text("The model was")
-    expect(model).to_have_value("scratchpad-long")
-    tour.get_by_role("button", name="Back").press("Enter")
-    expect(page.locator(".toured.pointed")).to_be_visible()
-    tour.get_by_role("button", name="Skip").press("Enter")
-    expect(tour).to_be_hidden()
-    expect(page.locator("#work")).to_be_focused()  # where the offer was
-    expect(model).to_have_value("scratchpad-long")
-    page.get_by_role("button", name="Take the tour").press("Enter")
-    expect(tour).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Take the tour")).to_be_focused()
-    page.goto(address)
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
-    expect(offer).to_be_hidden()
 
 
 def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
