@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 pytest.importorskip("matplotlib", reason="the extra `lab` installs it")
+from benchmarks.low_rank import LowRankGPT, main
 from benchmarks.shared_layers import SharedLayers
 from benchmarks.sizes import measure
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.gpt import GPT, MODELS, LanguageModel, build_model
 from calcgpt.recipe import load_recipe
 
 TOKENIZER = TOKENIZERS["arithmetic"]("")
@@ -52,3 +54,49 @@ def test_training_keeps_the_layers_equal() -> None:
     assert not torch.equal(first["attn.out.weight"], before["attn.out.weight"])
     for block in others:
         assert all(torch.equal(first[name], value) for name, value in block.items())
+
+
+def test_matrices_have_at_most_the_rank_and_begin_near_those_of_an_ordinary_model() -> None:
+    recipe = load_recipe("nano")
+    width = recipe.model.n_embd
+    for rank, same in ((width, True), (width // 4, False)):
+        torch.manual_seed(1)
+        ordinary = build_model(recipe.model, len(TOKENIZER)).eval()
+        torch.manual_seed(1)
+        model = LowRankGPT(rank, recipe.model, len(TOKENIZER)).eval()
+        tokens_BT = torch.arange(len(TOKENIZER))[None]
+        logits = model(tokens_BT)
+        assert torch.allclose(logits, ordinary(tokens_BT), atol=1e-5) == same
+        model.merge()
+        assert torch.allclose(logits, model(tokens_BT), atol=1e-5)
+        assert model.state_dict().keys() == ordinary.state_dict().keys()
+        assert all(
+            torch.linalg.matrix_rank(weight) <= rank
+            for name, weight in model.named_parameters()
+            if name.startswith("blocks.") and weight.dim() == 2
+        )
+
+
+def test_a_low_rank_run_is_continued_and_merged(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS, "gpt", MODELS["gpt"])  # the command replaces it
+    runner = CliRunner()
+    run, out = tmp_path / "run", tmp_path / "merged"
+    options = f"--recipe nano --data {data_folder} --out {run} --set train.schedule=constant"
+    for more in ("--set train.steps=2", "--set train.steps=4 --resume"):
+        result = runner.invoke(main, ["2", "train", *options.split(), *more.split()])
+        assert result.exit_code == 0, result.output
+    result = runner.invoke(main, ["2", "merge", str(run / "step-00000004"), str(out)])
+    assert result.exit_code == 0, result.output
+
+    recipe = Checkpoint.load(out).recipe
+    factors = Checkpoint.load(run / "step-00000004").model
+    assert measure(out, {}, "torch", None)["parameters"] == factors.n_parameters()
+    tokens_BT = torch.arange(len(TOKENIZER))[None]
+    logits = factors(tokens_BT)
+    monkeypatch.setitem(MODELS, "gpt", GPT)
+    merged = Checkpoint.load(out).model
+    assert type(merged) is GPT
+    assert merged.config == recipe.model
+    assert torch.allclose(merged(tokens_BT), logits, atol=1e-5)
