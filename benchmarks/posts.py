@@ -7,7 +7,7 @@ same command continues after an interruption. `--steps` is the longest trial of 
 of the 5,000 of the space; its grace is a twentieth of that.
 
 Reports and plots go to docs/results/ablations, those of the search to docs/results/sweep. In
-docs/RESULTS.md, the tables of the old report are replaced by those of the new one.
+docs/ABLATIONS.md, the tables of the old report are replaced by those of the new one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from datagen.errors import unknown_name
 from datagen.files import write_text
 
 DOCS = Path(__file__).parents[1] / "docs"
-RESULTS = DOCS / "RESULTS.md"
+PAGE = DOCS / "ABLATIONS.md"
 SUITES = ("blog", "positions", "feedforward", "attention")
 SWEEP = "sweep"
 SPACE = DOCS.parent / "calcgpt" / "sweeps" / "blog.toml"
@@ -49,7 +49,7 @@ def replace_tables(text: str, old: str, new: str) -> str:
     """
     for before, after in zip(tables(old), tables(new), strict=True):
         if before not in text:
-            raise ValueError(f"docs/RESULTS.md lacks the table that begins {before[:60]!r}")
+            raise ValueError(f"docs/ABLATIONS.md lacks the table that begins {before[:60]!r}")
         text = text.replace(before, after)
     return text
 
@@ -59,7 +59,7 @@ def publish(source: Path, target: Path) -> None:
     old = target / "report.md"
     if old.exists():
         before, after = (file.read_text("utf-8") for file in (old, source / "report.md"))
-        write_text(RESULTS, replace_tables(RESULTS.read_text("utf-8"), before, after))
+        write_text(PAGE, replace_tables(PAGE.read_text("utf-8"), before, after))
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in ("report.md", "report.json"):

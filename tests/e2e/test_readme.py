@@ -32,7 +32,9 @@ PAGES = {
     page.name: page.read_text("utf-8")
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
-RESULTS = (ROOT / "docs" / "RESULTS.md").read_text("utf-8")
+RESULTS, ABLATIONS, SPEED = (
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("RESULTS", "ABLATIONS", "SPEED")
+)
 COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "rounding")
 EXACTNESS = [
     ROOT / "docs" / "results" / f"{model}-{name}.json"
@@ -50,7 +52,7 @@ MILLIONS = [
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
 RECORDED = sorted((ROOT / "docs" / "results").glob("*/metrics.json"))
-ABLATIONS = sorted((ROOT / "docs" / "results" / "ablations").glob("*/report.md"))
+REPORTS = sorted((ROOT / "docs" / "results" / "ablations").glob("*/report.md"))
 
 
 def shell_blocks(text: str = README) -> list[list[str]]:
@@ -128,18 +130,20 @@ def exactness_rows(record: dict[str, Any]) -> list[str]:
     return rows
 
 
-@pytest.mark.parametrize("text", [README, RESULTS], ids=["README", "RESULTS"])
+@pytest.mark.parametrize(
+    "text", [README, RESULTS, ABLATIONS], ids=["README", "RESULTS", "ABLATIONS"]
+)
 def test_no_score_comes_from_elsewhere(text: str) -> None:
     table = comparison_table([file.parent for file in SHIPPED + RECORDED]).splitlines()
     for file in SHIPPED:  # the rows of its further test files
         table += (file.parent / "README.md").read_text("utf-8").splitlines()
-    for file in ABLATIONS:
+    for file in REPORTS:
         table += file.read_text("utf-8").splitlines()
     for file in EXACTNESS:
         table += exactness_rows(json.loads(file.read_text("utf-8")))
     table += [*certified_rows(), *confidence_rows()]
     rows = [line for line in text.splitlines() if re.match(r"\|.*\| \d\.\d{4,5} \|", line)]
-    trials = text.partition("### Everything at once\n")[2].partition("\n## ")[0].splitlines()
+    trials = text.partition("## Everything at once\n")[2].partition("\n## ")[0].splitlines()
     assert len(rows) >= 4
     assert set(rows) - {BLOG} - set(trials) <= set(table)  # trials have a test of their own
 
@@ -256,17 +260,17 @@ def test_every_benchmark_that_is_named_exists() -> None:
     assert named - {"NAME"} <= {file.stem for file in (ROOT / "benchmarks").glob("*.py")}
 
 
-@pytest.mark.parametrize("file", ABLATIONS, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("file", REPORTS, ids=lambda file: file.parent.name)
 def test_the_tables_of_the_ablations_are_those_of_their_reports(file: Path) -> None:
     tables = [part for part in file.read_text("utf-8").split("\n\n") if part.startswith("| ")]
     assert tables
-    assert all(part.rstrip() in RESULTS for part in tables)
+    assert all(part.rstrip() in ABLATIONS for part in tables)
 
 
 def test_the_trials_of_the_search_are_those_of_its_report() -> None:
     report = json.loads((ROOT / "docs/results/sweep/report.json").read_text("utf-8"))
     trials = {trial["trial"]: trial for trial in report["trials"]}
-    section = RESULTS.partition("### Everything at once\n")[2].partition("\n## ")[0]
+    section = ABLATIONS.partition("## Everything at once\n")[2].partition("\n## ")[0]
     header, *rows = [line for line in section.splitlines() if line.startswith("| ")]
     names = header.strip("| ").split(" | ")[3:]
     assert rows[0].startswith(f"| {report['trials'][0]['trial']} |")  # the best
@@ -297,7 +301,7 @@ def test_the_names_that_can_be_chosen_are_all_there() -> None:
 
 def test_the_table_of_variants_is_the_benchmarks() -> None:
     table = (ROOT / "docs" / "results" / "variants.md").read_text("utf-8")
-    assert table in RESULTS
+    assert table in ABLATIONS
 
 
 @pytest.mark.parametrize("threads", ["1-thread", "2-threads"])
@@ -316,7 +320,7 @@ def test_the_speeds_are_the_benchmarks(threads: str) -> None:
         for contestant, ratio in compared["ratio"].items():
             if contestant != "transformers":
                 median = f"{compared['median_per_second'][contestant]:,.0f}"
-                assert f"{median} ({ratio:.2f})" in RESULTS, (threads, model, contestant)
+                assert f"{median} ({ratio:.2f})" in SPEED, (threads, model, contestant)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +339,7 @@ def test_the_figures_of_the_service_are_the_benchmarks(file: str, checkpoint: st
             for key in ("requests_per_second", "p50_ms", "p99_ms"):
                 cells.append(f"{together[key]:,.1f}")
             cells += [str(together.get("mean_batch", "")), f"{alone['p50_ms']:,.1f}"]
-            assert f"| {' | '.join(cells)} | {row['ratio']:.2f} |" in RESULTS.splitlines()
+            assert f"| {' | '.join(cells)} | {row['ratio']:.2f} |" in SPEED.splitlines()
             if "transformers" not in name:  # a slow peer may let requests wait too long
                 assert together["errors"] == alone["errors"] == 0
 
@@ -403,7 +407,8 @@ def test_the_figures_in_the_text_are_measured() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    for name, text in {**PAGES, "RESULTS.md": RESULTS}.items():
+    pages = {**PAGES, "RESULTS.md": RESULTS, "ABLATIONS.md": ABLATIONS, "SPEED.md": SPEED}
+    for name, text in pages.items():
         folder = ROOT if name == "README.md" else ROOT / "docs"
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
             assert target.startswith("https://") or (folder / target).exists(), (name, target)

@@ -21,15 +21,15 @@ def write_report(folder: Path, text: str) -> Path:
 def test_a_new_report_renews_its_tables_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    results = tmp_path / "RESULTS.md"
-    monkeypatch.setattr(posts, "RESULTS", results)
+    page = tmp_path / "ABLATIONS.md"
+    monkeypatch.setattr(posts, "PAGE", page)
     first, second = "| variant | loss |\n| --- | --- |\n| a | 1 |", "| b | 2 |"
-    page = "Before.\n\n{}\n\nBetween.\n\n{}\n\n| a | 1 | other |\n"
-    results.write_text(page.format(second, first), "utf-8")
+    text = "Before.\n\n{}\n\nBetween.\n\n{}\n\n| a | 1 | other |\n"
+    page.write_text(text.format(second, first), "utf-8")
     target = write_report(tmp_path / "docs", OLD)
     posts.publish(write_report(tmp_path / "run", NEW), target)
     renewed = "| variant | loss |\n| --- | --- |\n| a | 3 |\n| c | 4 |"
-    assert results.read_text("utf-8") == page.format("| b | 5 |", renewed)
+    assert page.read_text("utf-8") == text.format("| b | 5 |", renewed)
     assert (target / "report.md").read_text("utf-8") == NEW
     assert (target / "plots" / "losses.png").read_text("utf-8") == NEW
 
@@ -51,4 +51,4 @@ def test_the_tables_of_the_docs_can_be_renewed() -> None:
     for suite in posts.SUITES:
         report = (posts.DOCS / "results" / "ablations" / suite / "report.md").read_text("utf-8")
         assert posts.tables(report)
-        assert posts.replace_tables(posts.RESULTS.read_text("utf-8"), report, report)
+        assert posts.replace_tables(posts.PAGE.read_text("utf-8"), report, report)
