@@ -1,4 +1,4 @@
-"""Where a model looks when its first character of a long problem is wrong (docs/SCIENCE.md, "What
+"""Where a model looks when its first character of a long problem is wrong (docs/LENGTH.md, "What
 it needs").
 
     python -m benchmarks.attention --checkpoint RUN [--operations +-*] [--trained N] [--digits N]

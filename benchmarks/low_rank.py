@@ -1,4 +1,4 @@
-"""Trains a model whose matrices have a low rank (docs/SCIENCE.md, "How small").
+"""Trains a model whose matrices have a low rank (docs/SIZE.md).
 
     python -m benchmarks.low_rank RANK train [OPTIONS OF calcgpt train]
     python -m benchmarks.low_rank RANK merge CHECKPOINT OUT

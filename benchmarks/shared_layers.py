@@ -1,4 +1,4 @@
-"""Trains a model whose layers share their parameters (docs/SCIENCE.md, "How small").
+"""Trains a model whose layers share their parameters (docs/SIZE.md).
 
     python -m benchmarks.shared_layers [OPTIONS OF calcgpt train]
 

@@ -32,8 +32,9 @@ PAGES = {
     page.name: page.read_text("utf-8")
     for page in (ROOT / "README.md", ROOT / "docs" / "COMMANDS.md", ROOT / "docs" / "VARIANTS.md")
 }
-RESULTS, ABLATIONS, SPEED = (
-    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("RESULTS", "ABLATIONS", "SPEED")
+RESULTS, ABLATIONS, SPEED, SCIENCE, LENGTH, SIZE = (
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    for name in ("RESULTS", "ABLATIONS", "SPEED", "SCIENCE", "LENGTH", "SIZE")
 )
 COMMON = ("blog", "everyday", "edge", "wide-corner", "wide-16", "wide-40", "rounding")
 EXACTNESS = [
@@ -178,8 +179,7 @@ def test_the_wrong_cases_of_the_rules_are_those_of_the_certificate() -> None:
 
 @pytest.mark.parametrize("model", ["scratchpad-long", "scratchpad-small"])
 def test_the_wrong_places_without_a_head_are_those_measured(model: str) -> None:
-    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.split("|")] for line in science]
+    rows = [[cell.strip() for cell in line.split("|")] for line in SCIENCE.splitlines()]
     record = json.loads((ROOT / f"docs/results/{model}-circuits.json").read_text("utf-8"))
     wrong: Counter[str] = Counter()
     for rule in record["rules"]:
@@ -199,13 +199,11 @@ def test_the_shares_by_length_are_those_measured(file: Path) -> None:
     by_operation = json.loads(file.read_text("utf-8"))["exact_match"].values()
     means = [f"{np.mean(shares):.3f}" for shares in by_operation]
     longest = [f"{shares[-1][-1]:.2f}" for shares in by_operation]
-    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
-    assert f" | {' | '.join([*means, *longest])} |\n" in science
+    assert f" | {' | '.join([*means, *longest])} |\n" in LENGTH
 
 
 def test_the_weights_at_the_failing_character_are_those_measured() -> None:
     record = json.loads((ROOT / "docs/results/attention-none-windows.json").read_text("utf-8"))
-    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
     for operation, name in [
         ("-", "digit of a sum: A"),
         ("+", "digit of a sum: A"),
@@ -216,18 +214,17 @@ def test_the_weights_at_the_failing_character_are_those_measured() -> None:
         source = record["results"][operation]["sources"][name]
         weights = [f"{source[kind]['weight']:.2f}" for kind in ("trained length", "right", "wrong")]
         cells = [str(source["wrong"]["n"]), source["head"], *weights]
-        assert f" | {' | '.join(cells)} | " in science, name
+        assert f" | {' | '.join(cells)} | " in LENGTH, name
 
 
 def test_the_shares_without_steps_are_those_measured() -> None:
     record = json.loads((ROOT / "docs/results/internalize.json").read_text("utf-8"))
-    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
     for run in record["runs"].values():
         shares = run["exact_match"]["90"]
         low, high = shares["all"]["interval"]
         cells = [f"{shares['all']['exact_match']:.4f} ({low:.4f} to {high:.4f})"]
         cells += [f"{shares[operation]['exact_match']:.4f}" for operation in "+-*/"]
-        assert f" | {' | '.join(cells)} |\n" in science
+        assert f" | {' | '.join(cells)} |\n" in SCIENCE
 
 
 def test_the_shares_of_small_models_are_those_measured() -> None:
@@ -235,7 +232,6 @@ def test_the_shares_of_small_models_are_those_measured() -> None:
         json.loads((ROOT / f"docs/results/{name}.json").read_text("utf-8"))["models"]
         for name in ("sizes-windows", "sizes-shared")
     )
-    science = (ROOT / "docs" / "SCIENCE.md").read_text("utf-8")
     for model in windows + shared:
         kind = "no" if model["row_window"] is None else "yes"
         cells = [kind if model in windows else f"{model['parameters']:,}", str(model["seed"])]
@@ -245,7 +241,7 @@ def test_the_shares_of_small_models_are_those_measured() -> None:
             for share in (blog["all"], everyday["all"])
         )
         by_operation = [f"{blog[operation]['exact_match']:.3f}" for operation in "+-*/"]
-        assert f"| {' | '.join([*cells, all_blog, *by_operation, all_everyday])} |\n" in science
+        assert f"| {' | '.join([*cells, all_blog, *by_operation, all_everyday])} |\n" in SIZE
 
 
 def test_every_benchmark_that_is_named_exists() -> None:
