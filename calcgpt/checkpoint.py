@@ -166,17 +166,6 @@ def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return _read_safetensors(load_file, folder / name)
 
 
-def save_domain(folder: Path, domain: Domain) -> None:
-    """Records in a checkpoint for which problems its model was measured. Raises CheckpointError if
-    its `config.json` is missing or damaged."""
-    _load_config(folder)
-    content = read_json(folder / CONFIG, CheckpointError)
-    hashes = content.pop("sha256")
-    content[DOMAIN] = domain.model_dump()
-    hashes[CONFIG] = _config_sha256(content)
-    write_json(folder / CONFIG, {**content, "sha256": hashes})
-
-
 def load_metrics(folder: Path) -> dict[str, Any]:
     """Returns the content of `metrics.json`. Raises CheckpointError if it is missing, or if it or
     a `config.json` beside it is damaged."""

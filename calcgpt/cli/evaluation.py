@@ -196,6 +196,16 @@ def eval_(
     callback=named_paths,
     help="Also score this file, under this name. Repeatable.",
 )
+@click.option(
+    "--digits",
+    type=click.IntRange(1, 100),
+    help="The longest numbers that you measured the model for: the calculator takes these.",
+)
+@click.option(
+    "--places",
+    type=click.IntRange(1, 9),
+    help="The most places that you measured it for. With --digits.",
+)
 @scoring_engine_option
 @device_option
 @force_option("a checkpoint at OUT")
@@ -206,6 +216,8 @@ def publish(
     data: Path | None,
     task: str | None,
     also: dict[str, Path],
+    digits: int | None,
+    places: int | None,
     engine: str | None,
     device: str,
     force: bool,
@@ -213,17 +225,23 @@ def publish(
 ) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
-    OUT holds the model, its scores and its model card, without the state of the training.
+    OUT holds the model, its scores and its model card, without the state of the training. A model
+    with worked steps that was never measured takes numbers of 7 digits and 2 places, until --digits
+    and --places say more.
     """
+    from calcgpt.config import Domain
     from calcgpt.evaluation.report import publish as write
     from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
+    domain = Domain(digits=digits, places=places) if digits and places else None
+    if domain is None and (digits or places):
+        raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine = _engine_of(engine)
     loaded, decoder = load_for_scoring(resolve(run), _device_of(engine, device), engine)
     _note_other_task(loaded, source)
-    write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
+    write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 

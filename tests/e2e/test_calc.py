@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 
-from calcgpt.checkpoint import save_domain
 from calcgpt.cli import cli
 from calcgpt.cli.calc import history
 from calcgpt.config import Domain
@@ -30,8 +29,7 @@ UNPROVEN = "this model was measured for numbers of at most 12 digits, 8 places"
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a model that was measured for 12 digits and 8 places, and is right."""
     folder = tmp_path / "wide"
-    worked_checkpoint(block_size=512).save(folder)
-    save_domain(folder, Domain(digits=12, places=8))
+    worked_checkpoint(domain=Domain(digits=12, places=8), block_size=512).save(folder)
 
     class Right(calculator.Calculator):
         def __init__(self, checkpoint: Any, decoder: Any) -> None:

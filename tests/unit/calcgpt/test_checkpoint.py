@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from calcgpt.checkpoint import (
     load_metrics,
     load_tensors,
     model_card,
-    save_domain,
 )
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import text_tokenizer
@@ -237,21 +237,11 @@ def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Pa
 
 
 def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    make().save(first)
-    before = Checkpoint.load(first)
-    assert before.domain is None
-    for domain in (Domain(digits=12, places=8), Domain(digits=9, places=2)):
-        save_domain(first, domain)
-        after = Checkpoint.load(first)
-        assert (after.domain, after.recipe, after.metrics) == (
-            domain,
-            before.recipe,
-            before.metrics,
-        )
-    after.save(second)
-    assert Checkpoint.load(second).domain == domain
-    assert content(first).keys() == content(second).keys()
+    assert make().domain is None
+    domain = Domain(digits=12, places=8)
+    dataclasses.replace(make(), domain=domain).save(tmp_path / "measured")
+    loaded = Checkpoint.load(tmp_path / "measured")
+    assert (loaded.domain, loaded.recipe, loaded.metrics) == (domain, make().recipe, make().metrics)
 
 
 def test_metrics_are_read_with_the_config_beside_them_or_alone(tiny_copy: Path) -> None:
@@ -262,17 +252,3 @@ def test_metrics_are_read_with_the_config_beside_them_or_alone(tiny_copy: Path) 
         load_metrics(tiny_copy)
     (tiny_copy / CONFIG).unlink()
     assert load_metrics(tiny_copy) == metrics
-
-
-def test_a_domain_is_not_saved_in_what_is_no_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"config\.json"):
-        save_domain(tmp_path, Domain(digits=12, places=8))
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_domain_does_not_make_an_edited_config_valid(tiny_copy: Path) -> None:
-    edit_json(tiny_copy / CONFIG, lambda table: table["model"].update(n_head=4))
-    before = content(tiny_copy)
-    with pytest.raises(CheckpointError, match="content differs from its own SHA-256"):
-        save_domain(tiny_copy, Domain(digits=12, places=8))
-    assert content(tiny_copy) == before

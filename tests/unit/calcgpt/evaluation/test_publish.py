@@ -1,0 +1,205 @@
+"""`calcgpt publish`: a checkpoint with its scores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_decoder import notation_checkpoint, worked_checkpoint
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Domain
+from calcgpt.errors import CheckpointError, DataError
+from calcgpt.evaluation.report import publish
+from calcgpt.metrics import Scores, read_scores, score_cells
+from datagen.files import sha256
+
+
+def test_publishing_scores_validation_and_test_and_drops_the_training_state(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path
+) -> None:
+    before = dict(tiny.metrics)
+    publish(tiny, data_folder, tmp_path / "mine", progress=False)
+    published = Checkpoint.load(tmp_path / "mine")
+    assert published.name == "mine"
+    for split, file, temperature in (
+        ("validation", "val.txt", 0.0),
+        ("test", "test.txt", 0.0),
+        ("test_sampled", "test.txt", 1.0),
+    ):
+        record = published.metrics[split]
+        assert (record["file"], record["temperature"], record["n"]) == (file, temperature, 40)
+        assert record["file_sha256"] == sha256(data_folder / file)
+        assert {"reliability", "no_error_above"} == record["confidence"].keys()
+        assert "by_length" not in record
+    assert "also" not in published.metrics
+    assert published.metrics["parameters"] == tiny.model.n_parameters()
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {
+        "README.md",
+        "config.json",
+        "metrics.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert tiny.metrics == before
+
+
+def test_what_a_model_was_measured_for_is_published(
+    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path
+) -> None:
+    worked_checkpoint().save(tmp_path / "worked")
+    command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "native")
+    measured = tmp_path / "measured"
+    ended = run_cli(*command, measured, "--quiet", "--digits", "40", "--places", "8")
+    assert (ended.code, ended.err) == (0, "")
+    assert Checkpoint.load(measured).domain == Domain(digits=40, places=8)
+    # The same again, without: it was measured.
+    publish(Checkpoint.load(measured), data_folder, measured, force=True, progress=False)
+    assert Checkpoint.load(measured).domain == Domain(digits=40, places=8)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "complaint"),
+    [
+        (worked_checkpoint, ("--digits", "40"), "give both --digits and --places"),
+        (worked_checkpoint, ("--digits", "101", "--places", "8"), "101 is not in the range"),
+        (notation_checkpoint, ("--digits", "9", "--places", "2"), "answers at once"),
+    ],
+)
+def test_a_domain_that_cannot_be_is_refused(
+    run_cli: Callable[..., Any],
+    data_folder: Path,
+    tmp_path: Path,
+    model: Callable[[], Checkpoint],
+    options: tuple[str, ...],
+    complaint: str,
+) -> None:
+    model().save(tmp_path / "model")
+    out = tmp_path / "out"
+    ended = run_cli("publish", tmp_path / "model", out, "--data", data_folder, *options)
+    assert ended.code == 2
+    assert complaint in ended.err
+    assert not out.exists()
+
+
+def test_a_task_can_be_published_and_drawn(
+    run_cli: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+) -> None:
+    task, record = tmp_path / "sums.txt", tmp_path / "scores.json"
+    task.write_text("".join(f"{a}+{b}={a + b}\n" for a in range(8) for b in range(8)))
+    ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--task", task, "--quiet")
+    assert ended.code == 0
+    assert ended.err == f"{tiny_folder.name} was not trained on the data of {task}\n"
+    published = Checkpoint.load(tmp_path / "mine")
+    scored = {key: published.metrics[key] for key in ("validation", "test", "test_sampled")}
+    assert [(row["split"], row["n"]) for row in scored.values()] == [
+        ("val", 6),
+        ("test", 6),
+        ("test", 6),
+    ]
+    card = (tmp_path / "mine" / "README.md").read_text()
+    assert "| exact match |\n" in card  # no column of an operation
+    assert "calcgpt calc" not in card
+    assert run_cli("eval", tiny_folder, "--task", task, "--quiet", "--json", record).code == 0
+    assert run_cli("plot", tmp_path, record).out == f"{tmp_path}/scores-reliability.png\n"
+
+
+def test_another_engine_publishes_the_same_scores(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    scores = {}
+    for engine in ("torch", "native"):
+        out = tmp_path / engine
+        command = ("publish", tiny_folder, out, "--data", data_folder, "--quiet")
+        assert run_cli(*command, "--engine", engine).code == 0
+        metrics = Checkpoint.load(out).metrics
+        scores[engine] = [read_scores(metrics, split, "") for split in ("validation", "test")]
+    assert scores["native"] == scores["torch"]
+
+
+def test_publishing_scores_further_files_under_their_names(
+    run_cli: Callable[..., Any],
+    tiny: Checkpoint,
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+) -> None:
+    lines = "$(0000000782+0000000021)=3080000000$\n$(0000000471/0000000299)=85.1000000$\n"
+    (tmp_path / "two.txt").write_text(lines)
+    out = tmp_path / "mine"
+    also = ["--also", f"two={tmp_path}/two.txt", "--also", f"val={data_folder}/val.txt"]
+    ended = run_cli("publish", tiny_folder, out, "--data", data_folder, "--quiet", *also)
+    assert (ended.code, ended.err) == (0, "")
+    metrics = Checkpoint.load(out).metrics
+    assert list(metrics["also"]) == ["two", "val"]
+    assert metrics["also"]["two"]["by_operation"].keys() == {"+", "/"}
+    assert metrics["also"]["val"] == metrics["validation"]
+    cells = score_cells("two, greedy", Scores.model_validate(metrics["also"]["two"]))
+    assert f"| {' | '.join(cells)} |" in (out / "README.md").read_text().splitlines()
+    # The same again, without: what is not scored is not in the file.
+    publish(Checkpoint.load(out), data_folder, out, force=True, progress=False)
+    assert "also" not in Checkpoint.load(out).metrics
+
+
+@pytest.mark.parametrize(
+    ("also", "reason"),
+    [
+        (["two"], "'two' is not of the form NAME=FILE"),
+        (["=two.txt"], "NAME=FILE"),
+        (["two="], "NAME=FILE"),
+        (["a|b=two.txt"], "NAME=FILE"),
+        (["a=val.txt", "a=two.txt"], "'a' is given twice"),
+        (["absent=absent.txt"], "cannot read absent.txt"),
+    ],
+)
+def test_a_further_file_that_cannot_be_scored_costs_nothing(
+    run_cli: Callable[..., Any],
+    tiny_folder: Path,
+    data_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    also: list[str],
+    reason: str,
+) -> None:
+    monkeypatch.setattr("calcgpt.evaluation.report.evaluate", None)  # nothing is scored
+    options = [part for value in also for part in ("--also", value)]
+    ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--data", data_folder, *options)
+    assert ended.code == 2
+    (line,) = ended.err.splitlines()
+    assert reason in line
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_publishing_replaces_nothing_but_a_checkpoint(
+    tiny: Checkpoint, data_folder: Path, tmp_path: Path, kind: str, force: bool
+) -> None:
+    out = tmp_path / "mine"
+    if kind == "folder":
+        out.mkdir()
+    precious = out / "work.txt" if kind == "folder" else out
+    precious.write_text("of a year")
+    with pytest.raises(CheckpointError, match=r"mine exists and has no config\.json"):
+        publish(tiny, data_folder, out, force, progress=False)
+    assert precious.read_text() == "of a year"
+
+
+def test_publishing_over_a_checkpoint_needs_force(
+    tiny: Checkpoint, data_folder: Path, tiny_copy: Path
+) -> None:
+    with pytest.raises(CheckpointError, match="--force replaces it"):
+        publish(tiny, data_folder, tiny_copy, progress=False)
+    assert "test" not in Checkpoint.load(tiny_copy).metrics
+    publish(tiny, data_folder, tiny_copy, force=True, progress=False)
+    assert Checkpoint.load(tiny_copy).metrics["test"]["n"] == 40
+
+
+def test_a_pipe_is_not_published(tiny: Checkpoint, data_folder: Path, tmp_path: Path) -> None:
+    also = {"piped": tmp_path / "pipe"}
+    os.mkfifo(also["piped"])
+    with pytest.raises(DataError, match="pipe is not a regular file"):
+        publish(tiny, data_folder, tmp_path / "out", also=also, progress=False)
