@@ -17,6 +17,7 @@ from calcgpt.cli.options import (
     device_option,
     drawing_option,
     echo_report,
+    engine_and_device,
     force_option,
     given_options,
     json_option,
@@ -145,8 +146,8 @@ def eval_(
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
     _check_options(is_shared, task, split, temperature, scored, json_file)
-    folder, engine = resolve(checkpoint), _engine_of(engine)
-    device = _device_of(engine, device, ray_address)
+    folder = resolve(checkpoint)
+    engine, device = engine_and_device(engine, device, ray_address)
     loaded, decoder = in_shards.load_for_scoring(folder, device, engine)
     if data and predicts_text(loaded):
         _evaluate_text(loaded, data, json_file, quiet)
@@ -238,8 +239,8 @@ def publish(
     if domain is None and (digits or places):
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
-    engine = _engine_of(engine)
-    loaded, decoder = load_for_scoring(resolve(run), _device_of(engine, device), engine)
+    engine, device = engine_and_device(engine, device)
+    loaded, decoder = load_for_scoring(resolve(run), device, engine)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
@@ -304,32 +305,6 @@ def _print_scores(
     click.echo(report.confidence_line(record))
     if "first_errors" in record:
         click.echo(report.first_error_table(record))
-
-
-def _engine_of(engine: str | None) -> str:
-    """Returns the engine that --engine names, or its default."""
-    from datagen.extras import is_installed
-
-    return engine or ("torch" if is_installed("torch") else "native")
-
-
-def _device_of(engine: str, device: str, ray_address: str | None = None) -> str:
-    """Returns the device that --device names. Raises UserError if the engine or the machines of
-    --ray-address cannot use it."""
-    from datagen.extras import require
-
-    if ray_address and device not in ("auto", "cpu"):
-        raise UserError("--ray-address scores on CPUs")
-    if ray_address:
-        device = "cpu"
-    if engine != "torch":
-        if device not in ("auto", "cpu"):
-            raise UserError(f"--device {device} is for --engine torch")
-        return "cpu"
-    require("--engine torch", "torch")
-    from calcgpt.training.devices import pick_device
-
-    return str(pick_device(device))
 
 
 def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:

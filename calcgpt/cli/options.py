@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from calcgpt.cli.completion import complete_checkpoint, complete_engine, complete_field
+from datagen.errors import UserError
+from datagen.extras import is_installed, require
 from datagen.files import check_output_file, check_output_folder
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -202,6 +204,25 @@ def given_options() -> set[str]:
     context = click.get_current_context()
     given = click.core.ParameterSource.COMMANDLINE
     return {name for name in context.params if context.get_parameter_source(name) is given}
+
+
+def engine_and_device(
+    engine: str | None, device: str, ray_address: str | None = None
+) -> tuple[str, str]:
+    """Returns the names of the engine and the device that score. Raises UserError if the engine, or
+    the machines of --ray-address, cannot use the device of --device."""
+    engine = engine or ("torch" if is_installed("torch") else "native")
+    if device not in ("auto", "cpu"):
+        if ray_address:
+            raise UserError("--ray-address scores on CPUs")
+        if engine != "torch":
+            raise UserError(f"--device {device} is for --engine torch")
+    if engine != "torch":
+        return engine, "cpu"
+    require("--engine torch", "torch")
+    from calcgpt.training.devices import pick_device
+
+    return engine, str(pick_device("cpu" if ray_address else device))
 
 
 def echo_report(
