@@ -94,6 +94,14 @@ def test_the_whole_path_from_data_to_an_answer(
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
+        (
+            ["eval", "{tiny}", "--data", "{data}", "--engine", "native", "--device", "mps"],
+            "--device mps is for --engine torch",
+        ),
+        (
+            ["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto", "--device", "cuda"],
+            "--ray-address scores on CPUs",
+        ),
         (["generate", "{tiny}"], "needs a --prompt: it was not trained on lines of text"),
         (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
