@@ -6,7 +6,7 @@ import functools
 import http.server
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import pytest
 from forks import PATIENCE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 ARGUMENTS = [
     "--headless",
@@ -41,11 +41,41 @@ def chromium() -> Iterator[Browser]:
     if not program:
         pytest.skip("the page needs a browser (Debian: apt-get install chromium)")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=ARGUMENTS)
+        browser = driver.chromium.launch(
+            executable_path=program, args=ARGUMENTS, timeout=1000 * PATIENCE
+        )
         try:
             yield browser
         finally:
             browser.close()
+
+
+def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Returns a context in which everything waits as long as `expect` does."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(1000 * PATIENCE)
+    return context
+
+
+def hold(page: Page, address: str) -> Callable[[], None]:
+    """Holds the requests to an address. Returns a function that lets them go, and later ones."""
+    held: list[Route] = []
+    page.route(address, lambda route: held.append(route))
+
+    def release() -> None:
+        page.route(address, lambda route: route.continue_())  # from here on, none is held
+        for route in held:
+            route.continue_()
+
+    return release
+
+
+def stop_clock(page: Page) -> None:
+    """Stops the time of the page: it passes only when `page.clock` lets it, however slow the test
+    is. Without time, no timer ends and no frame is drawn. Use it in a window of its own, because
+    the clock stays."""
+    page.clock.install(time=0)
+    page.clock.pause_at(3600)  # not earlier than the time is now
 
 
 def calculate(page: Page, expression: str, model: str | None = None) -> None:

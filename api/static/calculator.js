@@ -85,6 +85,7 @@ const runner = new Runner(
 /** @type {{model: string, places: number} | null} */
 let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
+let isEdited = false; // whether the user has typed since the address was opened
 
 /**
  * Calculates the expression in the field. Returns whether the result is shown.
@@ -153,7 +154,7 @@ async function openAddress() {
     if (isShown && !models.has(exampleModel)) runner.clear();
     return;
   }
-  if (link.isOwnAddress) return; // the user calculated before the models were listed
+  if (link.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
   showView(state.view);
   field.text = state.question;
@@ -271,6 +272,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 input.addEventListener("input", () => {
+  isEdited = true;
   if (runner.isExample) runner.stop();
   history.resetRecall();
   byId("error").replaceChildren();
@@ -332,6 +334,7 @@ byId("fold").addEventListener("click", () => {
   for (const details of all) details.open = isAnyClosed;
 });
 addEventListener("hashchange", () => {
+  isEdited = false;
   if (parseHash(location.hash)) models.reopen();
   else runner.clear(); // back to where nothing was asked
 });

@@ -40,6 +40,7 @@ export class Models {
   /** @type {Model[]} */
   #models = [];
   #timer = 0;
+  #requestId = 0; // of the last request: only its result is used
   #retrySeconds = RETRY_SECONDS;
   #nUnchanged = 0; // requests since the list last grew
   #isReady = false;
@@ -127,9 +128,11 @@ export class Models {
    * long on a busy machine. */
   async load() {
     clearTimeout(this.#timer);
+    const requestId = ++this.#requestId;
     let shouldRetry = true;
     try {
       const models = await listModels();
+      if (requestId !== this.#requestId) return;
       const hasGrown = models.length !== this.#models.length;
       this.#nUnchanged = hasGrown ? 0 : this.#nUnchanged + 1;
       this.#retrySeconds = RETRY_SECONDS * 2 ** this.#nUnchanged;
@@ -144,6 +147,7 @@ export class Models {
         this.#isReady ||= this.#onReady(true);
       }
     } catch (reason) {
+      if (requestId !== this.#requestId) return; // for example without the key that was entered since
       const error = reason instanceof ServiceError ? reason : new ServiceError(String(reason));
       shouldRetry = error.status !== 401;
       this.#retrySeconds = Math.max(Math.min(MAX_RETRY_SECONDS, this.#retrySeconds * 2), error.retryAfter ?? 0);

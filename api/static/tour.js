@@ -119,7 +119,6 @@ export class Tour {
     rememberOffer();
     this.#origin = document.activeElement;
     this.#offer.hidden = true;
-    this.#steps = STEPS.filter(({ isPossible }) => !isPossible || isPossible(this.#page));
     this.#goTo(0);
   }
 
@@ -138,6 +137,8 @@ export class Tour {
   /** @param {number} index */
   async #goTo(index) {
     if (index < 0) return;
+    // Not when it starts: the models may not be listed yet.
+    this.#steps = STEPS.filter(({ isPossible }) => !isPossible || isPossible(this.#page));
     if (index >= this.#steps.length) {
       this.end();
       return;

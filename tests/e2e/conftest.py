@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import httpx2 as httpx
 import pytest
-from browser import chromium, static_host
+from browser import chromium, new_context, static_host
 from forks import PATIENCE
 from ray_cluster import RayCluster, running_cluster
-from serving import server
+from serving import server, wait_for
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export import web
@@ -50,7 +51,7 @@ def plain_page(browser: Browser) -> Iterator[Page]:
         else:
             route.fulfill(content_type="text/html", body="")
 
-    with browser.new_context() as context:
+    with new_context(browser) as context:
         context.route("http://plain.test/**", fulfill)
         page = context.new_page()
         page.goto("http://plain.test/")
@@ -59,8 +60,14 @@ def plain_page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
-    """The address of a service with the shipped models. Not to be changed."""
+    """The address of a service that has loaded the shipped models. Not to be changed."""
+
+    def is_complete() -> bool:
+        listed = httpx.get(f"{running.address}/v1/models", timeout=PATIENCE).json()["data"]
+        return {model["id"] for model in listed} >= set(shipped_names())
+
     with server("scratchpad-long", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
+        wait_for(is_complete)
         yield running.address
 
 
@@ -101,10 +108,9 @@ def open_page(browser: Browser, visit: Visit, request: pytest.FixtureRequest) ->
     contexts = []
 
     def open_(at: str | None = None, motion: bool = False, **options: Any) -> Page:
-        context = browser.new_context(
-            reduced_motion="no-preference" if motion else "reduce", **options
+        context = new_context(
+            browser, reduced_motion="no-preference" if motion else "reduce", **options
         )
-        context.set_default_timeout(1000 * PATIENCE)
         contexts.append(context)
         return visit(context.new_page(), at or request.getfixturevalue("address"))
 
@@ -116,8 +122,7 @@ def open_page(browser: Browser, visit: Visit, request: pytest.FixtureRequest) ->
 @pytest.fixture(scope="module")
 def window(browser: Browser) -> Iterator[Page]:
     """A window that several tests use, because a new one takes a second longer. No motion."""
-    with browser.new_context(reduced_motion="reduce") as context:
-        context.set_default_timeout(1000 * PATIENCE)
+    with new_context(browser, reduced_motion="reduce") as context:
         yield context.new_page()
 
 

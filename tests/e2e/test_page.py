@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 import httpx2 as httpx
 import matplotlib.image
 import pytest
-from browser import answered, calculate, violations
+from browser import answered, calculate, stop_clock, violations
 from forks import PATIENCE
 
 if TYPE_CHECKING:
@@ -239,6 +239,7 @@ def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     expect(page.locator("#answer")).not_to_be_empty()
     expect(field).to_be_focused()
     page.get_by_label("Slow motion").check()
+    stop_clock(page)  # or it ends by itself
     field.fill("2+2")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Show all").press("Enter")
@@ -363,12 +364,17 @@ def test_tabs_share_the_history(open_page: OpenPage, address: str) -> None:
 def test_slow_motion_can_be_skipped(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()
+    stop_clock(page)
     page.get_by_label("Expression").fill(LONG)
     page.keyboard.press("Enter")
+    show_all = page.get_by_role("button", name="Show all")
+    show_all.wait_for()  # the model has written everything
+    page.clock.run_for(1000)
     page.locator(".sheet [data-at]").nth(2).wait_for()  # it is at the first number
+    assert page.locator(".sheet [data-at]").count() < 20
     expect(page.locator("#answer")).to_be_empty()
     expect(page.locator("#work")).to_have_attribute("aria-busy", "true")
-    page.get_by_role("button", name="Show all").click()
+    show_all.click()
     answered(page, "176357.14285714")
     assert page.locator(".sheet [data-at]").count() > 100
 
@@ -376,11 +382,15 @@ def test_slow_motion_can_be_skipped(open_page: OpenPage) -> None:
 def test_a_new_calculation_stops_the_previous_one(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()
+    stop_clock(page)
     page.get_by_label("Expression").fill(LONG)
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Show all").wait_for()  # for a quarter of a minute
+    page.get_by_role("button", name="Show all").wait_for()
+    page.clock.run_for(1000)
+    page.locator(".sheet [data-at]").nth(2).wait_for()  # it is at the first number
     page.get_by_label("Expression").fill("2+2")
     page.keyboard.press("Enter")
+    page.clock.resume()
     expect(page.locator("#nodes h3")).to_contain_text("2+2")
     page.get_by_label("Slow motion").uncheck()
     answered(page, "4")

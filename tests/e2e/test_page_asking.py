@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate
+from browser import answered, calculate, hold
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
@@ -21,8 +21,7 @@ OpenPage = Callable[..., "Page"]
 def test_what_is_asked_before_the_modules_are_there_is_answered(
     page: Page, chip: str | None
 ) -> None:
-    held: list[Route] = []
-    page.route("**/static/calculator.js", lambda route: held.append(route))
+    release = hold(page, "**/static/calculator.js")
     with page.expect_request("**/static/calculator.js"):
         page.reload(wait_until="commit")
     field = page.get_by_label("Expression")
@@ -34,9 +33,7 @@ def test_what_is_asked_before_the_modules_are_there_is_answered(
         page.keyboard.type("*8")
         page.keyboard.press("Enter")
     expect(page.locator("#calculator")).to_have_attribute("data-asked", "")
-    for route in held:  # the list of modules, and perhaps the script itself
-        route.continue_()
-    page.unroute_all()
+    release()  # the list of modules, and perhaps the script itself
     answered(page, "0.01744186" if chip else "56")
     expect(page.locator("#example")).to_be_hidden()
 
@@ -128,14 +125,12 @@ def test_a_page_without_a_service_says_that_it_loads_the_model(
     open_page: OpenPage, host_address: str
 ) -> None:
     page = open_page(host_address, service_workers="block")
-    held: list[Route] = []
-    page.route("**/models/*", lambda route: held.append(route))
+    release = hold(page, "**/models/*")
     page.reload()
     answered(page, "14082.9")  # the example
     page.get_by_label("Expression").fill("2+2")
     with page.expect_request("**/models/*"):
         page.keyboard.press("Enter")
     expect(page.locator("#running")).to_contain_text(re.compile(r"Loading the model \(\d\.\d MB\)"))
-    for route in held:
-        route.continue_()
+    release()
     answered(page, "4")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, violations
+from browser import answered, calculate, new_context, violations
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError
@@ -50,7 +50,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
 
 @pytest.mark.parametrize("has_scripts", [True, False])
 def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scripts: bool) -> None:
-    with browser.new_context(java_script_enabled=has_scripts) as context:
+    with new_context(browser, java_script_enabled=has_scripts) as context:
         page = context.new_page()
         page.goto(host_address)
         expect(page.get_by_text("This page needs JavaScript.", exact=True)).to_be_visible(
@@ -78,7 +78,7 @@ def test_an_example_plays_before_any_model_has_loaded(
 
 
 def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) -> None:
-    with browser.new_context(service_workers="block", reduced_motion="reduce") as context:
+    with new_context(browser, service_workers="block", reduced_motion="reduce") as context:
         page = context.new_page()
         page.route("**/backend.json", lambda route: route.fulfill(status=503), times=1)
         page.goto(host_address)
@@ -139,7 +139,8 @@ SUGGESTED = """async () => {
 PLAYED_TWICE = """() => {
     window.timers = 0;
     const setTimeout = window.setTimeout;
-    window.setTimeout = (callback, ms) => ms >= 1000 ? ++window.timers : setTimeout(callback, ms);
+    const pause = 1200;  // between two snapshots
+    window.setTimeout = (callback, ms) => ms === pause ? ++window.timers : setTimeout(callback, ms);
     const play = [...document.querySelectorAll(".learning button")].find(
         ({ textContent }) => textContent === "Play");
     for (let n = 0; n < 3; n += 1) play.click();  // Play, Pause, Play
@@ -149,9 +150,14 @@ WATCH = """() => {
     const title = () => panel.querySelector(".title")?.textContent ?? "";
     const steps = () => title().match(/After [0-9,]+ steps/)?.[0];
     window.shown = [steps()];
-    new MutationObserver(() => {
-        if (steps() && steps() !== window.shown.at(-1)) window.shown.push(steps());
-    }).observe(panel, { childList: true, subtree: true, characterData: true });
+    const observer = new MutationObserver(() => {
+        if (!steps() || steps() === window.shown.at(-1)) return;
+        if (window.shown.push(steps()) < 3) return;
+        observer.disconnect();
+        const buttons = [...panel.querySelectorAll("button")];
+        buttons.find(({ textContent }) => textContent === "Pause").click();  // before it has ended
+    });
+    observer.observe(panel, { childList: true, subtree: true, characterData: true });
 }"""
 
 
@@ -171,7 +177,7 @@ def test_a_training_can_be_watched(exported: Page) -> None:
     exported.evaluate(WATCH)
     panel.get_by_role("button", name="Play").click()
     exported.wait_for_function("() => window.shown.length > 2")  # each is shown for a second
-    panel.get_by_role("button", name="Pause").click()
+    expect(panel.get_by_role("button", name="Play")).to_be_visible()
     played = exported.evaluate("() => window.shown")[1:3]
     assert played == ["After 50 steps", "After 100 steps"]  # from the first on
     suggested = exported.evaluate(SUGGESTED)

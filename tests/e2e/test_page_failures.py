@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate
-from serving import server
+from browser import answered, calculate, hold, stop_clock
+from serving import server, wait_for
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -55,6 +55,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
     page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.locator("#running").wait_for(state="hidden")  # it is asked, too
     page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking
     expect(page.get_by_role("alert")).to_be_empty()
@@ -98,14 +99,13 @@ def test_a_damaged_or_forbidden_history_does_no_harm(
 
 
 def test_an_answer_before_the_models_are_listed_is_not_asked_for_again(page: Page) -> None:
-    lists: list[Route] = []
-    page.route("**/v1/models", lambda route: lists.append(route), times=1)
+    release = hold(page, "**/v1/models")
     page.reload()
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     calculate(page, "12.5*3")
     answered(page, "37.5")
-    lists[0].continue_()
+    release()
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     answered(page, "37.5")
     assert [url.endswith("/v1/calculate/stream") for url in urls].count(True) == 1
@@ -113,10 +113,10 @@ def test_an_answer_before_the_models_are_listed_is_not_asked_for_again(page: Pag
 
 
 def test_stop_ends_the_request(page: Page) -> None:
-    waiting: list[Route] = []
-    page.route("**/v1/calculate/stream", lambda route: waiting.append(route))
+    hold(page, "**/v1/calculate/stream")
     page.get_by_label("Expression").fill("1+1")
-    page.keyboard.press("Enter")
+    with page.expect_request("**/v1/calculate/stream"):  # or there is none to end
+        page.keyboard.press("Enter")
     with page.expect_event("requestfailed") as gone:
         page.get_by_role("button", name="Stop").click()
     assert gone.value.failure == "net::ERR_ABORTED"
@@ -166,15 +166,16 @@ def test_an_event_that_cannot_be_shown_ends_the_calculation(open_page: OpenPage)
     expect(page.locator("#error .failure")).to_contain_text("TypeError")
 
 
-def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage) -> None:
+def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage, address: str) -> None:
     page = open_page()
-    page.clock.install()
+    page.goto("about:blank")  # or the list may be requested once more before the next page is there
+    stop_clock(page)
     fails = iter([True, False, True])
     page.route(
         "**/v1/models",
         lambda route: route.fulfill(status=500) if next(fails, False) else route.continue_(),
     )
-    page.reload()
+    page.goto(address)
     facts = page.locator("#model-facts")
     for _ in range(2):  # the second time, the list is the same as before
         expect(facts).to_have_text("The models could not be loaded. Trying again in 4 seconds.")
@@ -191,25 +192,26 @@ def test_a_service_whose_models_do_not_calculate_is_not_said_to_be_loading(
     open_page: OpenPage,
 ) -> None:
     page = open_page()
-    page.clock.install()
+    stop_clock(page)
     page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"domain": None}]}))
     page.reload()
     facts = page.locator("#model-facts")
     expect(facts).to_have_text("The service is still loading its models.")
-    for seconds in (4, 8):
-        with page.expect_response("**/v1/models"):
-            page.clock.fast_forward(seconds * 1000)
-    expect(facts).to_contain_text("None of this service’s models calculates")
+
+    def is_said() -> bool:
+        page.clock.fast_forward(8000)  # to the next request, unless one is on its way
+        return "None of this service’s models calculates" in facts.inner_text()
+
+    wait_for(is_said)
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:
     with server(tiny_folder, CALCGPT_API_KEYS="clé€") as guarded:
         page = open_page(guarded.address)
-        examples: list[Route] = []
-        page.route("**/example.json", lambda route: examples.append(route), times=1)
+        release = hold(page, "**/example.json")
         page.reload()
         expect(page.locator("#error .failure")).to_be_visible()
-        examples[0].continue_()  # its example begins later than the error comes
+        release()  # its example begins later than the error comes
         answered(page, "14082.9")
         field = page.get_by_label("API key")
         expect(field).to_be_focused()

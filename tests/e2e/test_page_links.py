@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate
+from browser import answered, calculate, hold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -99,7 +99,18 @@ def test_the_query_of_an_address_stays(page: Page, address: str) -> None:
     page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
     answered(page, "2")
     page.keyboard.press("Escape")
-    assert page.url == f"{address}/?x=1"
+    expect(page).to_have_url(f"{address}/?x=1")
+
+
+def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, address: str) -> None:
+    release = hold(page, "**/v1/models")
+    page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
+    page.get_by_label("Expression").fill("2+3")
+    release()
+    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    expect(page.get_by_label("Expression")).to_have_value("2+3")
+    page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-tiny'")
+    answered(page, "4")
 
 
 def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
@@ -200,8 +211,9 @@ def test_a_link_opens_panels_as_they_were(page: Page) -> None:
     steps = int(page.url.rpartition("=")[2])
     page.reload()
     expect(title).to_contain_text(f"After {steps:,} steps")
-    page.get_by_text("Play", exact=True).click()  # from the first snapshot on
-    page.wait_for_url(re.compile("panel=learning&trained=50$"))
+    first = "panel=learning&trained=50"
+    with page.expect_event("framenavigated", lambda frame: frame.url.endswith(first)):
+        page.get_by_text("Play", exact=True).click()  # from the first snapshot on
 
 
 def test_the_documentation_is_shown(open_page: Callable[..., Page], address: str) -> None:

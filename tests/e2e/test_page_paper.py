@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from browser import answered, calculate
+from browser import answered, calculate, stop_clock
 
 from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
@@ -363,6 +363,7 @@ def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
     for at in (1, 19, 31, 33):  # the first and the last are at the right edge of the sheet
         cell = page.locator(f".sheet [data-at='{at}']")
         cell.tap()
+        expect(box).to_contain_text(f"Character {at + 1} of 52")  # and not the one before
         expect(box.locator(".candidate")).to_have_count(5)
         expect(box.locator(".candidate").first).to_contain_text(cell.inner_text())
         finger, shown = cell.bounding_box(), box.bounding_box()
@@ -427,12 +428,16 @@ def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
 
 def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     page = open_page(motion=True)
+    stop_clock(page)
+    page.reload()
     expect(page.locator("#example")).to_be_visible()
+    page.clock.run_for(1000)
     page.locator(".sheet .cell").first.wait_for()
     page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
     expect(page.get_by_label("Expression")).to_have_value("7")
     expect(page.locator("#example")).to_be_hidden()
     expect(page.locator("#nodes .line")).to_have_count(0)
+    page.clock.resume()
     page.reload()
     answered(page, "14082.9")
     expect(page.locator(".sheet .pointed")).to_have_text("1")

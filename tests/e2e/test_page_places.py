@@ -34,12 +34,13 @@ def wide_address() -> Iterator[str]:
         worked_model(name="wide", domain=Domain(digits=12, places=8)),
         calculator_model(name="narrow"),
     )
-    app = create_app(Settings(), lambda: iter(models))
+    app = create_app(Settings(deadline=PATIENCE), lambda: iter(models))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         wait_for(lambda: server.started)
+        wait_for(lambda: len(list(app.state.service.models)) == len(models))
         (socket,) = server.servers[0].sockets
         yield f"http://127.0.0.1:{socket.getsockname()[1]}"
     finally:

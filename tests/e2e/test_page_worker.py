@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import static_host
+from browser import new_context, static_host
 
 from calcgpt.export import web
 
@@ -25,8 +25,11 @@ UPDATE = """async name => {
     for (;;) {
         await navigator.serviceWorker.ready;
         const names = await caches.keys();
-        const isActive = !registration.installing && !registration.waiting;
-        if (isActive && names.some(each => each.endsWith(name))) return;
+        const { installing, waiting, active } = registration;
+        const { controller } = navigator.serviceWorker;
+        const controls = active?.state === "activated" && controller === active;
+        const isNewest = !installing && !waiting && names.some(each => each.endsWith(name));
+        if (controls && isNewest) return;
         await new Promise(resolve => setTimeout(resolve, 20));
     }
 }"""
@@ -44,7 +47,7 @@ def host(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    with browser.new_context() as context:
+    with new_context(browser) as context:
         yield context
 
 
