@@ -67,8 +67,8 @@ KINDS = {
     "e2e": "the commands, as a person runs them",
 }
 
-# The same examples everywhere: a failure on one machine is a failure on all. A busy machine may take
-# any time to draw them.
+# The same examples everywhere: a failure on one machine is a failure on all. A busy machine may
+# take any time to draw them.
 settings.register_profile(
     "calcgpt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
