@@ -71,7 +71,7 @@ def ready(running: Server) -> list[int]:
 @workers
 def test_accepted_requests_are_answered_under_load(workers: int) -> None:
     outcomes: list[Any] = []
-    with server("scratchpad-small", "--workers", workers) as running:
+    with server("scratchpad-small", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
         clients = [Thread(target=hammer, args=(running, outcomes)) for _ in range(32)]
         for client in clients:
