@@ -218,7 +218,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._n_framing > HEAD_BYTES:
                 detail = f"the head of the request is larger than {HEAD_BYTES} bytes"
                 self._refuse(_not_http(431, detail))
-            elif self._head_timer is None:
+            elif self._head_timer is None and self._n_framing:  # else the connection is idle
                 self._start_timer()
         elif self._n_framing > FRAMING_BYTES + FRAMING_PER_BODY_BYTE * self._n_body:
             self._refuse(_not_http(431, "chunk extensions and trailers are too large"))

@@ -43,7 +43,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime thems
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import HealthCheck, Phase, settings
 from parity_report import ParityReport
 
 if TYPE_CHECKING:
@@ -67,8 +67,11 @@ KINDS = {
     "e2e": "the commands, as a person runs them",
 }
 
-# The same examples everywhere: a failure on one machine is a failure on all.
-settings.register_profile("calcgpt", deadline=None, derandomize=True)
+# The same examples everywhere: a failure on one machine is a failure on all. A busy machine may
+# take any time to draw them.
+settings.register_profile(
+    "calcgpt", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile(  # for `make mutants`, which asks only whether a test fails
     "mutants", settings.get_profile("calcgpt"), phases=[Phase.explicit, Phase.generate]
 )

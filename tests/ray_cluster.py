@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from forks import PATIENCE
 
@@ -26,6 +27,18 @@ def own_lines(errors: str) -> str:
     they begin with the date."""
     lines = errors.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("[20"))
+
+
+def named_children(pid: int, recursive: bool = True) -> dict[Any, str]:
+    """The processes that a process has started, and theirs, with their names. Ray may end some at
+    any time."""
+    import psutil
+
+    named = {}
+    for process in psutil.Process(pid).children(recursive):
+        with suppress(psutil.NoSuchProcess):
+            named[process] = process.name()
+    return named
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -154,19 +153,21 @@ def _exit_codes(main: bool) -> Iterator[None]:
     """Ends this process with the number of the signal that stopped the run. After an error of the
     training, which ends every process, only the main one reports it."""
     from calcgpt.errors import TrainingError
+    from calcgpt.training.distributed import ProcessEndedError, wait_for_main
     from calcgpt.training.stopping import Interrupted
 
     try:
         yield
     except Interrupted as stop:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it when another process ends
         if main:
             click.echo(str(stop), err=True)
         sys.exit(128 + stop.signum)
-    except TrainingError:
-        if not main:
-            sys.exit(2)
-        raise
+    except TrainingError as error:
+        if main:
+            raise
+        if not isinstance(error, ProcessEndedError):
+            wait_for_main()  # torchrun ends all when one has ended, perhaps before it reports
+        sys.exit(2)
 
 
 def _trackers(wandb_project: str | None) -> list[TrackerFactory]:

@@ -12,7 +12,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,10 @@ _PEER_GONE = re.compile(r"Connection (closed|reset) by peer|Connection refused|B
 _SYNC_BUFFERS = "forward_sync_buffers"
 if _SYNC_BUFFERS not in inspect.signature(nn.parallel.DistributedDataParallel).parameters:
     _SYNC_BUFFERS = "broadcast_buffers"
+
+
+class ProcessEndedError(TrainingError):
+    """Another process of the run has ended too early."""
 
 
 class SingleProcessModel:
@@ -295,8 +299,8 @@ def process_group() -> Iterator[SingleProcess]:
     """The processes that train together: an existing process group, the processes of torchrun, or
     this process alone.
 
-    Raises ConfigError if the processes do not find each other, and TrainingError if another process
-    ends during the block.
+    Raises ConfigError if the processes do not find each other, and ProcessEndedError if another
+    process ends during the block.
     """
     is_joined = dist.is_available() and dist.is_initialized()
     world_size = dist.get_world_size() if is_joined else _environment_int("WORLD_SIZE", 1)
@@ -313,7 +317,7 @@ def process_group() -> Iterator[SingleProcess]:
         raise
     except RuntimeError as error:
         if _PEER_GONE.search(str(error)):
-            raise TrainingError("another process of this run ended too early") from None
+            raise ProcessEndedError("another process of this run ended too early") from None
         raise
     if not is_joined:
         dist.destroy_process_group()
@@ -331,6 +335,14 @@ def _join(world_size: int) -> None:
     except (ValueError, RuntimeError) as error:  # a variable is missing, or no process answers
         reason = str(error).splitlines()[0]
         raise ConfigError(f"the processes do not find each other: {reason}") from None
+
+
+def wait_for_main() -> None:
+    """Waits until the main process has ended. Call it in another one, after an error that all of
+    them have."""
+    if dist.is_available() and dist.is_initialized():
+        with suppress(RuntimeError):  # the connection is closed
+            dist.recv(torch.empty(1), src=0)
 
 
 def launched_rank() -> int:

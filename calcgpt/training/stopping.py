@@ -60,8 +60,9 @@ class StopRequest:
 def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
     """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
 
-    If `second_ends`, a second signal of the same kind has its usual effect. Launchers may send a
-    signal twice.
+    If `second_ends`, a second signal of the same kind has its usual effect. Otherwise, no signal
+    has one after the block has raised Interrupted: launchers repeat signals, and they send SIGTERM
+    when another process has ended, while this one may still close its files.
     """
     request = StopRequest()
     handlers: dict[int, Any] = {}
@@ -78,6 +79,10 @@ def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
             break
     try:
         yield request
+    except Interrupted:
+        if not second_ends:
+            handlers = dict.fromkeys(handlers, signal.SIG_IGN)
+        raise
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)

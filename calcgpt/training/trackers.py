@@ -55,8 +55,8 @@ def _add_path_to_errors(path: Path | str) -> Iterator[None]:
 @contextmanager
 def _errors_once() -> Iterator[None]:
     """Within the block, no traceback of an OSError in another thread is printed: TensorBoard's
-    thread hands the error to the next call."""
-    print_error = threading.excepthook
+    thread hands the error to the next call, and then ends."""
+    print_error, others = threading.excepthook, set(threading.enumerate())
 
     def print_others(hooked: threading.ExceptHookArgs) -> None:
         if not issubclass(hooked.exc_type, OSError):
@@ -65,6 +65,11 @@ def _errors_once() -> Iterator[None]:
     threading.excepthook = print_others
     try:
         yield
+    except OSError:
+        for thread in set(threading.enumerate()) - others:
+            if getattr(thread, "exception", None):  # TensorBoard's: nothing else waits for its end
+                thread.join()
+        raise
     finally:
         threading.excepthook = print_error
 

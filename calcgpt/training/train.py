@@ -196,8 +196,8 @@ class Trainer:
             )
             signum = self._loop(log, request, bar)
             self.group.barrier()  # the others wait until the main process has written its files
-        if signum and (counters.step < steps or self.needs_validation):
-            raise Interrupted(signum, counters.step)
+            if signum and (counters.step < steps or self.needs_validation):
+                raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
     @contextmanager

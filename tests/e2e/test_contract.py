@@ -159,7 +159,8 @@ def no_models() -> Iterator[LoadedModel]:
 
 
 def test_at_least_2000_responses_match_the_document() -> None:
-    outcome = run({"batch_wait": 0}, models, OPEN, examples=EXAMPLES)
+    settings = {"batch_wait": 0, "deadline": PATIENCE}
+    outcome = run(settings, models, OPEN, examples=EXAMPLES)
     if REPORT:
         write_json(Path(REPORT), outcome.report())
     assert not outcome.failures, "\n\n".join(outcome.failures[:10])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from forks import PATIENCE, Popen
-from ray_cluster import RayCluster, own_lines
+from ray_cluster import RayCluster, named_children, own_lines
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 import psutil
@@ -77,8 +77,16 @@ def start(
 
 
 def start_and_stop(out: Path, change: str = "", **environment: str) -> Popen:
-    """Starts such a process with a Ray of its own. Returns when it has stopped in training data."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    """Starts such a process with a Ray of its own. Returns when it has stopped in training data.
+
+    Except for the workers, which may be slow to start, the settings are those of a user: it soon
+    notices that its Ray is dead.
+    """
+    others = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("RAY_") or name.startswith("RAY_worker_")
+    }
     process = start(
         out, "workers=2, shard_size=1", STOP + change, environment={**others, **environment}
     )
@@ -172,8 +180,8 @@ def test_killed_and_continued_with_either_engine(
 ) -> None:
     out, copy = tmp_path / "out", tmp_path / "copy"
     process = start_and_stop(out)
-    children = psutil.Process(process.pid).children(recursive=True)
-    children = [child for child in children if "Agent" not in child.name()]  # they take a minute
+    named = named_children(process.pid)
+    children = [child for child, name in named.items() if "Agent" not in name]  # they take a minute
     assert len(children) > 4
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
@@ -193,7 +201,8 @@ def test_killed_and_continued_with_either_engine(
 def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
     process = start_and_stop(out, COMPUTE_TWO, RAY_health_check_period_ms="500")
-    (raylet,) = [c for c in psutil.Process(process.pid).children() if c.name() == "raylet"]
+    started = named_children(process.pid, recursive=False)
+    (raylet,) = [child for child, name in started.items() if name == "raylet"]
     raylet.kill()
     code, output, errors = finish(process)
     assert (code, output) == (1, "")

@@ -10,7 +10,7 @@ import signal
 import socket
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Thread
@@ -71,7 +71,7 @@ def ready(running: Server) -> list[int]:
 @workers
 def test_accepted_requests_are_answered_under_load(workers: int) -> None:
     outcomes: list[Any] = []
-    with server("scratchpad-small", "--workers", workers) as running:
+    with server("scratchpad-small", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
         clients = [Thread(target=hammer, args=(running, outcomes)) for _ in range(32)]
         for client in clients:
@@ -95,11 +95,12 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
         server("scratchpad-small", "--workers", workers, *PATIENT) as running,
-        connect(running) as begun,
         connect(running) as accepted,
+        ExitStack() as stack,
     ):
         accepted.sendall(head("/v1/completions", *headers))
         assert accepted.recv(len(interim), socket.MSG_WAITALL) == interim
+        begun = stack.enter_context(connect(running))
         begun.sendall(request("/v1/completions", {**LONG, "stream": True}))
         assert begun.recv(1, socket.MSG_PEEK)
         running.process.terminate()

@@ -58,7 +58,7 @@ def test_workers_share_their_rates_in_redis_and_go_on_without_it(tmp_path: Path)
 
     def workers() -> list[Limiter]:
         uri = f"async+redis://127.0.0.1:{port}"
-        return [Limiter("5/hour", uri, timeout=PATIENCE) for _ in range(2)]
+        return [Limiter("5/day", uri, timeout=PATIENCE) for _ in range(2)]
 
     async def count() -> list[bool]:
         pair = workers()

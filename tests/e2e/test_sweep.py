@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from forks import PATIENCE, RAY, TRAINING, Popen
-from ray_cluster import RayCluster, own_lines
+from ray_cluster import RayCluster, named_children, own_lines
 from serving import wait_for
 
 from calcgpt.recipe import load_recipe
@@ -86,8 +86,8 @@ def test_a_killed_sweep_continues_on_another_cluster(
     second = lambda: [*out.glob("trials/0001/step-*")]  # noqa: E731
     wait_for(lambda: second() or process.poll() is not None)
     assert process.poll() is None, process.communicate()
-    children = psutil.Process(process.pid).children(recursive=True)
-    trainers = [child for child in children if "ray::ImplicitFunc" in child.name()]
+    children = named_children(process.pid)
+    trainers = [child for child, name in children.items() if "ray::ImplicitFunc" in name]
     assert trainers
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL

@@ -42,6 +42,8 @@ def start(
     home = str(out.parent)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("WANDB_")}
     environment |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
+    # W&B gives its own process 30 seconds to start, and a run 90.
+    environment |= dict.fromkeys(("WANDB__SERVICE_WAIT", "WANDB_INIT_TIMEOUT"), str(PATIENCE))
     command = [
         sys.executable,
         "-m",

@@ -26,6 +26,12 @@ from calcgpt.errors import ConfigError
 KEYS = ["correct-horse-battery", "schlüssel-zwei"]
 
 
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No hour ends within a test, unless it sets the time itself."""
+    monkeypatch.setattr(time, "time", lambda: 3_600_015.0)
+
+
 def routes() -> FastAPI:
     """An application without a guard."""
     app = FastAPI(docs_url=None)
@@ -380,7 +386,7 @@ def test_a_failing_storage_refuses_no_request(
 
         return asyncio.run(run())
 
-    limiter = Limiter("1/hour", "async+faulty://", timeout=0.01)
+    limiter = Limiter("1/hour", "async+faulty://", timeout=0.01, retry_after=PATIENCE)
     assert waits(limiter, 20) == [0] * 20
     assert len(caplog.records) == 1
     assert "password" not in caplog.text

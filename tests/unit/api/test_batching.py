@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
+from batches import complete_together
 from fake_decoder import (
     FakeDecoder,
     FakeWriter,
@@ -68,7 +69,7 @@ def test_jobs_that_wait_together_share_forward_passes() -> None:
         await asyncio.gather(*map(batcher.complete, jobs))
         return jobs
 
-    jobs = run(work, wait=0.5, max_batch=3)
+    jobs = run(work, wait=10 * PATIENCE, max_batch=3)
     assert [text_of(done) for done in jobs] == ["3000000000$", "2100000000$", "3000000000$"]
     assert decoder.batches == [1, *[3] * 11]  # what the prompts share is read once
 
@@ -93,9 +94,9 @@ def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right)
 
     async def work(batcher: Batcher) -> None:
-        await asyncio.gather(*(batcher.complete(job(decoder)) for _ in range(5)))
+        await complete_together(batcher, [job(decoder) for _ in range(5)])
 
-    run(work, max_batch=max_batch, wait=0.2)
+    run(work, max_batch=max_batch)
     assert max(decoder.batches) == max_batch
 
 
@@ -105,11 +106,10 @@ def test_long_texts_count_as_several(digits: int, rows: int) -> None:
 
     async def work(batcher: Batcher) -> None:
         prompt = f"$({'1' * digits}+{'2' * digits})="
-        await asyncio.gather(*(batcher.complete(job(decoder, prompt)) for _ in range(8)))
-        cut = [job(decoder, max_new_tokens=4_000) for _ in range(2)]
-        await asyncio.gather(*map(batcher.complete, cut))
+        await complete_together(batcher, [job(decoder, prompt) for _ in range(8)])
+        await complete_together(batcher, [job(decoder, max_new_tokens=4_000) for _ in range(2)])
 
-    run(work, wait=0.2)
+    run(work)
     assert max(decoder.batches) == rows
     assert decoder.batches[-1] == 1
 

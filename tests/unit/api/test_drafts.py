@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import pytest
 import torch
+from batches import complete_together
 from fake_decoder import completing_decoder, notation_checkpoint, right, wrong_at
 from forks import PATIENCE
-from serving import client_of
+from serving import client_of, wait_for
 
 from api.batching import Batcher
 from api.groups import Job
@@ -39,7 +41,7 @@ def run(work: Callable[[Batcher], Awaitable[T]]) -> tuple[T, str]:
     metrics = Metrics()
 
     async def main() -> T:
-        batcher = Batcher(metrics, wait=0.5, max_batch=12)
+        batcher = Batcher(metrics, max_batch=12)
         try:
             return await asyncio.wait_for(work(batcher), PATIENCE)
         finally:
@@ -66,7 +68,7 @@ def complete(
 
     async def work(batcher: Batcher) -> list[Job]:
         jobs = [job(row) for row in range(len(prompts))]
-        await asyncio.gather(*map(batcher.complete, jobs))
+        await complete_together(batcher, jobs)
         return jobs
 
     jobs, metrics = run(work)
@@ -184,7 +186,15 @@ def test_the_service_drafts_if_it_is_set_to() -> None:
 def test_the_problems_of_a_request_share_the_pass_of_their_drafts() -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right)
     model = LoadedModel(CHECKPOINT, decoder, "fake", Calculator(CHECKPOINT, decoder))
-    with client_of(model, draft=True, max_batch=3, batch_wait=1.0) as client:
-        body = {"expressions": ["1+2", "3+4", "5*6"], "places": 2}
-        client.post("/v1/calculate/batch", json=body)
-    assert decoder.batches == [3]
+    decoder.gate.clear()
+    with client_of(model, draft=True) as client, ThreadPoolExecutor(2) as pool:
+        path, body = "/v1/calculate/batch", {"expressions": ["1+2", "3+4", "5*6"], "places": 2}
+        try:
+            first = pool.submit(client.post, path, json={"expressions": ["1+1"], "places": 2})
+            assert decoder.called.wait(PATIENCE)
+            second = pool.submit(client.post, path, json=body)
+            wait_for(lambda: "calcgpt_queue_depth 3.0" in client.get("/metrics").text)
+        finally:
+            decoder.gate.set()
+        assert {first.result().status_code, second.result().status_code} == {200}
+    assert decoder.batches == [1, 3]

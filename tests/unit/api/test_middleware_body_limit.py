@@ -45,7 +45,7 @@ async def echo(scope, receive, send):
 
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
-app = BodyLimit(echo, limit=1000)
+app = BodyLimit(echo, limit=1000, discard_seconds=600)
 config = uvicorn.Config(app, http=BoundedProtocol, lifespan="off", log_level="error")
 uvicorn.Server(config).run(sockets=[listener])
 """
@@ -243,7 +243,8 @@ def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process that serves an echo behind the guard, as the service does, and its port."""
+    """A process that serves an echo behind the guard, as the service does, and its port. It reads
+    on for as long as a client on a busy machine needs."""
     command = [sys.executable, "-c", SERVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
