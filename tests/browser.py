@@ -78,6 +78,13 @@ def stop_clock(page: Page) -> None:
     page.clock.pause_at(3600)  # not earlier than the time is now
 
 
+def press(page: Page, *names: str) -> None:
+    """Presses buttons of the keypad."""
+    keypad = page.get_by_role("group", name="Keypad")
+    for name in names:
+        keypad.get_by_role("button", name=name, exact=True).click()
+
+
 def calculate(page: Page, expression: str, model: str | None = None) -> None:
     """Types an expression and presses Enter; waits for the answer or an error."""
     if model:

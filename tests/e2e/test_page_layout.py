@@ -1,4 +1,4 @@
-"""Where the page puts its parts: on a phone, with large letters, from right to left."""
+"""Where the page puts its parts: at every width, with large letters, from right to left."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ SHIFTS = """() => {
 SHIFTED = (
     """() => [...shifts, ...observer.takeRecords()].reduce((sum, { value }) => sum + value, 0)"""
 )
+SIZES = """all => all.map(e => {
+    const { width, height } = e.getBoundingClientRect();
+    return [e.innerText, width, height];
+})"""
+LINES = """() => ["[for=places]", "#places", "#history li:last-child .expression"].map(
+    (selector) => document.querySelector(selector).getBoundingClientRect().toJSON())"""
 LEFTS = "all => all.map(e => e.getBoundingClientRect().left)"
 
 
@@ -121,3 +127,44 @@ def test_without_scripts_nothing_stands_there_that_needs_them(
         for role in ("button", "textbox", "combobox"):
             expect(page.get_by_role(role)).to_have_count(0)
         expect(page.get_by_text("Loading the models")).to_be_hidden()
+
+
+def test_it_fits_every_width(page: Page) -> None:
+    calculate(page, "(313.46-12)*(7+8.5)/9")
+    calculate(page, "313.46*217", "direct")  # with a wrong answer, and why
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")  # with places
+    page.locator("#running").wait_for(state="hidden")  # it is asked, too
+    for width in (320, 360, 640, 768, 1280, 1920):
+        page.set_viewport_size({"width": width, "height": 740})
+        label, places, earlier = page.evaluate(LINES)
+        assert places["top"] < label["top"] < label["bottom"] < places["bottom"], width
+        assert earlier["height"] < 1.6 * label["height"], "it is in one line"
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        sizes = page.get_by_role("button").evaluate_all(SIZES)
+        assert len(sizes) > 20
+        assert [small for small in sizes if min(small[1:]) < 44] == [], width
+
+
+def test_nested_steps_are_indented_by_a_few_levels(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 740})
+    for expression, levels in [("+".join("123456789"), [4, 4, 4, 4, 3, 2, 1, 0]), ("2^6", [0] * 5)]:
+        calculate(page, expression, "scratchpad-tiny")
+        expect(page.locator("#nodes .node .head")).to_have_count(len(levels))
+        depths = "all => all.map(e => Number(e.style.getPropertyValue('--depth')))"
+        assert page.locator("#nodes .node").evaluate_all(depths) == levels
+        widths = page.locator("#nodes .node .head").evaluate_all(
+            "all => all.map(e => e.offsetWidth)"
+        )
+        assert min(widths) > 200
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+
+
+def test_long_work_is_seen_from_its_lowest_digit_and_without_notes_beside_it(page: Page) -> None:
+    calculate(page, f"{'123456789' * 4}*{'987654321' * 4}")
+    rows = page.locator(".sheet.long .row")
+    expect(rows.first.locator(".cell").last).to_be_in_viewport()
+    expect(rows.first.locator(".cell").last).to_have_text("9")
+    notes = [note.bounding_box() for note in page.locator(".sheet.long .note").all()[:6]]
+    assert all(box is not None and box["height"] < 30 for box in notes)
+    result = page.locator("#answer .result").text_content() or ""
+    assert " =\u00a01219326313" in result  # the sign does not stand on a line by itself
