@@ -5,7 +5,7 @@
 
 Each matrix W (out, in) of a layer is a product U V of two smaller ones, (out, RANK) and (RANK, in).
 They begin as the best approximation of the W that an ordinary model begins with (spectral
-initialisation; Khodak et al. 2021, section 3.1). A checkpoint of the training has the two factors,
+initialisation; Khodak et al. 2021). A checkpoint of the training has the two factors,
 and training continues with this command alone. `merge` multiplies them: it writes an ordinary
 checkpoint, which every command and every engine can use. Its `metrics.json` counts the parameters
 of the factors.

@@ -228,11 +228,11 @@ def test_the_shares_without_steps_are_those_measured() -> None:
 
 
 def test_the_shares_of_small_models_are_those_measured() -> None:
-    windows, shared = (
+    windows, *others = (
         json.loads((ROOT / f"docs/results/{name}.json").read_text("utf-8"))["models"]
-        for name in ("sizes-windows", "sizes-shared")
+        for name in ("sizes-windows", "sizes-shared", "sizes-low-rank")
     )
-    for model in windows + shared:
+    for model in itertools.chain(windows, *others):
         kind = "no" if model["row_window"] is None else "yes"
         cells = [kind if model in windows else f"{model['parameters']:,}", str(model["seed"])]
         blog, everyday = (model["exact_match"][name] for name in ("blog", "everyday"))
