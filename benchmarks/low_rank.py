@@ -5,12 +5,13 @@
 
 Each matrix W (out, in) of a layer is a product U V of two smaller ones, (out, RANK) and (RANK, in).
 They begin as the best approximation of the W that an ordinary model begins with (spectral
-initialisation; Khodak et al. 2021). A checkpoint of the training has the two factors,
-and training continues with this command alone. `merge` multiplies them: it writes an ordinary
+initialisation; Khodak et al. 2021). A checkpoint of the training has the two factors. Continue an
+interrupted run with this command, too. `merge` multiplies the factors: it writes an ordinary
 checkpoint, which every command and every engine can use. Its `metrics.json` counts the parameters
 of the factors.
 """
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ import click
 import torch
 from torch import nn
 
+from benchmarks.measure import run
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
+from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT, MODELS
 from calcgpt.model.layers import Linear
 
@@ -66,7 +69,8 @@ class LowRankGPT(GPT):
         _replace(self.blocks, LowRankLinear, LowRankLinear.merged)
 
 
-def _replace(blocks: nn.Module, kind: type[nn.Module], new: Any) -> None:
+def _replace(blocks: nn.Module, kind: type[nn.Module], new: Callable[[Any], nn.Module]) -> None:
+    """Replaces each layer of a kind by what `new` makes of it."""
     for name, layer in list(blocks.named_modules()):
         if isinstance(layer, kind):
             blocks.set_submodule(name, new(layer))
@@ -88,14 +92,13 @@ def train(options: tuple[str, ...]) -> None:
 @click.argument("checkpoint", type=click.Path(path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 def merge(checkpoint: Path, out: Path) -> None:
-    loaded = Checkpoint.load(checkpoint)
-    model = loaded.model
-    assert isinstance(model, LowRankGPT)
+    saved = Checkpoint.load(checkpoint)
+    model = saved.model
+    if not isinstance(model, LowRankGPT):
+        raise CheckpointError(f"{checkpoint} has no matrices")
     model.merge()
-    Checkpoint.from_model(out.name, loaded.recipe, loaded.tokenizer, model, loaded.metrics).save(
-        out
-    )
+    Checkpoint.from_model(out.name, saved.recipe, saved.tokenizer, model, saved.metrics).save(out)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
