@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from asyncio import TimerHandle
 from http import HTTPStatus
 from typing import Any, NoReturn, cast
@@ -29,6 +30,7 @@ FRAMING_PER_BODY_BYTE = 8
 # before the first one is answered.
 PIECE = 8_192
 MAX_REQUESTS = 1_024  # in progress, on all connections of a process
+PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
 SPARE = 1_000  # connections above the limit that get a response; more are closed at once
 LINGER_BYTES = 1 << 20  # most bytes of a refused request that are still read
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
@@ -112,7 +114,9 @@ class BoundedProtocol(HttpToolsProtocol):
     head, and the size of the framing around its body. Trailers are read and dropped.
 
     Connections beyond `limit_concurrency` of uvicorn's configuration are refused, and so are
-    requests beyond `max_requests`.
+    requests beyond `max_requests`. With `is_shared`, other processes accept from the same listener,
+    and each connection is followed by a pause in which they can accept the next. Otherwise the
+    process that accepts the first connection of many would often accept them all.
     """
 
     head_seconds = 10.0  # most seconds until a head is complete
@@ -125,6 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
         "_ended",  # whether a request was completed by the latest piece
         "_head_timer",
         "_in_head",
+        "_is_shared",
         "_max_connections",
         "_max_requests",
         "_n_body",
@@ -135,8 +140,15 @@ class BoundedProtocol(HttpToolsProtocol):
         "_unparsed",
     )
 
-    def __init__(self, *args: Any, max_requests: int = MAX_REQUESTS, **options: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        max_requests: int = MAX_REQUESTS,
+        is_shared: bool = False,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
+        self._is_shared = is_shared
         self._max_requests = max_requests
         self._max_connections = self.limit_concurrency
         self.limit_concurrency = None  # uvicorn would answer by itself, and log each time
@@ -156,6 +168,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._start_timer()
         if self._max_connections and len(self.connections) > self._max_connections + SPARE:
             transport.close()
+        if self._is_shared:
+            time.sleep(PAUSE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()

@@ -302,7 +302,11 @@ class ThreadServer:
 def _options(settings: Settings) -> dict[str, Any]:
     return {
         **COMMON,
-        "http": partial(BoundedProtocol, max_requests=MAX_REQUESTS + settings.max_pending),
+        "http": partial(
+            BoundedProtocol,
+            max_requests=MAX_REQUESTS + settings.max_pending,
+            is_shared=settings.workers > 1,
+        ),
         "limit_concurrency": settings.max_connections,
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,

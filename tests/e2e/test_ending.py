@@ -1,4 +1,4 @@
-"""Shutdown of the service, and what happens when one of its processes is killed."""
+"""Several processes of the service: how they share work, and how they end or are killed."""
 
 from __future__ import annotations
 
@@ -191,6 +191,43 @@ def test_while_no_worker_can_start_clients_are_refused(tiny_copy: Path) -> None:
             assert refusal(connection, 503, "loading")["retry-after"] == "1"
         weights.write_bytes(good)
         wait_for(lambda: status(running) == 200)
+
+
+def n_connections(running: Server, pid: int) -> int:
+    """Returns how many established connections of the service a worker has accepted."""
+    suffix = f":{address(running)[1]:04X}"
+    inodes = set()
+    for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, *_, inode = line.split()[:10]
+        if state == "01" and local.endswith(suffix):
+            inodes.add(f"socket:[{inode}]")
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            links.append(os.readlink(entry))
+    return len(inodes.intersection(links))
+
+
+def test_workers_share_connections_that_come_at_once(tiny_folder: Path) -> None:
+    n_in_a_row = 0
+    with server(tiny_folder, "--workers", 2) as running:
+        wait_for(lambda: len(ready(running)) == 2)
+        pids = ready(running)
+
+        def counts() -> list[int]:
+            return [n_connections(running, pid) for pid in pids]
+
+        # On a busy machine, one of them may not run during a whole burst.
+        for _ in range(50):
+            wait_for(lambda: sum(counts()) == 0)
+            with ExitStack() as stack:
+                for _ in range(64):
+                    stack.enter_context(connect(running))
+                wait_for(lambda: sum(counts()) == 64)
+                n_in_a_row = n_in_a_row + 1 if min(counts()) >= 16 else 0
+            if n_in_a_row == 5:
+                return
+    pytest.fail("one worker accepted most connections")
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
