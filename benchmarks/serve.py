@@ -50,7 +50,7 @@ from datagen.notation import number_text
 from datagen.sampling import bit_generator
 
 ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
-PROBLEMS = 4_096
+PROBLEMS = 65_536
 BATCHES = ((32, 2), (64, 2), (64, 10))
 # Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
 PEERS: dict[str, list[tuple[int, int, int, int]]] = {

@@ -11,7 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.layout import answer_slots, layout, shape_of
+from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
+from datagen.layout import layout, shape_of
 from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot, shape_cache
 
 N_COORDINATES = 6
@@ -68,8 +69,12 @@ def determined_coordinates(line: bytes) -> Coordinates:
     shape = question_shape(line)
     if shape is None:
         return question_coordinates(line)
-    work, answer = work_coordinates(shape), answer_coordinates(shape, line)
-    return np.concatenate((work, answer)) if len(answer) else work
+    work = work_coordinates(shape)
+    if len(line) <= len(work):  # the layout of the answer depends on the result
+        return work
+    answer = answer_coordinates(shape, answer_shape(layout(shape), line))
+    n_after = max(0, len(line) - len(work) - len(answer))  # characters after the closing `$`
+    return np.concatenate((work, answer, np.zeros((n_after, N_COORDINATES), np.int16)))
 
 
 def question_shape(line: bytes) -> Shape | None:
@@ -89,18 +94,10 @@ def work_coordinates(shape: Shape) -> Coordinates:
     return result[:-1]
 
 
-def answer_coordinates(shape: Shape, line: bytes) -> Coordinates:
-    """Returns the coordinates of the last character of the work of a line of this shape, of the
-    answer, and of all characters after it. There are none before the work is complete, because the
-    layout of the answer depends on the result."""
+def answer_coordinates(shape: Shape, answer: AnswerShape) -> Coordinates:
+    """Returns the coordinates of the last character of the work, and of the answer after it."""
     plan = layout(shape)
-    n_work = len(plan.slots)
-    if len(line) < n_work:
-        return np.zeros((0, N_COORDINATES), np.int16)
-    slots = [slot for slot, _ in answer_slots(plan, line[:n_work])]
-    answer = _slot_coordinates([plan.slots[-1], *slots])
-    n_after = max(0, len(line) - n_work + 1 - len(answer))  # characters after the closing `$`
-    return np.concatenate((answer, np.zeros((n_after, N_COORDINATES), np.int16)))
+    return _slot_coordinates([plan.slots[-1], *answer_slots(plan, answer)])
 
 
 def _slot_coordinates(slots: list[Slot]) -> Coordinates:

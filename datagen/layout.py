@@ -6,7 +6,6 @@ at both ends are not copied. docs/SCRATCHPAD.md shows a layout for each operatio
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,11 +14,9 @@ from datagen.slots import (
     LOWEST,
     MIN_DIVISOR,
     NOWHERE,
-    WIDTH,
     Kind,
     Layout,
     Shape,
-    Slot,
     get,
     shape_cache,
 )
@@ -364,37 +361,6 @@ def _n_row(shape: Shape) -> int:
     before_point = shape.a_digits - shape.a_places - (shape.b_digits - shape.b_places)
     n_row = before_point + shape.places + 3
     return n_row if n_row > 1 else 0
-
-
-def answer_slots(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
-    """Returns the slot and the character of each position of the answer field, as they follow from
-    the result row of a line. The row may have any characters that a model wrote."""
-    if plan.sign == NOWHERE:
-        kinds = [Kind.ANSWER_N, Kind.ANSWER_A, Kind.ANSWER_N]
-        field = [(Slot(kind), character) for kind, character in zip(kinds, "nan", strict=True)]
-    else:
-        places = plan.result_places
-        digits = [line[position] for position in plan.result]
-        nonzero = [index for index, code in enumerate(digits) if code != ord("0")]
-        last_place = min(nonzero[0] if nonzero else places, max(places - 1, 0))
-        field = [
-            _digit_slot(plan, digits, index)
-            for index in range(last_place, max([*nonzero[-1:], places]) + 1)
-        ]
-        if places:
-            field.insert(places - last_place, (Slot(Kind.ANSWER_POINT), "."))
-        if line[plan.sign] == ord("-"):
-            field.append((Slot(Kind.ANSWER_MINUS), "-"))
-    field += [(Slot(Kind.ANSWER_ZERO), "0")] * (WIDTH - len(field))
-    return [*field, (Slot(Kind.END), "$")]
-
-
-def _digit_slot(plan: Layout, digits: Sequence[int], index: int) -> tuple[Slot, str]:
-    if index >= len(digits):
-        return Slot(Kind.ANSWER_ZERO), "0"
-    position = plan.result[index]
-    column = plan.slots[position].column
-    return Slot(Kind.ANSWER_DIGIT, 0, column, 0, column, (position,)), chr(digits[index])
 
 
 def work_length(shape: Shape) -> int:

@@ -5,7 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from datagen.layout import answer_slots, layout, shape_of_line
+from datagen.answer_layout import answer_field
+from datagen.layout import layout, shape_of_line
 from datagen.local_steps import LOCAL_STEPS, OFFSETS, Flags, Ints
 from datagen.slots import Kind, Shape
 from datagen.work_errors import divisions, slot_groups
@@ -49,7 +50,7 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
     for line, shape, row_cases in zip(lines, shapes, cases.reshape(-1, width), strict=True):
         plan = layout(shape)
         work_cases = row_cases[plan.prompt_length : len(plan.slots)]
-        answer = answer_slots(plan, line[: len(plan.slots)])
+        answer = answer_field(plan, line[: len(plan.slots)])
         answer_cases = [_answer_case(slot.kind, character) for slot, character in answer]
         result.append(np.concatenate((work_cases, np.array(answer_cases, np.int64))))
     return result

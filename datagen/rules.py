@@ -20,6 +20,7 @@ Rule: TypeAlias = Callable[..., Characters]
 PLUS, MINUS, ZERO, NINE = (ord(c) for c in "+-09")
 _VALUES = np.zeros(256, np.int16)
 _VALUES[ZERO : NINE + 1] = np.arange(10)
+_POWERS = 10.0 ** np.arange(MIN_DIVISOR)
 
 
 def value(characters: Characters) -> Values:
@@ -149,13 +150,13 @@ def estimate(*sources: Characters) -> NDArray[np.float64]:
     The sources are the leading digits of the remainder, lowest first and its sign digit last, and
     then those of the divisor.
     """
-    remainder, divisor = sources[: MIN_DIVISOR + 1], sources[MIN_DIVISOR + 1 :]
-    powers = 10 ** np.arange(MIN_DIVISOR)
-    dividend = sum(p * value(c) for p, c in zip(powers, remainder, strict=False))
-    dividend = dividend - np.where(remainder[-1] == NINE, 10**MIN_DIVISOR, 0)
-    divisor_value = sum(p * value(c) for p, c in zip(powers, divisor, strict=True))
+    values = _VALUES.take(sources)  # (7, n)
+    dividend = _POWERS @ values[:MIN_DIVISOR]
+    dividend -= np.where(sources[MIN_DIVISOR] == NINE, 10**MIN_DIVISOR, 0)
+    divisor = _POWERS @ values[MIN_DIVISOR + 1 :]
     # The digits that are not read add half a unit on average.
-    return 10 * (dividend + 0.5) / (divisor_value + 0.5)
+    result: NDArray[np.float64] = 10 * (dividend + 0.5) / (divisor + 0.5)
+    return result
 
 
 def quotient_digit(*sources: Characters) -> Characters:

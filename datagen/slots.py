@@ -9,7 +9,7 @@ remainder has column 1. A coordinate of 0 means that there is none.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
@@ -19,6 +19,7 @@ WIDTH = 10  # as in `datagen.notation`: the least number of characters of an ope
 LOWEST = 2  # column of a row's lowest digit
 MAX_SLOTS = 150_000  # of all that a `ShapeCache` keeps; a slot of a layout takes 200 bytes
 
+S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
 
 
@@ -181,22 +182,23 @@ def get(positions: list[int], index: int) -> int:
     return positions[index] if 0 <= index < len(positions) else NOWHERE
 
 
-class ShapeCache(Generic[T]):
-    """A function of shapes that keeps its results until they describe more than MAX_SLOTS slots.
+class ShapeCache(Generic[S, T]):
+    """A function of shapes, or of what contains some, that keeps its results until they describe
+    more than MAX_SLOTS slots.
 
     Clients of a service choose the shapes, and a layout may have 50 slots or 3,500. So a limit on
     the number of shapes would not limit the memory.
     """
 
-    def __init__(self, function: Callable[[Shape], T], n_slots: Callable[[Any], int]) -> None:
+    def __init__(self, function: Callable[[S], T], n_slots: Callable[[Any], int]) -> None:
         """`n_slots` returns how many slots a result describes."""
         self._function, self.n_slots = function, n_slots
-        self._results: dict[Shape, T] = {}
+        self._results: dict[S, T] = {}
         self._lock = threading.Lock()
         self.currsize = 0  # slots
         self.__doc__ = function.__doc__
 
-    def __call__(self, shape: Shape) -> T:
+    def __call__(self, shape: S) -> T:
         """Returns the function's result for a shape."""
         result = self._results.get(shape)
         if result is not None:
@@ -212,6 +214,8 @@ class ShapeCache(Generic[T]):
         return result
 
 
-def shape_cache(n_slots: Callable[[Any], int]) -> Callable[[Callable[[Shape], T]], ShapeCache[T]]:
+def shape_cache(
+    n_slots: Callable[[Any], int],
+) -> Callable[[Callable[[S], T]], ShapeCache[S, T]]:
     """Makes a `ShapeCache` of a function; `n_slots` returns how many slots a result describes."""
     return lambda function: ShapeCache(function, n_slots)

@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import direct
+from datagen.answer_layout import answer_field
 from datagen.arithmetic import ProblemArray
-from datagen.layout import answer_slots, layout, require_shape
+from datagen.layout import layout, require_shape
 from datagen.rules import RULES, Characters, second_quotient_digit
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
@@ -93,7 +94,7 @@ def render_line(beginning: bytes) -> bytes:
     for position in range(len(beginning), len(slots)):
         slot = slots[position]
         text[position] = _character(slot.kind, bytes([text[source] for source in slot.sources]))
-    field = "".join(character for _, character in answer_slots(plan, bytes(text)))
+    field = "".join(character for _, character in answer_field(plan, bytes(text)))
     return bytes(text[:-1]) + field.encode("latin-1")
 
 

@@ -12,8 +12,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from datagen.answer_layout import answer_field
 from datagen.errors import NotationError
-from datagen.layout import answer_slots, layout, shape_of
+from datagen.layout import layout, shape_of
 from datagen.rules import NINE, RULES, ZERO
 from datagen.slots import Kind, Shape, shape_cache
 
@@ -125,7 +126,7 @@ def first_error_of_completion(prompt: str, text: str) -> WrongCharacter | None:
         return error
     if not equals:
         return WrongCharacter(StepKind.LAYOUT, len(work), "=", "")
-    slots = answer_slots(layout(_shape(prompt)), f"{prompt}{work}=".encode())
+    slots = answer_field(layout(_shape(prompt)), f"{prompt}{work}=".encode())
     true_field = "".join(character for _, character in slots)
     for i in range(max(len(true_field), len(field))):
         expected, actual = true_field[i : i + 1], field[i : i + 1]

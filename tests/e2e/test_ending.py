@@ -204,7 +204,7 @@ def n_connections(running: Server, pid: int) -> int:
     links = []
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile
-            links.append(os.readlink(entry))
+            links.append(str(entry.readlink()))
     return len(inodes.intersection(links))
 
 

@@ -39,6 +39,7 @@ from calcgpt.inference.native.weights import (
     Reader,
     Tensors,
 )
+from datagen.answer_layout import AnswerShape, answer_shape
 from datagen.coordinates import (
     COLUMN,
     KIND,
@@ -54,6 +55,7 @@ from datagen.coordinates import (
     rotary_frequencies,
     work_coordinates,
 )
+from datagen.layout import layout
 from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind, Shape, ShapeCache
 
 BASE = 10_000.0  # of the sinusoidal frequencies
@@ -146,7 +148,9 @@ class CoordinatePositions:
         self._far_kinds = np.array(far_kinds)
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
+        # They follow from the shapes alone. Computing them takes as long as a tenth of an answer.
         self._work = ShapeCache(self._located_work, n_slots=lambda work: len(work[1]))
+        self._answer = ShapeCache(self._located_answer, n_slots=lambda answer: len(answer[1]))
 
     def __call__(self, tokens_S: NDArray[np.int64], start: int = 0) -> Located:
         """Returns the features (7, N) of the tokens of a text from `start` on, and the rotations
@@ -167,20 +171,21 @@ class CoordinatePositions:
         shape = question_shape(line)
         if shape is None:
             return self._located(question_coordinates(line)[start:])
-        features, rotations = self._work(shape)
-        n_work = len(rotations)
-        if len(line) <= n_work:
-            return features[:, start:], rotations[start:]
-        after = self._located(answer_coordinates(shape, line)[max(0, start - n_work) :])
-        if start >= n_work:
-            return after
-        return (
-            np.concatenate((features[:, start:], after[0]), axis=1),
-            np.concatenate((rotations[start:], after[1])),
-        )
+        work = self._work(shape)
+        n_work = len(work[1])
+        if len(line) <= n_work:  # the layout of the answer depends on the result
+            return work[0][:, start:], work[1][start:]
+        answer = self._answer((shape, answer_shape(layout(shape), line)))
+        n_after = max(0, len(line) - n_work - len(answer[1]))  # characters after the closing `$`
+        after = [self._located(np.zeros((n_after, N_COORDINATES), np.int16))] if n_after else []
+        features, rotations = zip(work, answer, *after, strict=True)
+        return np.concatenate(features, axis=1)[:, start:], np.concatenate(rotations)[start:]
 
     def _located_work(self, shape: Shape) -> Located:
         return self._located(work_coordinates(shape))
+
+    def _located_answer(self, shapes: tuple[Shape, AnswerShape]) -> Located:
+        return self._located(answer_coordinates(*shapes))
 
     def _located(self, coordinates_N6: NDArray[np.int16]) -> Located:
         """Returns the features and rotations of tokens from their coordinates, (N, 6)."""

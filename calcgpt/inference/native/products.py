@@ -1,13 +1,16 @@
 """Matrix products y = z + x W, compiled by Numba, with W stored in panels (`weights.pack_panels`).
 
-The sums of a product stay in registers: those of one row and four panels, or of six rows and one
-panel. They start at z, for example the bias.
+The sums of a product stay in registers: those of one row and four panels, of six rows and one
+panel or, with the 32 registers of AVX-512, of six rows and two panels. They start at z, for example
+the bias.
 
 Arguments: pointers are to the first number of the first row. Strides count numbers: `x_stride` is
 the distance between rows of x, and `w_stride` the distance between panels of W.
 """
 
 from __future__ import annotations
+
+from llvmlite import binding as llvm
 
 from calcgpt.inference.native.numba_types import (
     Floats,
@@ -20,6 +23,8 @@ from calcgpt.inference.native.numba_types import (
     zeros,
 )
 from calcgpt.inference.native.weights import PANEL, TILE
+
+HAS_AVX512 = bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
 @compiled
@@ -78,6 +83,45 @@ def six_rows(
 
 
 @compiled
+def six_rows_and_two_panels(
+    w: Floats,
+    w_stride: int,
+    x: Floats,
+    x_stride: int,
+    z: Floats,
+    z_stride: int,
+    y: Floats,
+    y_stride: int,
+    n_in: int,
+) -> None:
+    """Computes two panels of the product of TILE rows. Twelve sums keep two FMA units busy: with
+    six, each waits for its own last addition."""
+    v = at(w, w_stride)
+    x1, x2, x3 = at(x, x_stride), at(x, 2 * x_stride), at(x, 3 * x_stride)
+    x4, x5 = at(x, 4 * x_stride), at(x, 5 * x_stride)
+    z1, z2, z3 = at(z, z_stride), at(z, 2 * z_stride), at(z, 3 * z_stride)
+    z4, z5 = at(z, 4 * z_stride), at(z, 5 * z_stride)
+    sum0, sum1, sum2 = load(z, 0), load(z1, 0), load(z2, 0)
+    sum3, sum4, sum5 = load(z3, 0), load(z4, 0), load(z5, 0)
+    next0, next1, next2 = load(z, PANEL), load(z1, PANEL), load(z2, PANEL)
+    next3, next4, next5 = load(z3, PANEL), load(z4, PANEL), load(z5, PANEL)
+    for k in range(n_in):
+        w_k, v_k = load(w, k * PANEL), load(v, k * PANEL)
+        sum0, next0 = fma(x[k], w_k, sum0), fma(x[k], v_k, next0)
+        sum1, next1 = fma(x1[k], w_k, sum1), fma(x1[k], v_k, next1)
+        sum2, next2 = fma(x2[k], w_k, sum2), fma(x2[k], v_k, next2)
+        sum3, next3 = fma(x3[k], w_k, sum3), fma(x3[k], v_k, next3)
+        sum4, next4 = fma(x4[k], w_k, sum4), fma(x4[k], v_k, next4)
+        sum5, next5 = fma(x5[k], w_k, sum5), fma(x5[k], v_k, next5)
+    y1, y2, y3 = at(y, y_stride), at(y, 2 * y_stride), at(y, 3 * y_stride)
+    y4, y5 = at(y, 4 * y_stride), at(y, 5 * y_stride)
+    store(y, 0, sum0), store(y1, 0, sum1), store(y2, 0, sum2)
+    store(y3, 0, sum3), store(y4, 0, sum4), store(y5, 0, sum5)
+    store(y, PANEL, next0), store(y1, PANEL, next1), store(y2, PANEL, next2)
+    store(y3, PANEL, next3), store(y4, PANEL, next4), store(y5, PANEL, next5)
+
+
+@compiled
 def product(
     w: Floats,
     w_stride: int,
@@ -100,7 +144,15 @@ def product(
     n_single = n_row % TILE if n_row % TILE < TILE // 2 else 0
     for start in range(0, n_panel, 4):
         stop = min(start + 4, n_panel)
-        for p in range(start, stop):
+        n_paired = (stop - start) // 2 * 2 if HAS_AVX512 else 0
+        for p in range(start, start + n_paired, 2):
+            w_p, z_p, y_p = at(w, p * w_stride), at(z, p * PANEL), at(y, p * PANEL)
+            for r in range(0, n_row - n_single, TILE):
+                x_r, z_r, y_r = at(x, r * x_stride), at(z_p, r * z_stride), at(y_p, r * y_stride)
+                six_rows_and_two_panels(
+                    w_p, w_stride, x_r, x_stride, z_r, z_stride, y_r, y_stride, n_in
+                )
+        for p in range(start + n_paired, stop):
             w_p, z_p, y_p = at(w, p * w_stride), at(z, p * PANEL), at(y, p * PANEL)
             for r in range(0, n_row - n_single, TILE):
                 x_r, z_r, y_r = at(x, r * x_stride), at(z_p, r * z_stride), at(y_p, r * y_stride)

@@ -135,7 +135,7 @@ def test_a_full_cache_forgets_its_results() -> None:
 
 
 @pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
-def test_a_shape_counts_in_the_cache_by_its_size(cache: ShapeCache[Any], op: str) -> None:
+def test_a_shape_counts_in_the_cache_by_its_size(cache: ShapeCache[Shape, Any], op: str) -> None:
     shapes = [shape_of(f"$7({number}{op}{number})=") for number in ("0000000111", "1" * 35)]
     small, large = (cache.n_slots(cache(shape)) for shape in shapes)
     assert 0 < small < large / 3

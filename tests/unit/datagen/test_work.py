@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from work_strategies import number_text, prompts
 
-from datagen.layout import answer_slots, layout, shape_of
+from datagen.answer_layout import answer_field
+from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.rules import RULES
 from datagen.slots import NOWHERE, Kind, Layout, Shape
@@ -146,7 +147,7 @@ def test_only_prompts_and_some_of_their_work_can_be_continued(text: bytes) -> No
 def test_every_slot_of_the_answer_holds_its_character(prompt: str) -> None:
     [line] = render([prompt.encode()])
     plan = layout(shape_of(prompt))
-    slots = answer_slots(plan, line[: len(plan.slots)])
+    slots = answer_field(plan, line[: len(plan.slots)])
     assert "".join(character for _, character in slots) == expected_answer(prompt)
 
 
